@@ -1,1 +1,2 @@
-"""What would happen: predicates and placement on columns. Pure; nothing is promised here."""
+"""Predicates, scores and placement on the columns of a snapshot. Everything here is pure and reserves nothing in the
+cluster."""

@@ -1,6 +1,6 @@
-"""What kube-scheduler takes for granted once it has chosen a node: which volumes the pod's claims will be bound to.
+"""The assumptions about volumes that kube-scheduler makes once it has chosen a node: what the pod's claims will be bound to.
 
-The next pod then finds these volumes taken, and claims that several pods share wait for the same node.
+With them the next pod finds these volumes taken, and claims that several pods share wait for the same node.
 """
 
 from dataclasses import replace
@@ -13,7 +13,8 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 def assume_volumes(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> None:
-    """Reserves volumes, and selects the node for claims whose volume is made there. The row must be feasible."""
+    """Reserves the volumes of the pod's claims, and selects the node for claims whose volume is provisioned. The row must be
+    feasible."""
     numbered = snapshot.of(kind)
     if not numbered.asks.claims or snapshot.volumes.objects.claims is None:
         return

@@ -1,6 +1,6 @@
-"""How many pods of one kind each row takes, as far as amounts and host ports go: one integer division for each resource.
+"""How many pods of one equivalence group each row takes by amounts and host ports: one integer division for each resource.
 
-Deliberately absent: rules about other pods (`domainlimits`), and volumes, whose pods are placed one by one.
+Deliberately absent: rules about other pods (`fit.domain_limits`), and volumes, whose pods are placed one by one.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from slackwater.snapshot.node_facts import PODS
 
 
 def copies_on(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
-    """How many copies each of `rows` takes, shape (len(rows),), >= 1. The rows must be feasible for the kind."""
+    """How many copies each of `rows` takes, shape (len(rows),), >= 1. The rows must be feasible for the group."""
     if kind.asks.host_ports:
         return np.ones(len(rows), np.int64)
     copies: Int64 = snapshot.facts.allocatable[PODS][rows] - snapshot.used[PODS][rows]

@@ -1,11 +1,12 @@
 """What a PodDisruptionBudget without a status would allow, as Kubernetes' disruption controller counts it.
 
-The algorithm is that of pkg/controller/disruption. A percentage is of what the controllers of the selected pods want
-together, each counted once. Healthy are the selected pods that are ready and not being deleted. Where the controller of a pod
-has no scale, or is not there, the count fails and nothing is allowed. Pods without a controller count for no percentage.
+The algorithm is that of pkg/controller/disruption. A percentage applies to the sum of what the controllers of the selected pods
+want, each controller counted once. Healthy pods are the selected ones that are ready and not being deleted. Where the
+controller of a pod has no scale, or does not exist, the count fails and nothing is allowed. Pods without a controller count for
+no percentage.
 
-What is not known here: the scale of controllers of a kind of which there is no object. Each then counts with as many pods as
-it has. Deliberately absent: budgets that have a status, which is taken as it is.
+The scale of a controller is unknown where its objects are not read. Such a controller counts with as many pods as it has.
+Deliberately absent: budgets that have a status, which is used as it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +26,9 @@ _WHOLE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scales:
-    """How many pods controllers want. Of the kinds in `known`, API group and kind, all controllers are among them.
+    """How many pods controllers want. For each (API group, kind) in `known`, `replicas` has all controllers.
 
-    `deployments` names the Deployment of each ReplicaSet that has one: its scale counts in place of the ReplicaSet's.
+    `deployments` names the Deployment of each ReplicaSet that has one: its scale counts instead of the ReplicaSet's.
     """
 
     replicas: Targets = field(default_factory=dict)
@@ -40,14 +41,14 @@ NO_SCALES: Final = Scales()
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """All budgets, each with what it allows; and the kinds of controllers whose scale had to be assumed."""
+    """All budgets, each with what it allows; and the controller kinds whose scale had to be assumed."""
 
     budgets: tuple[DisruptionBudget, ...]
     assumed: tuple[str, ...]
 
 
 def counted(budgets: Sequence[DisruptionBudget], pods: Iterable[Pod], scales: Scales) -> Counted:
-    """How many disruptions a budget without a status allows."""
+    """The budgets, with the allowed disruptions filled in where a budget has no status."""
     if all(budget.uncounted is None for budget in budgets):
         return Counted(tuple(budgets), ())
     counting = _Counting(pods, scales)
@@ -104,7 +105,7 @@ class _Counting:
         return sum(scales.values())
 
     def _scale(self, namespace: str, owner: Owner) -> tuple[ControllerKey, int] | None:
-        """The controller that counts for an owner, and how many pods it wants; None where it has no scale or is gone."""
+        """The controller that counts for an owner, and how many pods it wants; None where it has no scale or does not exist."""
         key, kind, scales = (namespace, owner), (owner.group, owner.kind), self._scales
         deployment = scales.deployments.get(key)
         if deployment is not None:

@@ -1,10 +1,10 @@
-"""What a pod's own copies mean for the next copy: counts by the values of a node label, kept while copies are placed.
+"""Limits that a pod's own copies set for the next copy: counts by the values of a node label, kept while copies are placed.
 
-Anti-affinity that a kind has against itself lets one copy to each value. A hard topology spread lets a copy where the
-number at the value exceeds the smallest by at most the skew; the smallest may rise, and open what was closed. Nothing
-here changes the snapshot.
+Anti-affinity of an equivalence group against itself allows one copy at each value. A hard topology spread allows a copy where
+the count at the value exceeds the smallest count by at most the skew; when the smallest count rises, a closed value may open
+again. Nothing here changes the snapshot.
 
-"Candidates" are rows that take a copy as far as everything else goes, in the order in which they are tried.
+"Candidates" are rows that take a copy by all other rules, in the order in which they are tried.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,17 +31,17 @@ Int32 = npt.NDArray[np.int32]
 
 #: The smallest count where nothing is counted.
 _NOBODY: Final = int(np.iinfo(np.int64).max)
-#: Labels of fewer values are looked through value by value.
+#: Labels with at most so many values are handled value by value.
 _FEW_VALUES: Final = 64
-#: Steps between two looks at the caller's `stop`.
+#: Steps between two calls of the caller's `stop`.
 _STEPS: Final = 64
 
 
 class DomainLimit:
-    """One label key over the candidates.
+    """The limit of one label key over the candidates.
 
-    A copy may stand at a value while `counts[value] - least <= room`. `moving`: least is the smallest of the counts that
-    are not ABSENT; it stays 0 otherwise. `adds` is what a copy adds to its value. Candidates without the label are free.
+    A value takes a copy while `counts[value] - least <= room`. With `moving`, `least` is the smallest of the counts that are
+    not ABSENT; otherwise it stays 0. `adds` is what a copy adds to its value. Candidates without the label are not limited.
     """
 
     __slots__ = ("adds", "counts", "ids", "least", "moving", "n_least", "room")
@@ -60,7 +60,7 @@ class DomainLimit:
 
     @property
     def takes_one(self) -> bool:
-        """Does each open value take one copy, whatever happens elsewhere?"""
+        """Whether each open value takes exactly one copy, whatever the other values have."""
         return self.room == 0 and self.adds == 1 and not self.moving
 
     def open(self) -> Mask:
@@ -70,7 +70,8 @@ class DomainLimit:
         return opened
 
     def copies_at(self, at: int, most: int) -> int:
-        """How many copies an open candidate takes until `open` answers otherwise for anybody, the last one included."""
+        """How many copies an open candidate takes until the answer of `open` changes for some candidate, the last copy
+        included."""
         value = int(self.ids[at])
         if value == ABSENT or not self.adds:
             return most
@@ -80,7 +81,7 @@ class DomainLimit:
         return min(most, self.room + self.least - count + 1)
 
     def add(self, at: int, copies: int) -> bool:
-        """Copies stand at a candidate now. Does `open` answer otherwise for anybody?"""
+        """Adds copies at a candidate. Returns whether the answer of `open` changes for some candidate."""
         value = int(self.ids[at])
         if value == ABSENT or not self.adds:
             return False
@@ -95,9 +96,9 @@ class DomainLimit:
 
 
 def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[DomainLimit]:
-    """The limits that copies of the kind set one another on candidate rows.
+    """The limits that copies of the equivalence group set one another on candidate rows.
 
-    Where the kind `counts_itself`, all of its hard spread constraints are among them, and the rows must carry their labels.
+    Where `counts_itself` is true, all hard spread constraints of the group are among them, and the rows must have their labels.
     """
     limits = [_apart(snapshot, key, rows) for key in _own_keys(snapshot, kind)]
     if not counts_itself(snapshot, kind):
@@ -105,7 +106,8 @@ def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[Do
     constraints = hard_constraints(kind)
     carrying = rows_with_labels(snapshot, constraints)
     for constraint in constraints:
-        # Every candidate counts for the constraint: what its policies exclude, affinity and taints exclude as well.
+        # Every candidate counts for the constraint: rows that its policies exclude are not feasible by affinity and taints
+        # either.
         matches = matches_by_value(snapshot, kind, constraint, carrying)
         moving = int((matches != ABSENT).sum()) >= constraint.min_domains
         ids = snapshot.facts.label(constraint.topology_key).ids[rows]
@@ -116,7 +118,7 @@ def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[Do
 
 
 def counts_itself(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
-    """Does a hard spread constraint of the kind count its own copies?"""
+    """Whether a hard spread constraint of the equivalence group counts the group's own copies."""
     return any(
         constraint.selector != () and spread_counter(snapshot, kind, constraint).of.weight(kind)
         for constraint in hard_constraints(kind)
@@ -124,7 +126,7 @@ def counts_itself(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
 
 
 def _own_keys(snapshot: ClusterSnapshot, kind: Numbered) -> list[str]:
-    """The topology keys at whose values copies of the kind bear no other copy."""
+    """The topology keys whose values take only one copy of the equivalence group."""
     own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(snapshot, term).of.weight(kind)]
     repelling = [counter.of for counter in repelling_counters(snapshot, kind)]
     own += [of.term.topology_key for of in repelling if isinstance(of, Carrying) and of.weight(kind)]
@@ -139,7 +141,7 @@ def _apart(snapshot: ClusterSnapshot, key: str, rows: Rows) -> DomainLimit:
 def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
     """The candidates of `wanted` copies, each the first that takes one when its turn comes; and whether `stop` cut it off.
 
-    `copies` is how many each takes as far as everything else goes. Fewer than wanted where no more fit.
+    `copies` is how many copies each candidate takes by all other rules. The result is shorter than `wanted` where no more fit.
     """
     if not limits:
         return _filled(copies, wanted), False
@@ -151,24 +153,24 @@ def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop:
 
 
 def _filled(copies: Int64, wanted: int) -> Rows:
-    """One candidate after another."""
+    """The candidates of the copies, one candidate filled after another."""
     before = np.cumsum(copies) - copies
     return np.repeat(np.arange(len(copies)), np.clip(wanted - before, 0, copies))
 
 
 def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
-    """The copies that are left where each open value takes one."""
+    """The copies that each candidate takes where each open value takes one."""
     at = np.flatnonzero(limit.open() & (limit.ids != ABSENT))
     values = limit.ids[at]
     first = np.zeros(len(limit.counts), np.intp)
-    first[values[::-1]] = at[::-1]  # of several with one value, the first is written last
+    first[values[::-1]] = at[::-1]  # where several have the same value, the first is written last
     left = np.where(limit.ids == ABSENT, copies, 0)
     left[at[first[values] == at]] = 1
     return left
 
 
 def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """A step places as many copies as go to one candidate before anything opens or closes elsewhere."""
+    """Places copies in steps: as many to one candidate as possible before the limits open or close another one."""
     left = copies.copy()
     steps: list[tuple[int, int]] = []
     cut = False
@@ -195,7 +197,8 @@ def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, sto
 
 
 def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """The same as `_step_by_step` for one limit with few values, such as zones: a step looks at values, not at candidates."""
+    """Does what `_step_by_step` does for one limit with few values, such as zones: a step looks at values, not at
+    candidates."""
     queues = _Queues(copies, limit)
     steps: list[tuple[int, int]] = []
     while wanted and (step := queues.step(wanted)):
@@ -208,10 +211,9 @@ def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callab
 
 
 class _Queues:
-    """The candidates of each value that take a copy, the last first: of each value only the first candidate matters.
+    """The candidates of each value that take a copy, in reverse order: only the first candidate of each value matters.
 
-    Candidates without the label are a value of their own, which is always open. What numpy does for many values at once takes
-    longer than this for a few.
+    Candidates without the label form one more value, which is always open. For few values this is faster than numpy.
     """
 
     def __init__(self, copies: Int64, limit: DomainLimit) -> None:
@@ -224,7 +226,7 @@ class _Queues:
             self._waiting.setdefault(self._ids[at], []).append(at)
 
     def step(self, wanted: int) -> tuple[int, int] | None:
-        """The first candidate that takes a copy, and how many go there before another one would be the first."""
+        """The first candidate that takes a copy, and how many copies it takes before another one becomes the first."""
         least = self._least()
         open_to = [queue[-1] for value, queue in self._waiting.items() if self._is_open(value, least)]
         if not open_to:
@@ -246,7 +248,7 @@ class _Queues:
             if other != ABSENT and queue[-1] < at and not self._is_open(other, least)
         ]
         ends = [] if permit_limit is None else [permit_limit + self._room + 1]
-        # The smallest of all rises with this one, up to the next smallest.
+        # While this value has the smallest count, the minimum rises with it, up to the next smallest count.
         ends += [opening for opening in opens if permit_limit is None or opening <= permit_limit]
         return min(ends) - count if ends else self._left[at]
 

@@ -1,19 +1,21 @@
-"""Can all pods of a node live elsewhere, where, and in what order? Asked of several nodes, one after another.
+"""Evacuation: whether all pods of a node fit on other nodes, on which, and in what order; for several nodes, one after another.
 
     with snapshot.fork() as trial:
-        evacuations = Evacuations(snapshot, Tenants(snapshot, pods), facts=Facts(now=now, disruptions=Disruptions(budgets)))
+        facts = Facts(now=now, disruptions=Disruptions(budgets))
+        evacuations = Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts)
         for row in candidates:
             found = evacuations.evacuate(row, rows=order)       # Evacuated, Kept, or None: cut off
-        evacuations.destinations                                # where each moved pod is in the end
+        evacuations.destinations                                # the final row of each moved pod
 
-First every pod of the node is judged by the rules (`drainability`). Then, in a trial, the node is tainted and emptied, and
-the pods that have to move are placed on the other rows: important ones first, then large ones; each at its hint, at the row
-where the last pod of its kind went, or at the first row in the order given. If all find a place the node is closed: nobody
-goes there any more. A pod that came from a node before goes on with the others; it costs its budgets nothing again.
+First the rules (`fit.drainability`) judge every pod of the node. Then, in a trial, the node is tainted and emptied, and the
+pods that have to move are placed on the other rows: by priority, then by size. Each is tried at its hint, at the row where the
+last pod of its equivalence group went, and at the other rows in the given order. If all fit somewhere, the node is closed, and
+later pods do not go there. A pod that came from an evacuated node moves on with the others, and costs its budgets nothing
+again.
 
-Meanwhile the tainted node still counts as a value of topology spread, as it does while a real node is drained. Of all this
-the snapshot keeps only evacuations that succeeded, and of these nothing once the trial around them is dropped.
-Deliberately absent: which nodes, in what order, and when (`controllers`), and everything that waits.
+Meanwhile the tainted node still counts as a value of topology spread, as it does while a real node is drained. The snapshot
+keeps only evacuations that succeeded, until the trial around them is dropped. Deliberately absent: which nodes, in what order,
+and when (`controllers`), and everything that waits.
 """
 
 from collections import Counter
@@ -42,7 +44,7 @@ _LEAVING: Final = Taint(TO_BE_DELETED_TAINT, "", "NoSchedule")
 
 
 class Destination(NamedTuple):
-    """A pod, and the row where it would live."""
+    """A pod, and the row that it would move to."""
 
     pod: Pod
     to: Row
@@ -50,10 +52,10 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evacuated:
-    """The node's pods can live elsewhere. `moves` are in the order in which they find their places.
+    """The result for a node whose pods all fit elsewhere. `moves` are in the order in which the pods were placed.
 
-    `moves` include pods that an earlier evacuation brought here. `daemons` go with the node. The node has to wait until
-    the `awaited` have completed. `risky`: some budget allows fewer disruptions now than the node has pods of it.
+    `moves` include pods that an earlier evacuation brought here. `daemons` go with the node. The node has to wait until the
+    `awaited` have completed. `risky`: some budget allows fewer disruptions now than the node has pods that it selects.
     """
 
     row: Row
@@ -69,9 +71,10 @@ class Evacuated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The node has to stay: `pod` is in the way.
+    """The result for a node that has to stay because of `pod`.
 
-    Where it fits nowhere, `reasons` are the verdicts on the rows that were tried, and on how many each; most rows first.
+    Where the pod fits nowhere, `reasons` are the verdicts on the rows that were tried, each with its number of rows; most rows
+    first.
     """
 
     row: Row
@@ -81,7 +84,7 @@ class Kept:
 
 
 class Evacuations:
-    """Finds other nodes for the pods of one node after another. `facts.disruptions` is spent by evacuations that succeed."""
+    """Finds other nodes for the pods of one node after another. Evacuations that succeed spend `facts.disruptions`."""
 
     def __init__(
         self,
@@ -92,16 +95,16 @@ class Evacuations:
         hints: Mapping[PodUid, NodeName] | None = None,
         leaving: Iterable[Row] = (),
     ) -> None:
-        """Every pod that stands in the snapshot must be among the running pods. `hints` say where pods went in an earlier plan.
-        No pod goes to rows that are `leaving`."""
-        #: Where each moved pod is in the end.
+        """`running_pods` must have every pod of the snapshot. `hints` are the nodes where pods went in an earlier plan. No pod
+        goes to rows that are `leaving`."""
+        #: The final row of each moved pod.
         self.destinations: dict[PodUid, Row] = {}
         self._snapshot = snapshot
         self._running_pods = running_pods
         self._facts = facts
         self._hints = hints or {}
         self._evacuated: set[Row] = set()
-        #: Rows where nobody may go any more, as far as there are any among the first ones.
+        #: Marks rows that take no pods any more; rows added later are missing until `_open_rows` appends them.
         self._shut: Mask = np.zeros(snapshot.n_rows, np.bool_)
         self._shut[list(leaving)] = True
         self._rescheduled_pods: dict[Row, list[RunningPod]] = {}
@@ -110,11 +113,11 @@ class Evacuations:
     def evacuate(
         self, row: Row, *, rows: Rows, begun: bool = False, stop: Callable[[], bool] = lambda: False
     ) -> Evacuated | Kept | None:
-        """Tries to empty a row onto others, tried in the order of `rows`; None where `stop` cut it off.
+        """Tries to move a row's pods to others, tried in the order of `rows`; None where `stop` cut it off.
 
-        Where the node's removal has `begun` already, rules block nothing any more: its pods are leaving, and need a place.
-        Those that are being deleted do not: what is made for them is pending, or the caller's to remember.
-        Raises ValueError for a row that was evacuated before.
+        With `begun` the node's removal is under way, so rules block nothing: its pods leave, and need another node. Pods that
+        are being deleted do not: their replacements are pending, or the caller accounts for them. Raises ValueError for a row
+        that was evacuated before.
         """
         if row in self._evacuated:
             raise ValueError(f"row {row}: is evacuated already")
@@ -152,19 +155,20 @@ class Evacuations:
         return evacuated
 
     def has_rescheduled_pods(self, row: Row) -> bool:
-        """Would pods of an evacuated row live there?"""
+        """Whether pods of an evacuated row would move to this row."""
         return bool(self._rescheduled_pods.get(row))
 
     def _renewed(self, running_pod: RunningPod) -> RunningPod:
-        """The pod as its controller makes it again: not one that is being deleted, nor one whose node refuses it something."""
+        """The pod as its controller makes it again, if it is being deleted or has a `successor`; otherwise the pod itself."""
         pod = running_pod.pod
         if not pod.deleting and pod.successor is None:
             return running_pod
         return RunningPod(pod, self._snapshot.kind_id(pod.renewed_kind, pod.labels))
 
     def _in_order(self, row: Row, running_pods: Sequence[RunningPod]) -> list[RunningPod]:
-        """Who looks for a place first. 1. higher priority  2. larger, as a share of the node  3. of the kind that stands there
-        first, so that pods of one kind come together  4. name: arbitrary, but the same on every run."""
+        """The pods in the order in which they are placed: higher priority first, then larger share of the node, then the
+        equivalence group that occurs first on the node (so that pods of one group come together), then name (arbitrary, but the
+        same on every run)."""
         cpu, memory = self._snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
         requests = self._snapshot.kinds.requests
         kinds = dict.fromkeys(running_pod.kind for running_pod in running_pods)
@@ -177,7 +181,7 @@ class Evacuations:
         )
 
     def _clear(self, row: Row, there: Sequence[RunningPod]) -> None:
-        """Taints the node and takes all its pods off it."""
+        """Taints the node and removes all its pods."""
         snapshot = self._snapshot
         node = snapshot.facts.nodes[row]
         snapshot.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
@@ -205,7 +209,7 @@ class Evacuations:
         return open_rows
 
     def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[RunningPod, Row]]) -> None:
-        """Remembers what later evacuations have to know."""
+        """Notes what later evacuations need: the closed row, the spent budgets and the new rows of the pods."""
         self._evacuated.add(row)
         self._shut[row] = True
         self._rescheduled_pods.pop(row, None)
@@ -218,12 +222,12 @@ class Evacuations:
 
 
 def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
-    """Positions and rows of what was placed, in order."""
+    """Positions and rows of the placed pods, in order."""
     return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 
 def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> Kept:
-    """The first pod that found no place is in the way."""
+    """The result for a node that stays because of its first pod that fits nowhere."""
     left = min(placements.left, key=lambda left: left.pods[0])
     pod = movers[left.pods[0]].pod
     unremovable_reason = UnremovableReason.SLACK_NEEDED if is_placeholder(pod) else UnremovableReason.NO_PLACE

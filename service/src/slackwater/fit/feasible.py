@@ -1,19 +1,19 @@
-"""Where may a pod of a kind go? Every predicate over all rows, in the order of kube-scheduler's default profile.
+"""Feasibility: every predicate for an equivalence group over all rows, in the order of kube-scheduler's default profile.
 
     verdicts = feasible(snapshot, kind)        # kind: a KindId of the snapshot
     verdicts.codes                            # a model.reasons.Reason for each row, shape (n_rows,), uint8
     verdicts.rows                             # the rows that are OK
-    reasons(snapshot, kind, row)               # kube-scheduler's words for one row
+    reasons(snapshot, kind, row)               # kube-scheduler's texts for one row
 
-The first predicate that rejects a row gives its code. Before any row is looked at, the pod itself may be refused for all
-of them (kube-scheduler's PreFilter); then the refusal's code stands on every row.
+The first predicate that rejects a row gives its code. The pod itself may be refused before any row is judged (kube-scheduler's
+PreFilter); then every row has the code of that refusal.
 
-Answers are kept for each predicate and what it reads of a kind, so that kinds that differ elsewhere share them. How they
-are renewed depends on what a predicate reads: rows of which nothing changed keep their code (resources, ports, volume
-limits, what nodes say); rules about other pods are judged again only when a pod that they count moved. After one pod moved
-a kind is renewed at the cost of one row and of the rules that count that pod, whatever the number of nodes and kinds.
+Answers are cached for each predicate and the part of a `Kind` that it reads, so that groups that differ elsewhere share them.
+What a predicate reads decides how its answer is renewed. Rows without changes keep their code (resources, ports, volume limits,
+node facts). Rules about other pods judge again only when a pod that they count moved. After one pod moved, renewing a group
+costs one row and the rules that count that pod, whatever the number of nodes and groups.
 
-Deliberately absent: choosing among the rows (`scores`), changing the snapshot (`ClusterSnapshot.place`).
+Deliberately absent: choosing among the rows (`fit.scores`), changing the snapshot (`ClusterSnapshot.place`).
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -59,7 +59,7 @@ SPREAD: Final = "PodTopologySpread"
 AFFINITY: Final = "InterPodAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 LEDGER: Final = "Ledger"
-#: Answers kept in one snapshot: 5 kB each at 5,000 nodes.
+#: The most answers cached in one snapshot: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
 
@@ -80,15 +80,15 @@ class Verdicts:
         return np.flatnonzero(self.codes == Reason.OK)
 
 
-#: facts: what a row's node says. room: that, and the row's own pods. anywhere: pods and nodes of other rows too.
+#: facts: a row's node. room: the node and the row's own pods. anywhere: pods and nodes of other rows too.
 _Reads = Literal["facts", "room", "anywhere"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Predicate:
-    """One rule. `part` is what it reads of a kind, None where it has no word on the kind.
+    """One predicate. `part` is what it reads of an equivalence group, None where it does not apply to the group.
 
-    All rows are judged again when `stamp` moves.
+    All rows are judged again when `stamp` changes.
     """
 
     name: str
@@ -99,7 +99,8 @@ class _Predicate:
 
 
 class _Kept:
-    """The codes of one predicate for one part, over the capacity of the snapshot, and what they were true of."""
+    """The cached codes of one predicate for one part, over the capacity of the snapshot, and the versions that they are based
+    on."""
 
     __slots__ = ("codes", "facts", "n_rows", "pods", "stamp")
 
@@ -111,7 +112,7 @@ class _Kept:
 
 
 def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
-    """A verdict for each row; see the module. The arrays are the caller's.
+    """The verdicts on all rows. The arrays belong to the caller.
 
     `without` names predicates that are left out, for a caller that judges by them itself.
     """
@@ -134,9 +135,10 @@ def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str
 
 
 def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
-    """What each predicate that has a word on the kind says for itself, by its name; not to be written to.
+    """The codes of each predicate that applies to the equivalence group, by its name; callers must not write to them.
 
-    Of a row that several reject, `feasible` has only the first word. What refuses the pod whatever the node is not in it.
+    Where several predicates reject a row, `feasible` has only the first one's code. Refusals of the pod itself are not
+    included.
     """
     numbered = snapshot.of(kind)
     parts = ((predicate, predicate.part(snapshot, numbered)) for predicate in PREDICATES)
@@ -144,7 +146,7 @@ def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
 
 
 def refused(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
-    """The word on the pod itself, from the first plug-in that has one."""
+    """The refusal of the pod itself, from the first plug-in that refuses it; None where none does."""
     if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
         return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
     if kind.asks.claims:
@@ -158,13 +160,13 @@ def refused(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
 
 
 def reasons(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[str]:
-    """Why a row will not do, in kube-scheduler's words; empty where it will."""
+    """Why a row is not feasible, in kube-scheduler's texts; empty where it is feasible."""
     verdicts = feasible(snapshot, kind)
     return words(snapshot, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
 
 
 def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
-    """The texts of a verdict that is known already."""
+    """kube-scheduler's texts for a verdict that is known already."""
     if refusal is not None:
         return [refusal.text]
     numbered = snapshot.of(kind)
@@ -198,7 +200,7 @@ def _renew_all(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate,
     stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
     if kept.stamp != stamp:
         _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
-        # The judge may have made counters, so the stamp is taken again.
+        # Judging may create counters, so the stamp is computed again.
         kept.stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
 
 
@@ -216,7 +218,7 @@ def _renew_rows(snapshot: ClusterSnapshot, kind: Numbered, predicate: _Predicate
 
 
 def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
-    """Rows to be judged again; None for all."""
+    """The rows to judge again; None for all."""
     if kept.facts < 0:
         return None
     most = max(8, snapshot.n_rows // 4)
@@ -239,7 +241,7 @@ def _live(snapshot: ClusterSnapshot, _kind: Numbered, rows: Selection) -> Codes:
 
 
 def _left_out(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
-    """kube-scheduler looks only at nodes that the affinity names one by one."""
+    """Rejects nodes other than those that the affinity names one by one: kube-scheduler looks at no others."""
     row_of = snapshot.facts.row_of
     named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
     return coded(~np.isin(np.arange(snapshot.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
@@ -257,7 +259,7 @@ def _of_affinity(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
     return kind.id if asks or repelling_counters(snapshot, kind) else None
 
 
-#: In the order of kube-scheduler's default profile, ours last. The first that rejects a row gives its verdict.
+#: The predicates in the order of kube-scheduler's default profile, ours last. The first that rejects a row gives its code.
 PREDICATES: Final = (
     _Predicate(name="Live", part=lambda _, kind: True, judge=_live, reads="facts"),
     _Predicate(

@@ -1,4 +1,4 @@
-"""What the nodes themselves, whatever runs on them, say to pods of a kind."""
+"""The predicates that depend on nodes only, not on the pods that run there."""
 
 from slackwater.fit.filter.node_affinity import judge_node_affinity
 from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
@@ -8,12 +8,12 @@ from slackwater.model.equivalence import Kind
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.node_facts import NodeFacts
 
-#: In kube-scheduler's order.
+#: The predicates in kube-scheduler's order.
 NODE_RULES = (judge_node_unschedulable, judge_taint_toleration, judge_node_affinity)
 
 
 def admitting(kind: Kind, facts: NodeFacts) -> Mask:
-    """Which rows take pods of the kind, shape (n_rows,); closed rows take none."""
+    """Which rows these predicates accept for the equivalence group, shape (n_rows,); closed rows are not accepted."""
     rows = slice(0, facts.n_rows)
     mask: Mask = facts.live[rows].copy()
     for rule in NODE_RULES:

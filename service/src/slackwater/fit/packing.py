@@ -5,13 +5,14 @@
         trial.commit()                     # or drop it: the snapshot is as before
     placements.rows                        # for each pod its row, NOWHERE where it has none
 
-The answer is exactly that of placing pod by pod, but a run of pods of one kind costs a few operations on whole columns:
-how many copies each row takes is a division (`copies`), what copies mean for one another is counted (`domainlimits`). Pods
-of one kind cost least when they come together; pods with claims or in-line disks are placed one by one.
+The result is exactly that of placing pod by pod, but a run of pods of one equivalence group costs a few operations on whole
+columns: how many copies each row takes is a division (`fit.copies`), and the limits that copies set one another are counted
+(`fit.domain_limits`). Pods of one group cost least when they come together; pods with claims or in-line disks are placed one by
+one.
 
-Hints come first: every pod with a hint of its own is tried there, in order, before any other pod is placed. Then the
-others are tried on their kind's hint, and on the rows. `stop` is asked between steps and may cut the packing off anywhere:
-what was placed by then stands where the whole packing would have put it, the rest is `unreached`.
+Hints come first: every pod with its own hint is tried there, in order, before any other pod is placed. Then the others are
+tried on their group's hint, and on the rows. `stop` is called between steps and may cut the packing off anywhere: pods placed
+by then are where the whole packing would have put them, the rest is `unreached`.
 
 Deliberately absent: the order of pods and of rows (the caller's), new nodes, and what time it is.
 """
@@ -35,15 +36,15 @@ from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
-#: In place of a row: the pod has none.
+#: Stands for the row of a pod that fits nowhere.
 NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Rows to be tried first; those that are not among the rows of the packing are passed over.
+    """Rows to be tried first; hints that are not among the rows of the packing are ignored.
 
-    `pods` has one for each pod, NOWHERE where there is none; shape (pods,). `kinds` has one for some kinds.
+    `pods` has one for each pod, NOWHERE where there is none; shape (pods,). `kinds` has one for some equivalence groups.
     """
 
     pods: Rows | None = None
@@ -55,24 +56,25 @@ NO_HINTS: Final = Hints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Pods of one kind that fit nowhere.
+    """Pods of one equivalence group that fit nowhere.
 
-    `reasons` are the verdicts on the rows when the first of them was tried, and on how many rows each; most rows first.
+    `reasons` are the verdicts on the rows when the first of them was tried, each with its number of rows; most rows first.
     """
 
     kind: KindId
-    pods: tuple[int, ...]  #: positions in what was to be placed
+    pods: tuple[int, ...]  #: positions in the pods that were given
     reasons: tuple[tuple[Reason, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placements:
-    """Where pods went: `rows` has a row for each, or NOWHERE; shape (pods,). `order` are the placed ones, the first first."""
+    """The result of a packing: `rows` has a row for each pod, or NOWHERE; shape (pods,). `order` are the placed pods in
+    order."""
 
     rows: Rows
     order: Rows
     left: tuple[Left, ...]
-    unreached: tuple[int, ...]  #: positions of pods that were not looked at because the packing was cut off
+    unreached: tuple[int, ...]  #: positions of pods that were not tried because the packing was cut off
 
     @property
     def cut(self) -> bool:
@@ -92,9 +94,9 @@ def place_pods(
     stop: Callable[[], bool] = lambda: False,
     reasons: bool = True,
 ) -> Placements:
-    """Places pods, given by their kinds in order, on the snapshot. `rows` are distinct; see the module.
+    """Places pods, given by their equivalence groups in order, on the snapshot. `rows` are distinct.
 
-    Why pods are left costs as much as placing them: without `reasons` nothing is said of it.
+    Finding out why pods are left costs as much as placing them: without `reasons` it is skipped.
     """
     packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
     everyone = np.arange(len(kinds))
@@ -107,7 +109,7 @@ def place_pods(
 
 
 def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
-    """The pods in order, cut where the kind changes."""
+    """Runs of pods of one equivalence group, in order."""
     if not len(pods):
         return
     of = kinds[pods]
@@ -117,7 +119,7 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
 
 
 class _Packing:
-    """One packing under way. `at` are the placements so far."""
+    """A packing under way. `at` are the placements so far."""
 
     def __init__(self, snapshot: ClusterSnapshot, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
         self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
@@ -138,7 +140,7 @@ class _Packing:
         return known
 
     def try_at(self, kind: KindId, pods: Rows, hints: Rows) -> None:
-        """Places those of a run that fit at their own hints; nothing is said of the others."""
+        """Places those pods of a run that fit at their own hints; the others stay unplaced and get no reasons."""
         if self._is_cut():
             return
         if _heeds_its_copies(self._snapshot.of(kind)):
@@ -150,7 +152,7 @@ class _Packing:
             self._fill_hints(kind, pods, hints)
 
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
-        """Places a run of pods of one kind, from the front on; the others are left, or the packing is cut off."""
+        """Places a run of pods of one equivalence group, from the front on; the others are left, or the packing is cut off."""
         numbered = self._snapshot.of(kind)
         if self._cut:
             return
@@ -182,7 +184,7 @@ class _Packing:
         return self._cut
 
     def _leave(self, kind: KindId, pods: Rows) -> None:
-        """These fit nowhere as things are now."""
+        """Notes pods that fit nowhere now."""
         if kind not in self._left:
             self._left[kind] = ([], self._why(kind) if self._reasons else ())
         self._left[kind][0].extend(pods.tolist())
@@ -193,7 +195,8 @@ class _Packing:
         return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
 
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
-        """The same as `_put_some` for a single pod, for which its own copies mean nothing: half as dear."""
+        """Places a single pod as `_put_some` would, at half the cost: it needs no limits among copies. Returns the number
+        placed."""
         fits = feasible(self._snapshot, kind).feasible[order]
         at = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[at]:
@@ -207,7 +210,7 @@ class _Packing:
         return 1
 
     def _put_some(self, kind: KindId, pods: Rows, order: Rows) -> int:
-        """Puts as many of a batch as fit, from the front on; how many."""
+        """Places as many of a batch as fit, from the front on; returns how many."""
         snapshot, numbered = self._snapshot, self._snapshot.of(kind)
         spreads = counts_itself(snapshot, numbered)
         fits = feasible(snapshot, kind, without=(SPREAD,) if spreads else ()).feasible
@@ -223,7 +226,7 @@ class _Packing:
         return len(steps)
 
     def _fill_hints(self, kind: KindId, pods: Rows, hints: Rows) -> None:
-        """Of pods with the same hint, as many as it takes copies: the first ones."""
+        """Places pods at their hints: of pods with the same hint the first ones, as many as the row takes copies."""
         fits = feasible(self._snapshot, kind).feasible[hints]
         pods, hints = pods[fits], hints[fits]
         rows, steps = np.unique(hints, return_inverse=True)
@@ -231,7 +234,7 @@ class _Packing:
         self._put(kind, pods[placed], rows, steps[placed])
 
     def _put(self, kind: KindId, pods: Rows, rows: Rows, steps: Rows) -> None:
-        """Puts the pods on `rows[steps]`, one each."""
+        """Places the pods on `rows[steps]`, one each."""
         if not len(pods):
             return
         self.at[pods] = rows[steps]
@@ -242,7 +245,7 @@ class _Packing:
 
 
 def _ranks(values: Rows) -> Rows:
-    """How many equal values come before each."""
+    """How many equal values come before each value."""
     order = np.argsort(values, kind="stable")
     counts = np.bincount(values)
     ranks = np.empty(len(values), np.intp)
@@ -251,12 +254,12 @@ def _ranks(values: Rows) -> Rows:
 
 
 def _batches(snapshot: ClusterSnapshot, kind: Numbered, pods: Rows) -> Iterator[Rows]:
-    """The pods of a run, cut where verdicts on copies change in ways that `domainlimits` does not count."""
+    """The pods of a run, cut where verdicts on copies change in ways that `fit.domain_limits` does not count."""
     if kind.asks.claims or kind.asks.disks:
-        # Volumes that the first takes are gone for the next, or tie it to the same node.
+        # Volumes that the first pod takes are not available to the next, or restrict it to the same node.
         yield from np.split(pods, len(pods))
     elif kind.asks.affinity and len(pods) > 1 and matches_all_its_terms(snapshot, kind):
-        # The first of a series may go where the others then may not.
+        # The first of a series may go where the others may not go after it.
         yield pods[:1]
         yield pods[1:]
     else:
@@ -264,13 +267,13 @@ def _batches(snapshot: ClusterSnapshot, kind: Numbered, pods: Rows) -> Iterator[
 
 
 def _heeds_its_copies(kind: Numbered) -> bool:
-    """May a copy close a row for the next one other than by filling it?"""
+    """Whether a copy may close a row for the next copy other than by filling it."""
     asks = kind.asks
     rules = asks.claims or asks.disks or asks.affinity or asks.anti_affinity
     return bool(rules) or any(constraint.hard for constraint in asks.spread)
 
 
 def _may_open(kind: Numbered) -> bool:
-    """May a kind that fitted nowhere fit somewhere after other pods were placed?"""
+    """Whether pods that fitted nowhere may fit somewhere after other pods were placed."""
     asks = kind.asks
     return bool(asks.affinity or asks.claims) or any(constraint.hard for constraint in asks.spread)

@@ -1,4 +1,4 @@
-"""The score curve of Neon's scheduler plugin, with the new pod counted (neondatabase/autoscaling, main,
+"""The score curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
 pkg/plugin/framework_methods.go)."""
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MAX_EXTENDER_SCORE: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreCurve:
-    """Score over fullness x in 0..1: `min_usage` at 0, rising to 1 at `peak`, falling to `max_usage` at 1."""
+    """The score by fullness x in 0..1: `min_usage` at 0, rising to 1 at `peak`, falling to `max_usage` at 1."""
 
     min_usage: float = 0.5
     max_usage: float = 0.0
@@ -24,7 +24,7 @@ class ScoreCurve:
 
 
 def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    """The score of each row as a fraction 0..1: the least over the resources, scaled by the node's size.
+    """The score of each row as a fraction 0..1: the minimum over the resources, scaled by the node's size.
 
     The size factor is Total / largest Total of all rows. 0 where the pod does not fit, or the node has no Total.
     """
@@ -34,10 +34,11 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
 
 
 def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    """The same from what would be Reserved and is there, shape (resources, rows); `largest` is of all rows, (resources,)."""
+    """The score fractions from `after`, what would be Reserved, and `total`, both of shape (resources, rows); `largest` is the
+    largest Total of all rows, (resources,)."""
     fullness, scores = _points(curve)
     least, fits = np.full(total.shape[1], np.inf), np.ones(total.shape[1], np.bool_)
-    # Line by line: numpy reduces over so short an axis in twice the time.
+    # Line by line: numpy needs twice the time to reduce over so short an axis.
     for want, there, most in zip(after, total, largest.tolist(), strict=True):
         score = np.interp(want / np.maximum(there, 1), fullness, scores) * (there / max(most, 1))
         np.minimum(least, score, out=least)
@@ -46,7 +47,7 @@ def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) 
 
 
 def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
-    """The curve's corners: fullness and score. A peak at an end leaves no slope on its other side."""
+    """The curve's corners: fullness and score. With a peak at one end the slope towards that end is missing."""
     if curve.peak <= 0.0:
         return [0.0, 1.0], [1.0, curve.max_usage]
     if curve.peak >= 1.0:
@@ -55,24 +56,24 @@ def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
 
 
 def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """0..100 as the plugin itself answers, truncated."""
+    """Scores 0..100 as the plugin itself answers them, truncated."""
     return np.asarray(100 * fractions(wanted, columns, rows, curve), np.int64)
 
 
 def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever it is above 0.
+    """Scores 0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever it is above 0.
 
-    Trap T5 has it that an extender with 11 levels should spread ranks within the call. We do not: it would turn a difference
-    of one percent into most of the range and so override image locality and spread (docs/adr/0002).
+    Trap T5 proposes that an extender with 11 levels spreads ranks within the call. We do not: that would turn a difference of
+    one percent into most of the range and so override image locality and spread (docs/adr/0002).
     """
     return tenths(fractions(wanted, columns, rows, curve))
 
 
 def tenths(score: npt.NDArray[np.float64]) -> Int64:
-    """Fractions as an extender answers them: see `extender_scores`."""
+    """Fractions as an extender answers them: 0..10, as in `extender_scores`."""
     return np.where(score > 0, np.maximum(np.rint(score * MAX_EXTENDER_SCORE), 1), 0).astype(np.int64)
 
 
 def randomized(scores: Int64, rng: np.random.Generator) -> Int64:
-    """Each score s > 0 replaced by a uniform integer of 1..s; 0 stays 0 (as Neon's plugin does)."""
+    """Replaces each score s > 0 by a uniform random integer of 1..s; 0 stays 0 (as in Neon's plugin)."""
     return np.where(scores > 0, rng.integers(1, np.maximum(scores, 1), endpoint=True), 0)

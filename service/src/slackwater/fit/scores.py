@@ -1,6 +1,6 @@
-"""How good are the rows where a pod fits? Each score plug-in of kube-scheduler's default profile, 0..100, and their sum.
+"""Scores of feasible rows: each score plug-in of kube-scheduler's default profile, 0..100.
 
-Scores compare the rows that are asked about with one another, so they are asked for the feasible rows together.
+Scores compare the given rows with one another, so callers pass all feasible rows together.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ PREFERENCES: Final[Mapping[str, tuple[_Score, int]]] = {
     "NodeResourcesBalancedAllocation": (score_balanced_allocation, 1),
     "ImageLocality": (score_image_locality, 1),
 }
-#: Of those that compare rows with one another: may they say different things of different rows? Where not, that holds as long
-#: as nodes and kinds stay as they are, wherever pods stand.
+#: Whether a plug-in that compares rows may score them differently at all. Where not, that holds while nodes and equivalence
+#: groups stay the same, wherever pods are.
 TELLS_APART: Final[Mapping[str, Callable[[ClusterSnapshot, Numbered], bool]]] = {
     "TaintToleration": tells_taints_apart,
     "NodeAffinity": tells_nodes_apart,
@@ -41,6 +41,6 @@ TELLS_APART: Final[Mapping[str, Callable[[ClusterSnapshot, Numbered], bool]]] = 
 
 
 def scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> dict[str, Int64]:
-    """Of each plug-in, for the rows asked about, which are those that are feasible; shape (len(rows),)."""
+    """The scores of each plug-in for `rows`, which are the feasible ones; shape (len(rows),)."""
     numbered = snapshot.of(kind)
     return {name: score(snapshot, numbered, rows) for name, (score, _) in PREFERENCES.items()}

@@ -1,4 +1,4 @@
-"""Values: ids, objects, kinds, columns, events and effects.
+"""Values: ids, objects, equivalence groups, columns, events and effects.
 
-Nothing here waits, reads a clock or touches a network; every other floor may import it.
+Nothing here waits, reads a clock or touches a network; every other layer may import it.
 """

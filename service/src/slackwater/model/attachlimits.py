@@ -1,6 +1,6 @@
 """The annotation that says how many volumes of each CSI driver a new node can attach, in Cluster Autoscaler's form.
 
-A group without nodes has no CSINode to learn this from. The form is `ebs.csi.aws.com=25,efs.csi.aws.com`: a driver without a
+A group without nodes has no CSINode that shows this. The form is `ebs.csi.aws.com=25,efs.csi.aws.com`: a driver without a
 number is installed and attaches any number of volumes.
 """
 
@@ -9,13 +9,13 @@ from typing import Final
 from slackwater.model.storage import CsiNode
 
 CSI_DRIVERS: Final = "capacity.cluster-autoscaler.kubernetes.io/csi-driver"
-#: The API's own bound of a limit (int32).
+#: The largest limit that the API allows (int32).
 _MOST: Final = 2**31 - 1
 _MOST_DIGITS: Final = 10
 
 
 def read_attach_limits(text: str) -> CsiNode | None:
-    """None where it names no driver. Raises ValueError."""
+    """Reads the annotation's text as a CsiNode without a name. None where the text names no driver. Raises ValueError."""
     drivers: dict[str, int | None] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         driver, equals, limit = (part.strip() for part in entry.partition("="))

@@ -1,4 +1,5 @@
-"""Objects that only planners read: namespaces, storage, controllers of pods. Their changes, and all of them at one moment.
+"""Auxiliary objects, which only planners read: namespaces, storage, controllers of pods. Also their events, and
+`AuxiliaryObjects`, which planners get.
 
 Deliberately absent: nodes and pods, which the state machine keeps.
 """
@@ -39,7 +40,7 @@ AuxiliaryKind = Literal[
     "podtemplates",
     "capacitybuffers",
 ]
-#: What asks for placeholders: watched only where slack is planned.
+#: The objects that ask for placeholders; they are watched only where slack is planned.
 ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
     {
         "deployments",
@@ -62,7 +63,7 @@ WORKLOAD_KINDS: Final[Mapping[tuple[str, str], AuxiliaryKind]] = {
 
 
 class AuxiliaryKey(NamedTuple):
-    """`namespace` is empty for objects that have none."""
+    """The key of an auxiliary object. `namespace` is empty for objects that have none."""
 
     namespace: str
     name: str
@@ -70,14 +71,17 @@ class AuxiliaryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceLabels:
-    """A namespace, as far as selectors read it."""
+    """A namespace; selectors read its labels only."""
 
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet, as a pod that it would make: without a node, and tolerating what the controller lets its pods tolerate."""
+    """A DaemonSet, represented by a pod that it would make.
+
+    `pod` has no node, and tolerates what the DaemonSet controller lets its pods tolerate.
+    """
 
     pod: Pod
 
@@ -100,7 +104,7 @@ AuxiliaryObject = (
 
 @dataclass(frozen=True, slots=True)
 class AuxiliarySeen:
-    """The object as the API server has it now."""
+    """An auxiliary object as the API server has it now."""
 
     kind: AuxiliaryKind
     key: AuxiliaryKey
@@ -109,7 +113,7 @@ class AuxiliarySeen:
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryGone:
-    """The object is deleted."""
+    """An auxiliary object is deleted."""
 
     kind: AuxiliaryKind
     key: AuxiliaryKey
@@ -120,7 +124,8 @@ AuxiliaryEvent = AuxiliarySeen | AuxiliaryGone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuxiliaryObjects:
-    """What changed since it was last asked for; a field is None where nothing of its kind did."""
+    """The auxiliary objects that changed since planners last collected them. A field is None where nothing of that type
+    changed."""
 
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None

@@ -1,6 +1,6 @@
-"""What asks for placeholders like pods: marked workloads, and CapacityBuffer objects (autoscaling.x-k8s.io/v1beta1).
+"""API objects that ask for placeholders: marked workloads, and CapacityBuffer objects (autoscaling.x-k8s.io/v1beta1).
 
-Objects as the API server has them, as far as slack reads them. Deliberately absent: what they come to (`controllers.slack`).
+The objects have the fields that slack reads. Deliberately absent: how many placeholders they ask for (`controllers.slack`).
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,16 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
 
-#: The strategy that this autoscaler implements; the empty one is the same.
+#: The strategy that this autoscaler implements; an empty strategy means the same.
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Something that makes pods by a template: `pod` is one that it would make. `slack` is its annotation, "" without one.
+    """A workload that makes pods from a template: `pod` is one that it would make.
 
-    A PodTemplate is one too, of no replicas. `generation` is that of the object.
+    `slack` is the workload's annotation, "" without one. A PodTemplate is a workload too, with no replicas. `generation` is
+    that of the object.
     """
 
     ref: Owner
@@ -43,7 +44,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferStatus:
-    """What the status of a buffer says; None where it says nothing."""
+    """The status of a CapacityBuffer. A field is None where the status does not have it."""
 
     template: str | None = None
     template_generation: int | None = None
@@ -71,9 +72,10 @@ class CapacityBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomRequests:
-    """All that asks for placeholders like pods, but pods themselves: buffers with what they refer to, and marked workloads.
+    """All requests for placeholders that are not pods: CapacityBuffers, the objects they refer to, and marked workloads.
 
-    `workloads` and `templates` are those that some buffer names, by namespace and reference, or name.
+    `workloads` and `templates` are those that some buffer names, keyed by namespace and by reference or name. `marked` are the
+    workloads with the slack annotation.
     """
 
     buffers: tuple[CapacityBuffer, ...] = ()

@@ -1,9 +1,9 @@
-"""What changed in the cluster state of the cluster since it was last collected: the serving side gives it, planners take it.
+"""Changes of the cluster state since they were last collected.
 
-Frozen values, so that they may be handed to another thread. A pod is given *as it counts*: `node` is where it takes room,
-also where its bind is still on its way, and its kind's requests are what is Reserved for it where that is more. A node's
-allocatable is what may be promised on it. Deliberately absent: how it is noticed (`state_machine.changes`), and what is made of
-it (`snapshot.replica`).
+The values are frozen, so that they may be handed to another thread or process. A pod is given *as it counts*: `node` is the
+node where it takes room, also while its bind is under way, and its requests are what is Reserved for it where that is more. A
+node's allocatable is what may be reserved on it. Deliberately absent: how changes are collected (`runtime.changes`) and applied
+(`snapshot.replica`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from slackwater.model.storage import Storage
 
 
 class NodeChange(NamedTuple):
-    """A node as it is now; None: it is gone."""
+    """A node as it is now; None: the node is gone."""
 
     name: NodeName
     node: Node | None
 
 
 class PodChange(NamedTuple):
-    """A pod as it counts now; None: it is gone, or has ended."""
+    """A pod as it counts now; None: the pod is gone, or has ended."""
 
     uid: PodUid
     pod: Pod | None
@@ -31,9 +31,10 @@ class PodChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Of several entries about one object the last is true. A field that is None did not change.
+    """One collection of changes. Of several entries about one object the last is true. A field that is None did not change.
 
-    `promised` are pods without a node for which room is kept all the same: victims leave for them (all of them, each time).
+    `promised` are pods without a node for which room is kept all the same, because victims leave for them. Each collection
+    names all of them.
     """
 
     generation: Generation

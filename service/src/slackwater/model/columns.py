@@ -1,7 +1,7 @@
-"""Nodes as rows of integer columns: what is judged for all nodes at once.
+"""Nodes as rows of integer columns, so that all nodes are judged at once.
 
-A column has shape (2, rows): one line for each accounted resource, in the order of `resources.RESOURCES` (milliCPU, bytes).
-Rows of nodes that went are reused; a free row has Total 0, so that nothing ever fits there.
+A column has shape (2, rows): one line for each accounted resource, in the order of `resources.RESOURCES` (milliCPU, bytes). A
+row is reused after its node is gone. A free row has Total 0, so that no pod ever fits there.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _OK: Final = np.uint8(Reason.OK)
 
 
 def let_pass(codes: Codes) -> Mask:
-    """Where the verdict is `Reason.OK`. To numpy a member of an enumeration costs more than a hundred codes."""
+    """A mask that is true where the verdict is `Reason.OK`."""
     found: Mask = codes == _OK
     return found
 
@@ -49,7 +49,7 @@ SCHEMA: Final = (
 
 
 class NodeColumns:
-    """The columns, growable. `n_rows` rows are meaningful; the arrays may be longer."""
+    """The accounting columns of all nodes. The first `n_rows` rows are in use; the arrays may be longer."""
 
     __slots__ = (*(column.name for column in SCHEMA), "n_rows")
 
@@ -97,5 +97,5 @@ class NodeColumns:
 
 
 def vertical(amounts: Amounts) -> Int64:
-    """Amounts as a (2, 1) column, to be broadcast over rows."""
+    """The amounts as an array of shape (2, 1), which numpy broadcasts over rows."""
     return np.array([[amounts.cpu], [amounts.memory]], np.int64)

@@ -1,4 +1,4 @@
-"""Controllers of pods, as far as planners read them: which they are, and how many pods each wants."""
+"""Controllers of pods, with the fields that planners read: their references, and how many pods each wants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from slackwater.model.eviction_facts import Owner
 
 #: A controller in its namespace.
 ControllerKey = tuple[str, Owner]
-#: How many pods each wants; 0 where a kind wants no number.
+#: How many pods each controller wants; 0 for a controller that wants no fixed number.
 Targets = Mapping[ControllerKey, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How many pods a controller wants at the moment."""
+    """The number of pods that a controller wants now."""
 
     replicas: int

@@ -1,5 +1,5 @@
-"""The closed list of how the cluster state can differ from the cluster, or from itself: what an audit finds, and by whose
-fault."""
+"""The closed list of differences that an audit finds: between the cluster state and the cluster, or within the cluster
+state."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +37,7 @@ TEXTS: Final[dict[Drift, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One difference: what kind, of which object (`pod ns/name`, `node n`), and what was seen and wanted."""
+    """One difference that an audit found: its cause, the object (`pod ns/name`, `node n`), and what was found and expected."""
 
     drift: Drift
     object: str

@@ -1,6 +1,6 @@
-"""What should be done outside: values that `StateMachine` returns and the dispatcher carries out.
+"""Effects: writes and reads that `StateMachine` returns and the dispatcher carries out.
 
-Each names its object by UID as well, so that a write meant for one pod never meets its successor of the same name.
+Each effect names its object by UID as well, so that a write meant for one pod never reaches a later pod of the same name.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from slackwater.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """POST the Binding of a pod to a node. Ends as `BindEnded`."""
+    """Creates the Binding of a pod to a node (POST). Ends as `BindEnded`."""
 
     uid: PodUid
     key: PodKey
@@ -23,8 +23,8 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """Patch an annotation of a pending pod: kube-scheduler then tries it again within about 100 ms (seen with kube-scheduler
-    1.36)."""
+    """Patches an annotation of a pending pod: kube-scheduler then tries the pod again within about 100 ms (seen with
+    kube-scheduler 1.36)."""
 
     uid: PodUid
     key: PodKey
@@ -33,7 +33,8 @@ class Activate:
 
 @dataclass(frozen=True, slots=True)
 class OpenGate:
-    """Takes our entry out of a pending pod's `spec.schedulingGates`: kube-scheduler then tries it at once. May be repeated."""
+    """Removes our entry from a pending pod's `spec.schedulingGates`: kube-scheduler then tries the pod at once. May be
+    repeated."""
 
     uid: PodUid
     key: PodKey
@@ -42,7 +43,7 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Patch status.nominatedNodeName: kube-scheduler tries that node first and alone (seen with kube-scheduler 1.36)."""
+    """Patches status.nominatedNodeName: kube-scheduler tries that node first and alone (seen with kube-scheduler 1.36)."""
 
     uid: PodUid
     key: PodKey
@@ -51,10 +52,10 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """Patch status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod still is what it was in
-    `version`; with `opens` our gate is taken out of it then, so that kube-scheduler never sees it without the nomination.
+    """Patches status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod is unchanged since `version`.
 
-    Ends as `SteerEnded`.
+    With `opens` our gate is removed after that, so that kube-scheduler never sees the pod without the nomination. Ends as
+    `SteerEnded`.
     """
 
     uid: PodUid
@@ -66,7 +67,7 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class ReadPod:
-    """GET the pod, because the watch has not told what became of it. Ends as `PodRead` or `PodGone`."""
+    """Reads the pod (GET), because the watch has not shown how its bind ended. Ends as `PodRead` or `PodGone`."""
 
     uid: PodUid
     key: PodKey
@@ -74,9 +75,10 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """An Event on a pod, on a node (without a namespace), or on the status object (whose uid nobody here knows), for people.
+    """Publishes an Event for people: on a pod, on a node (without a namespace), or on the status object (whose UID is not known
+    here).
 
-    Dropped under load; nothing depends on it.
+    It is dropped under load; nothing depends on it.
     """
 
     uid: PodUid
@@ -89,9 +91,9 @@ class Announce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePermit:
-    """Sets the permit annotation of a VirtualMachine (`on` machine) or a Pod to `text`, if it is still `before`.
+    """Sets the permit annotation of a VirtualMachine (`on` machine) or a Pod to `text`, if it still is `before`.
 
-    `uid` and `key` are that object's, `pod` is the pod that it stands for. Ends as `PermitWritten` or `PermitNotWritten`.
+    `uid` and `key` name the annotated object, `pod` the pod whose permit it is. Ends as `PermitWritten` or `PermitNotWritten`.
     """
 
     uid: str
@@ -104,9 +106,9 @@ class WritePermit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """Patch `pods/resize` of a plain pod, so that its container requests `to`; limits follow where they equal the request.
+    """Patches `pods/resize` of a plain pod, so that its container requests `to`; limits follow where they equal the request.
 
-    The watch tells what comes of it.
+    The watch shows the result.
     """
 
     uid: PodUid
@@ -118,7 +120,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMigration:
-    """POST a VirtualMachineMigration named `name` for the machine of the pod `uid`, which is to land on `landing`.
+    """Creates a VirtualMachineMigration named `name` for the machine of the pod `uid`, to `target_node` (POST).
 
     Ends as `MigrationStarted` or `MigrationNotStarted`.
     """
@@ -132,7 +134,7 @@ class CreateMigration:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMigration:
-    """DELETE a finished VirtualMachineMigration of ours. Ends as `MigrationDeleteEnded`."""
+    """Deletes a finished VirtualMachineMigration of ours. Ends as `MigrationDeleteEnded`."""
 
     uid: str
     key: PodKey
@@ -140,7 +142,7 @@ class DeleteMigration:
 
 @dataclass(frozen=True, slots=True)
 class WritePreempting:
-    """Sets annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None takes it away.
+    """Sets annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None removes it.
 
     Ends as `PreemptingWritten` or `PreemptingNotWritten`.
     """
@@ -152,8 +154,10 @@ class WritePreempting:
 
 @dataclass(frozen=True, slots=True)
 class DeleteVictim:
-    """Gives a victim the condition DisruptionTarget (reason PreemptionByScheduler), then deletes it. Ends as `VictimEnded`,
-    or as `PodGone` where it was gone already."""
+    """Sets the condition DisruptionTarget (reason PreemptionByScheduler) on a victim, then deletes the victim.
+
+    Ends as `VictimEnded`, or as `PodGone` where the pod was gone already.
+    """
 
     uid: PodUid
     key: PodKey
@@ -162,8 +166,8 @@ class DeleteVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkNode:
-    """Gives a node the taint, in place of one of the same key; with `cordon` it also becomes unschedulable, and an annotation
-    remembers that it was not before. Ends as `NodeMarked`."""
+    """Puts the taint on a node, in place of one with the same key. With `cordon` it also makes the node unschedulable, and an
+    annotation remembers that it was schedulable before. Ends as `NodeMarked`."""
 
     uid: str
     name: NodeName
@@ -177,8 +181,8 @@ class MarkNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmarkNode:
-    """Takes the taint of that key off a node; with `uncordon` it also becomes schedulable again where `MarkNode` had made it
-    unschedulable. Ends as `NodeUnmarked`."""
+    """Removes the taint with that key from a node. With `uncordon` it also makes the node schedulable again if `MarkNode` had
+    made it unschedulable. Ends as `NodeUnmarked`."""
 
     uid: str
     name: NodeName
@@ -192,9 +196,10 @@ class UnmarkNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
-    """POST the eviction of a pod, so that its budgets are asked; with `force` its deletion instead. Ends as `EvictionEnded`.
+    """Creates the eviction of a pod (POST), which its PodDisruptionBudgets may block; with `force` deletes the pod instead.
+    Ends as `EvictionEnded`.
 
-    `grace_seconds` is how long it has to end, None: as long as the pod itself says.
+    `grace_seconds` is how long the pod has to end; None: as long as its own spec says.
     """
 
     uid: PodUid
@@ -204,7 +209,7 @@ class Evict:
     force: bool = False
 
 
-#: What is written to a pod on its way to a node.
+#: The effects that place a pending pod.
 PlacingEffect = Bind | Activate | OpenGate | Nominate | Steer | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict

@@ -1,6 +1,7 @@
-"""Pods interned into kinds: all pods whose scheduling needs are the same share one frozen value.
+"""Equivalence groups of pods: all pods whose scheduling needs are the same share one frozen `Kind`.
 
-Judging a kind judges all its pods. What no decision reads is no part of a kind, so pods without controllers share kinds too.
+A verdict on a `Kind` holds for all its pods. A `Kind` contains only what some decision reads, so pods without controllers share
+one too.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from slackwater.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration; empty `key` with operator Exists tolerates every key, empty `effect` every effect."""
+    """A toleration. An empty `key` with operator Exists tolerates every key, an empty `effect` every effect."""
 
     key: str
     operator: str
@@ -22,11 +23,11 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Kind:
-    """What scheduling asks of a node for each pod of this kind.
+    """The scheduling needs that all pods of an equivalence group have in common.
 
-    `node_affinity` is None where the pod demands no node affinity; one of its terms must match otherwise.
-    `missing_request` names the first container and resource without a request ("app: memory"), or is None.
-    `images` are those of all containers, in order. `pod constraints` is None where the pod asks nothing of what stands there.
+    `node_affinity` is None where the pod requires no node affinity; otherwise one of its terms must match. `missing_request`
+    names the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers,
+    in order. `pod_constraints` is None where the pod has none of the rarer constraints.
     """
 
     namespace: str
@@ -42,9 +43,9 @@ class Kind:
 
 
 class KindInterner:
-    """One instance for each distinct kind, so that pods share memory and kinds compare by identity first.
+    """Keeps one instance of each distinct `Kind`, so that pods share memory and comparison by identity comes first.
 
-    Kinds that no pod has any more are forgotten: pods of a DaemonSet have a kind each, one for each node's name.
+    References are weak: a `Kind` without pods is forgotten. Each pod of a DaemonSet has a `Kind` that names its node.
     """
 
     def __init__(self) -> None:

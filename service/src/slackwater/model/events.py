@@ -1,5 +1,4 @@
-"""What can happen to the state machine: the only things `StateMachine.apply` takes. Facts from watches, ends of API calls, and
-time."""
+"""Events: facts from watches, ends of API calls, and time. `StateMachine.apply` takes these and nothing else."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,21 +25,21 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod as the API server has it now. Older than what is known (by resource version): ignored."""
+    """A pod as the API server has it now. Ignored if its resource version is older than the known one."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
 class PodRead:
-    """A pod as a GET found it after `ReadPod` was asked for: unlike a watch event it cannot be older than the question."""
+    """A pod as a GET found it after `ReadPod`. Unlike a watch event it cannot be older than the effect."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The pod is deleted (the watch's word), or was not there when it was asked for (`read`)."""
+    """The pod is deleted, as the watch shows; with `read`: a GET did not find it."""
 
     uid: PodUid
     key: PodKey
@@ -62,10 +61,13 @@ class BudgetGone:
     name: str
 
 
-#: bound: the API server has the binding. gone: no such pod (or another of the same name). elsewhere: bound to another node.
-#: refused: the API server will not have it. unreachable: it could not be asked; nothing happened.
-#: unknown: no answer in time; it may have happened or not.
-#: unsent: it was given up before anything was sent.
+#: - bound: the API server has the binding.
+#: - gone: there is no such pod (or another of the same name).
+#: - elsewhere: the pod is bound to another node.
+#: - refused: the API server refused the binding.
+#: - unreachable: the API server could not be reached; nothing happened.
+#: - unknown: no answer came in time; the bind may have happened or not.
+#: - unsent: the bind was given up before anything was sent.
 BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown", "unsent"]
 
 
@@ -81,7 +83,7 @@ class BindEnded:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A pod, and the node that kube-scheduler should try first."""
+    """A pod, and the node that kube-scheduler should try first for it."""
 
     uid: PodUid
     node: NodeName
@@ -89,7 +91,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class PodsSteered:
-    """Steering has chosen. `unfit` are pods that fit nowhere as things are."""
+    """The nominations that were chosen in advance. `unfit` are pods that fit on no node now."""
 
     picks: tuple[Pick, ...]
     unfit: tuple[PodUid, ...] = ()
@@ -97,7 +99,8 @@ class PodsSteered:
 
 @dataclass(frozen=True, slots=True)
 class SteerEnded:
-    """The API calls of a `Steer` effect ended; `written`: the pod says so now. Otherwise it may, where no answer came."""
+    """The API calls of a `Steer` effect ended. `written`: the pod has the nomination now. Not written: it may have it all the
+    same, where no answer came."""
 
     uid: PodUid
     node: NodeName
@@ -107,7 +110,7 @@ class SteerEnded:
 
 @dataclass(frozen=True, slots=True)
 class ActivationLost:
-    """A pod could not be touched in time: whoever it was to wake still sleeps."""
+    """The API call of an `Activate` effect did not succeed in time, so kube-scheduler does not retry the pod yet."""
 
     uid: PodUid
     key: PodKey
@@ -121,18 +124,24 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Time has passed in which this replica only watched, instead of `Ticked`: nothing is due, and what is long gone is
-    forgotten."""
+    """Time passed while this replica is a standby; comes instead of `Ticked`.
+
+    Nothing falls due, but entries of pods that are long gone are forgotten.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Another replica led until now, and this one watched: `Synced` follows. Whatever it took for its own is found again."""
+    """This replica takes over from another leader; `Synced` follows.
+
+    The state machine forgets which writes it took for its own, and derives its state from the objects again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PodAudited:
-    """A pod as a GET of the audit found it, after the cluster state was found to differ: it is taken as it is here.
+    """A pod as a GET of the audit found it, after the audit found that the cluster state differs. The pod is taken over as it
+    is here.
 
     Ignored where the cluster state has a newer version, or knows that the pod is gone.
     """
@@ -142,7 +151,7 @@ class PodAudited:
 
 @dataclass(frozen=True, slots=True)
 class NodeDoubted:
-    """Something is wrong with the sums of the node: nothing new is placed there until it has been audited."""
+    """The sums of the node are wrong: no pod is placed there until the node has been audited."""
 
     name: NodeName
     why: str
@@ -150,27 +159,29 @@ class NodeDoubted:
 
 @dataclass(frozen=True, slots=True)
 class NodeAudited:
-    """The pods of the node are those that the API server has: its sums are worked out again, and it is doubted no more."""
+    """The cluster state has the same pods on the node as the API server: its sums are computed again, and its quarantine
+    ends."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
-    """An object cannot be read, or what it says could not be applied. `node` is where it counts; None: nowhere.
+    """An object cannot be decoded, or its content could not be applied. `node` is the node where it counts; None: it counts
+    nowhere.
 
-    What was known of it before stays, and its node is closed until the object is seen again, or is gone.
+    What was known of the object stays. Its node is quarantined until the object is seen again, or is gone.
     """
 
     uid: str
-    name: str  #: "pod shop/web-2", "node n-7"
+    name: str  #: such as "pod shop/web-2", "node n-7"
     node: NodeName | None
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Everything has been listed once: what comes now is news."""
+    """All objects have been listed once: events that follow are changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +214,9 @@ class MigrationGone:
 
 @dataclass(frozen=True, slots=True)
 class PermitWritten:
-    """The permit annotation that stands for the pod is `text` now: we wrote it, or a read after a conflict found it.
+    """The pod's permit annotation is `text` now: our write set it, or a read after a conflict found it.
 
-    `version` is the resource version of the object that says so.
+    `version` is the resource version of the annotated object.
     """
 
     pod: PodUid
@@ -215,7 +226,7 @@ class PermitWritten:
 
 @dataclass(frozen=True, slots=True)
 class PermitNotWritten:
-    """The permit annotation could not be written: the object is gone, the API server refused or could not be asked."""
+    """The permit annotation was not written: the object is gone, or the API server refused or could not be reached."""
 
     pod: PodUid
     detail: str
@@ -223,14 +234,14 @@ class PermitNotWritten:
 
 @dataclass(frozen=True, slots=True)
 class MigrationStarted:
-    """The VirtualMachineMigration for the pod is there: made by us now, or found under its name."""
+    """The VirtualMachineMigration for the pod exists: it was created now, or found under its name."""
 
     pod: PodUid
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationNotStarted:
-    """The VirtualMachineMigration for the pod was not made."""
+    """The VirtualMachineMigration for the pod was not created."""
 
     pod: PodUid
     detail: str
@@ -238,7 +249,7 @@ class MigrationNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class MigrationDeleteEnded:
-    """The API call of a `DeleteMigration` ended; `deleted` where the API server has taken it."""
+    """The API call of a `DeleteMigration` ended; `deleted` where the API server has accepted it."""
 
     key: PodKey
     deleted: bool
@@ -261,8 +272,9 @@ class PreemptingNotWritten:
     detail: str
 
 
-#: accepted: the API server has the deletion; the watch tells when the pod is gone. refused: it will not have it.
-#: unreachable: no answer in time; it may have happened or not.
+#: - accepted: the API server has the deletion; the watch shows when the pod is gone.
+#: - refused: the API server refused the deletion.
+#: - unreachable: no answer came in time; the deletion may have happened or not.
 VictimOutcome = Literal["accepted", "refused", "unreachable"]
 
 
@@ -277,7 +289,7 @@ class VictimEnded:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The service is about to end: nothing new begins, and no gate stays shut."""
+    """The service is about to stop: nothing new begins, and all our scheduling gates are opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +312,13 @@ class NodeUnmarked:
     detail: str
 
 
-#: accepted: the API server has taken it; the watch tells when the pod is gone. gone: there was no such pod any more.
-#: blocked: a budget allows no disruption now. refused: it will not have it. unreachable: no answer; nobody knows.
+#: - accepted: the API server accepted the eviction; the watch shows when the pod is gone.
+#: - gone: there was no such pod any more.
+#: - blocked: a PodDisruptionBudget allows no disruption now.
+#: - refused: the API server refused the eviction.
+#: - unreachable: no answer came; the eviction may have happened or not.
 EvictionOutcome = Literal["accepted", "gone", "blocked", "refused", "unreachable"]
-#: Of a node, by its provider.
+#: How the removal of a node by its provider ended.
 RemovalOutcome = Literal["deleted", "failed", "unknown"]
 
 
@@ -319,9 +334,10 @@ class EvictionEnded:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """The provider was asked to delete a node's machine. deleted: it has taken it. failed: it will not do it.
+    """The provider's call that deletes a node's machine ended. deleted: the provider accepted it. failed: the provider refused
+    it.
 
-    unknown: no answer in time; it may have happened or not.
+    unknown: no answer came in time; the deletion may have happened or not.
     """
 
     name: NodeName
@@ -347,9 +363,9 @@ VerticalEvent = (
 
 PodEvent = PodSeen | PodRead | PodGone | BindEnded | ActivationLost
 GroundEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone
-#: Something has become true of our own watching or leading.
+#: Events about this replica itself: time, leadership, initial listing.
 MomentEvent = Ticked | Watched | TakenOver | Synced
 OtherEvent = PodEvent | GroundEvent | MomentEvent | VerticalEvent
 Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
-#: What event sources give out; the state machine takes the first kind.
+#: What event sources deliver. The state machine takes `Event`; `runtime.auxiliary_intake` takes `AuxiliaryEvent`.
 SourceEvent = Event | AuxiliaryEvent

@@ -1,13 +1,13 @@
-"""What ties a pod to its node, or lets it go: who made it, and what its annotations and volumes say of leaving.
+"""Eviction facts: what decides whether a pod may leave its node, namely its controller, its annotations and its local volumes.
 
-Replicas of one workload have the same ties, so the edge gives equal ones the same instance. What the ties mean for
-removing a node is judged in `fit.drainability`.
+Replicas of one workload have equal eviction facts, so the adapter gives them the same instance. `fit.drainability` judges what
+they mean for removing a node.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-#: The values of annotation `safe-to-evict` that mean something.
+#: The values of annotation `safe-to-evict` that have a meaning.
 SafeToEvict = Literal["true", "false", "on-completion"]
 
 
@@ -22,10 +22,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class EvictionFacts:
-    """`owner` is None where no controller makes a new pod for this one.
+    """The eviction facts of one pod. `owner` is None where no controller makes a new pod for this one.
 
-    `mirror`: the kubelet runs it from a file; the API only shows it. `daemon`: an annotation says that it counts as a
-    DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation gives free.
+    `mirror_pod`: the kubelet runs the pod from a file; the API only shows it. `daemon`: an annotation says that the pod counts
+    as a DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation exempts.
     `deletion_cost` is its controller's order of removal: the lower, the sooner. `slack` is the annotation that asks for room
     for more such pods, "" without one.
     """

@@ -1,17 +1,17 @@
-"""Ids, one type each, so that a checker refuses one where another is meant."""
+"""Ids, one type each, so that the type checker refuses one where another is meant."""
 
 from typing import NamedTuple, NewType
 
-PodUid = NewType("PodUid", str)  # unique in time; a name is not
+PodUid = NewType("PodUid", str)  # unique for all time, unlike a name
 NodeName = NewType("NodeName", str)
-Row = NewType("Row", int)  # a position in the state machine's columns; a snapshot keeps the meaning it had when taken
+Row = NewType("Row", int)  # a position in the state machine's columns; a snapshot has rows of its own
 Generation = NewType("Generation", int)  # counts the state machine's changes; a plan carries the one it was made on
 Instant = NewType("Instant", float)  # seconds on a monotonic clock; only differences mean anything
-UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the clock on the wall: what objects' times are compared with
+UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the wall clock; comparable with times in objects
 
 
 class PodKey(NamedTuple):
-    """How people and the API name a pod. The name may be given again after a deletion: see `PodUid`."""
+    """Namespace and name of a pod. A name may be used again after a deletion, unlike `PodUid`."""
 
     namespace: str
     name: str

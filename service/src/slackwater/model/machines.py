@@ -1,11 +1,11 @@
-"""NeonVM's own objects, as far as some decision reads them: virtual machines and their migrations."""
+"""NeonVM's objects, with the fields that some decision reads: virtual machines and their migrations."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from slackwater.model.ids import NodeName, PodKey
 
-#: Of a VirtualMachineMigration; "" until its controller has seen it.
+#: The phase of a VirtualMachineMigration; "" until its controller has seen it.
 Phase = Literal["", "Pending", "Running", "Succeeded", "Failed"]
 
 
@@ -21,9 +21,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualMachineMigration:
-    """A VirtualMachineMigration. `ours`: it carries the label of what a scheduler made, so it is ours to clean up.
+    """A VirtualMachineMigration. `ours`: it has the label of migrations that a scheduler created, so we delete it when
+    finished.
 
-    `landing` is the node that we keep room on for its target pod, by our annotation.
+    `target_node` is the node, named by our annotation, on which we hold room for its target pod.
     """
 
     key: PodKey

@@ -1,7 +1,7 @@
-"""Node groups as their provider reports them: how large each may be and is asked to be, and what it has of nodes.
+"""Node groups as their provider reports them: their sizes and their instances.
 
-What flows through: a provider's answer, refreshed once a loop. Deliberately absent: what we remember of a group between loops
-(cool-downs, back-off, what was asked of it), and everything that decides.
+A provider's answer, refreshed once a loop, becomes these values. Deliberately absent: what we remember of a group between loops
+(cool-downs, back-off, requested sizes), and all decisions.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,18 @@ from slackwater.model.objects import Node
 from slackwater_protocol.names import NODE_GROUP
 
 GroupName = NewType("GroupName", str)
-#: How the provider names a machine: what a Node carries as `spec.providerID`.
+#: The provider's name of a machine, which a Node carries as `spec.providerID`.
 InstanceId = NewType("InstanceId", str)
 
-#: out-of-resources: the provider has no more of these for now. quota: the account may have no more. other: anything else.
+#: - out-of-resources: the provider has no more of these for now.
+#: - quota: the quota of the account is used up.
+#: - other: anything else.
 InstanceErrorKind = Literal["out-of-resources", "quota", "other"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceError:
-    """Why an instance was not created: `code` is the provider's own word for it, `message` its text."""
+    """Why an instance was not created: `code` is the provider's error code, `message` its text."""
 
     kind: InstanceErrorKind
     code: str
@@ -33,8 +35,9 @@ class InstanceError:
 class Instance:
     """A machine of a group, whether its node has registered or not.
 
-    `node` is the name of its Node, None where the provider does not know it: then the Node is found by `id`. creating: it is
-    on its way, with an `error` it will not come by itself. running: the machine is there, its Node may still be missing.
+    `node` is the name of its Node, None where the provider does not know it: then the Node is found by `id`. creating: the
+    machine is being created; with an `error` it will not come by itself. running: the machine exists, its Node may still be
+    missing.
     """
 
     id: InstanceId
@@ -45,13 +48,13 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """What a provider says of one group's own rules; None where it says nothing, then the configuration's hold."""
+    """A provider's options for one group. Where a field is None, the configuration's value applies."""
 
     utilization_threshold: float | None = None
     gpu_utilization_threshold: float | None = None
     unneeded_seconds: float | None = None
     unready_seconds: float | None = None
-    #: For how long an instance may be on its way before it counts as lost.
+    #: An instance that has not come after this time counts as lost.
     provision_seconds: float | None = None
     ignore_daemon_sets: bool | None = None
     #: The group is either empty or at its maximum.
@@ -63,10 +66,10 @@ NO_OPTIONS: Final = GroupOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """A group as its provider has it now.
+    """A node group as its provider has it now.
 
-    `target` counts what is there, what is on its way and what was asked for; what is being deleted no more. `template` is a
-    node as a new one would be, None where the provider cannot say: then a real node of the group is copied.
+    `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is a node as a new
+    one would be, None where the provider cannot say: then a real node of the group is copied.
     """
 
     name: GroupName
@@ -80,9 +83,9 @@ class NodeGroup:
 
 
 class Membership:
-    """Which group a node belongs to: the one its label names, else the one whose provider knows its machine.
+    """Maps a node to its group: the group that its label names, else the group whose provider knows its machine.
 
-    The label counts only where it names one of the groups, so that a node which was copied from elsewhere belongs to nobody.
+    The label counts only where it names one of the groups, so that a node copied from another cluster belongs to none.
     """
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:

@@ -1,8 +1,8 @@
-"""What a taint says: that a node has not started yet, how a node is for now, or something about its group.
+"""Meanings of taints: whether a taint says that a node has not started, how a node is now, or something about its group.
 
-The words are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that
-carries one is on its way. A status taint says how a node that has started is for now. Neither is a property of the node's
-group. Keys of Kubernetes itself are known here, others are configured, with those of well-known drivers as defaults.
+The terms are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that has
+one counts as upcoming. A status taint describes the present condition of a node that has started. Neither is a property of the
+node's group. The keys of Kubernetes itself are fixed here; others are configured, with those of well-known drivers as defaults.
 """
 
 import re
@@ -48,33 +48,33 @@ _KUBERNETES_STATUS: Final = frozenset(
     }
 )
 
-#: What makes two taints the same for a group: their values may be one node's own, such as a time.
+#: Identifies a taint within a group. Values are left out: they may differ by node, such as a time.
 TaintId = tuple[str, str]
 
 
 def taint_id(taint: Taint) -> TaintId:
-    """Key and effect."""
+    """The key and effect of the taint."""
     return taint.key, taint.effect
 
 
 def repels(taint: Taint) -> bool:
-    """Does the taint keep pods away that do not tolerate it?"""
+    """Whether the taint keeps pods away that do not tolerate it."""
     return taint.effect in {"NoSchedule", "NoExecute"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaintRules:
-    """Patterns of keys, beside those of Kubernetes itself."""
+    """Patterns of taint keys, in addition to those of Kubernetes itself."""
 
     startup: tuple[str, ...] = STARTUP_TAINTS
     status: tuple[str, ...] = STATUS_TAINTS
 
     def is_startup(self, key: str) -> bool:
-        """Does it say that the node has not started yet?"""
+        """Whether the taint says that the node has not started yet."""
         return key in _KUBERNETES_STARTUP or _pattern(self.startup).fullmatch(key) is not None
 
     def is_own(self, key: str) -> bool:
-        """Does it say how one node is, and nothing of its group?"""
+        """Whether the taint describes one node only, and says nothing about its group."""
         return key in _KUBERNETES_STATUS or self.is_startup(key) or _pattern(self.status).fullmatch(key) is not None
 
 

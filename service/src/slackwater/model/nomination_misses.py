@@ -1,11 +1,11 @@
-"""The closed list of misses: why a nomination of ours came to nothing. A miss costs time, never correctness."""
+"""The closed list of nomination misses: why the pod was not bound by our nomination. A miss costs time, never correctness."""
 
 from enum import StrEnum
 from typing import Final
 
 
 class Miss(StrEnum):
-    """What became of a nomination that was not met."""
+    """Why a nomination was a miss."""
 
     LATE = "late"
     REFUSED_IN_TREE = "refused-in-tree"

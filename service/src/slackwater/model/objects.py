@@ -1,6 +1,6 @@
-"""Nodes and pods as the rest of the house sees them: only the fields that some decision reads.
+"""Nodes, pods and disruption budgets, with only the fields that some decision reads.
 
-The edge decodes the API's objects into these once; nothing here keeps a reference to the JSON it came from.
+`adapters.kube` decodes the API's objects into these once; nothing here keeps a reference to the JSON it came from.
 """
 
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ from slackwater.model.vertical import Vertical
 
 _DAEMON_SET: Final = ("apps", "DaemonSet")
 
-#: Sorted (key, value) pairs; the edge gives equal ones the same instance.
+#: Sorted (key, value) pairs; the adapter gives equal ones the same instance.
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -45,9 +45,9 @@ class Image:
 class Node:
     """A node. `allocatable` falls back to capacity where the node reports none.
 
-    `scalars` is the rest of it, sorted by name: the count of pods, ephemeral-storage, huge pages, extended resources.
-    `features` are those that its kubelet declares. `provider_id` is what its provider calls the machine; may be empty.
-    `csi` is set on templates of nodes alone, and says what their CSINodes will say: a node that exists has its own.
+    `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
+    resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine; may be empty.
+    `csi` is set only on templates of nodes, and has what their CSINodes will have: an existing node has a CSINode.
     """
 
     name: NodeName
@@ -73,12 +73,12 @@ class Node:
 class Pod:
     """A pod.
 
-    `node` is empty until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod holds nothing.
-    `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: what the scheduler last said.
-    `ready` is false where condition Ready is there and not True. `starting` is true in phase Pending, with or without a node.
-    `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its time to end; None for
-    every other pod. `ties` are its controller and the like.
-    `successor` is the kind of a pod that is made again for this one, where that may ask more: the node refuses a resize.
+    `node` is None until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod takes no room.
+    `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: the scheduler's latest message.
+    `ready` is false where condition Ready exists and is not True. `starting` is true in phase Pending, with or without a node.
+    `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its grace period; None for
+    every other pod. `eviction_facts` are its controller and the like. `successor` is the `Kind` of the pod that its controller
+    makes after this one, where that asks for more: the node calls a resize of this one infeasible.
     """
 
     uid: PodUid
@@ -94,31 +94,32 @@ class Pod:
     started_at: str
     nominated_node: NodeName | None
     unschedulable_message: str | None
-    #: What is special about a workload that grows in place; None for every other pod.
+    #: The amounts and bounds of a workload that grows in place; None for every other pod.
     vertical: Vertical | None = None
-    #: Why the pod's annotations say that it grows, but not how: it then counts as an ordinary pod, and is not placed.
+    #: Why the annotations of a pod that grows in place cannot be read; the pod then counts as an ordinary one, and is not
+    #: placed.
     vertical_problem: str | None = None
     eviction_facts: EvictionFacts = NO_EVICTION_FACTS
     ready: bool = True
     overdue_at: UnixTime | None = None
-    #: How long the pod may take to end, by its own word.
+    #: The pod's termination grace period.
     grace_seconds: int = 30
-    #: Of a pending pod that preempts: see `model.preempting`.
+    #: The preemption of a pending preemptor: see `model.preempting`.
     preempting: Preempting | None = None
-    #: Why no scheduler looks at the pod yet: names in `spec.schedulingGates`, ours perhaps among them.
+    #: Names in `spec.schedulingGates`, ours perhaps among them: no scheduler looks at the pod while there are any.
     gates: tuple[str, ...] = ()
-    #: For how long after its creation no node may be added for it, by an annotation of its own.
+    #: For how long after the pod's creation no node may be added for it, by its annotation.
     scale_up_delay_seconds: float | None = None
     successor: Kind | None = None
     starting: bool = False
 
     @property
     def renewed_kind(self) -> Kind:
-        """Of a pod that is made again for this one."""
+        """The `Kind` of the pod that its controller makes after this one."""
         return self.successor or self.kind
 
     def on(self, node: NodeName) -> "Pod":
-        """The same pod with that node; `dataclasses.replace` takes four times as long, and this is done for each pod."""
+        """The same pod with that node. `dataclasses.replace` takes four times as long, and planners call this for each pod."""
         other = object.__new__(Pod)
         for name, value in zip(_OF_A_POD, _parts(self), strict=True):
             object.__setattr__(other, name, value)
@@ -127,7 +128,7 @@ class Pod:
 
     @property
     def need(self) -> Amounts:
-        """What the pod asks of a node by our accounting: what it uses where it grows in place, else its requests."""
+        """What the pod needs of a node by our accounting: what it uses where it grows in place, else its requests."""
         return self.kind.requests if self.vertical is None else self.vertical.using
 
 
@@ -137,9 +138,9 @@ _parts: Final = attrgetter(*_OF_A_POD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRule:
-    """What a PodDisruptionBudget asks for: an amount of pods, or a percentage of those that are expected.
+    """The rule of a PodDisruptionBudget: an amount of pods, or a percentage of the expected pods.
 
-    They have to be available, or (`unavailable`) may be unavailable.
+    That many have to be available, or (`unavailable`) may be unavailable.
     """
 
     amount: int
@@ -152,10 +153,10 @@ class DisruptionBudget:
     """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
 
     `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
-    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, as the budget's
-    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted`: what it asks for, where
-    it has no status that says what it allows. `disrupted`: names of pods whose eviction `disruptions_allowed` counts already,
-    though they are still there (`status.disruptedPods`).
+    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the budget's
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted` is the budget's rule, where
+    no status says yet what it allows. `disrupted`: names of pods whose eviction `disruptions_allowed` counts already, though
+    they are still there (`status.disruptedPods`).
     """
 
     namespace: str
@@ -170,7 +171,7 @@ class DisruptionBudget:
 
 
 def is_daemon(pod: Pod) -> bool:
-    """Does the pod come with its node?"""
+    """Whether the pod belongs to its node: a DaemonSet's pod, a mirror pod, or one whose annotation says so."""
     owner = pod.eviction_facts.owner
     return (
         pod.eviction_facts.daemon
@@ -181,7 +182,7 @@ def is_daemon(pod: Pod) -> bool:
 
 @lru_cache(maxsize=8_192)
 def created_at_of(text: str) -> UnixTime:
-    """A creation time as the API writes it; the beginning of Unix time where there is none, as in a manifest."""
+    """A creation time in the API's format as Unix time; 0 for an empty text, as in a manifest."""
     if not text:
         return UnixTime(0.0)
     at = datetime.fromisoformat(text)

@@ -1,10 +1,11 @@
-"""The permit annotation: what of an agent's permit outlives this process.
+"""The permit annotation: the part of an agent's permit that outlives this process.
 
-Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "permit limit": {...}, "pod": "<uid>", "number":
-7, "epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since it was written is at most `permit
-limit`. A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is written,
-so that no text ever comes again, and a write that was meant for an older one never finds it. `epoch` is the writing process's:
-each begins one above all that it finds, so of texts that cannot all be true those of lower epochs may have arrived late.
+Text of `slackwater.dev/permit`:
+`{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "limit": {...}, "pod": "<uid>", "number": 7, "epoch": 3}`, quantities as in the
+agent protocol. Every permit that was answered since the text was written is at most `limit`. A machine's annotation outlives
+its pods: `pod` says whose permit it is. `number` grows with each text that is written, so that no text ever occurs twice, and a
+write with an older precondition fails. `epoch` identifies the writing process: each process begins one above all epochs that it
+finds. Of texts that cannot all be true, those of lower epochs may have arrived late.
 """
 
 import json
@@ -15,15 +16,18 @@ from typing import Final
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
 
-#: Distinct texts that are kept, read and written: each counted pod's is read with every request.
+#: How many distinct texts are cached, for reading and for writing: every request reads those of all counted pods.
 _CACHED_TEXTS: Final = 32_768
-#: Of `number` and `epoch`: far above what counting reaches, and still exact in JSON.
+#: The largest `number` and `epoch`: far above what counting reaches, and still exact in JSON.
 _LARGEST_COUNTER: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """`permit` <= `permit limit`. `pod` is "" in a text of a time when that was not told. Equal where the amounts are."""
+    """The content of a permit annotation; `permit` <= `permit_limit`.
+
+    `pod` is "" in a text of a version that did not write it. Two are equal where their amounts are.
+    """
 
     permit: Amounts
     permit_limit: Amounts
@@ -43,7 +47,7 @@ def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def read_written(text: str | None) -> Written | None:
-    """What the annotation says; None where there is none, or one that cannot be read: both are counted as unknown."""
+    """The content of the annotation; None where it is missing or cannot be read: both count as unknown."""
     if text is None:
         return None
     try:

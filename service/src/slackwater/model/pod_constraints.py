@@ -1,7 +1,7 @@
-"""What only some pods ask of a node: everything beyond CPU, memory, node selectors and tolerations.
+"""Pod constraints: what only some pods ask of a node, beyond CPU, memory, node selectors and tolerations.
 
-Most pods ask nothing of this, so a `Kind` carries one value or None, and decoding such a pod costs one comparison. All of
-it is already defaulted: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `adapters.kube`).
+Most pods have none, so a `Kind` carries one value or None, and decoding such a pod costs one comparison. Defaults are applied
+already: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `adapters.kube`).
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from typing import Final, Literal
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement, Selector
 
-#: Where a container's host port binds to every address of the node.
+#: The `ip` of a host port that binds to every address of the node.
 EVERY_ADDRESS: Final = "0.0.0.0"
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node itself. `ip` is EVERY_ADDRESS and `protocol` TCP where the pod names none."""
+    """A port of the node. `ip` is EVERY_ADDRESS and `protocol` TCP where the pod names none."""
 
     ip: str
     protocol: str
@@ -27,8 +27,8 @@ class HostPort:
 class SpreadConstraint:
     """One of topologySpreadConstraints. `hard` is DoNotSchedule; soft ones only score.
 
-    `selector` holds the merged matchLabelKeys. The policies say whether nodes count that the pod's node affinity
-    (`honor_affinity`, by default yes) or the nodes' taints (`honor_taints`, by default no) exclude.
+    `selector` contains the merged matchLabelKeys. The policies say whether nodes are left out that the pod's node affinity
+    excludes (`honor_affinity`, by default yes), or whose taints the pod does not tolerate (`honor_taints`, by default no).
     """
 
     hard: bool
@@ -42,9 +42,9 @@ class SpreadConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTerm:
-    """A term of pod (anti-)affinity: which pods, counted by the values of which node label.
+    """A term of pod affinity or anti-affinity: which pods it selects, and the node label that defines its domains.
 
-    Pods of `namespaces`, and of every namespace whose labels `namespace_selector` selects (None selects none).
+    It selects pods of `namespaces`, and of every namespace whose labels `namespace_selector` selects (None selects none).
     """
 
     topology_key: str
@@ -55,7 +55,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedPodTerm:
-    """A preference: `weight` is 1..100, negative where the pods repel."""
+    """A preferred pod (anti-)affinity term: `weight` is 1..100, negative for anti-affinity."""
 
     weight: int
     term: PodTerm
@@ -63,7 +63,7 @@ class WeightedPodTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """All requirements of a term must hold; a term without any matches nothing."""
+    """A node selector term. All its requirements must hold; a term without any matches nothing."""
 
     labels: tuple[Requirement, ...]
     fields: tuple[Requirement, ...]
@@ -81,7 +81,7 @@ class WeightedNodeTerm:
 class ClaimMount:
     """A volume that is a PersistentVolumeClaim of the pod's namespace.
 
-    `owner` is the pod's UID where the claim is a generic ephemeral volume's: the claim must then be owned by that pod.
+    `owner` is the pod's UID where the claim belongs to a generic ephemeral volume: that pod must then own the claim.
     """
 
     claim: str
@@ -93,8 +93,9 @@ class ClaimMount:
 class DiskMount:
     """An in-line disk that a node may mount only once (VolumeRestrictions).
 
-    `disk` names it: the PD's name, the EBS volume's id, the IQN, or pool and image of an RBD. `monitors` is of RBD alone:
-    two are the same disk only where a monitor is shared. `exclusive` disks (EBS) conflict even where all read only.
+    `disk` identifies it: the PD's name, the EBS volume's id, the IQN, or pool and image of an RBD. `monitors` is set for RBD
+    alone: two are the same disk only if they share a monitor. `exclusive` disks (EBS) conflict even where all mounts are
+    read-only.
     """
 
     source: Literal["gce", "ebs", "iscsi", "rbd"]
@@ -106,7 +107,7 @@ class DiskMount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineDisk:
-    """An in-line volume of an old in-tree plug-in that is attached by a CSI driver today: it counts against its limit."""
+    """An in-line volume of an old in-tree plug-in that a CSI driver attaches today: it counts against that driver's limit."""
 
     plugin: str  #: the in-tree name, such as kubernetes.io/aws-ebs
     driver: str
@@ -117,13 +118,13 @@ class InlineDisk:
 class PodConstraints:
     """What a pod asks of a node beyond CPU, memory, node selectors and tolerations. Empty fields ask nothing.
 
-    `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources.
-    `scored` is the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the
-    request itself. `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests
-    of the pod as a whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods
-    of the same Service or controller, where the pod states no spread constraints itself and that is known.
-    `has_volumes` is true where the pod mounts anything at all. `features` are those that its node has to
-    declare. `resource_claims` names claims of dynamic resource allocation, which no predicate here covers.
+    `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources. `scored` is
+    the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the request itself.
+    `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests of the pod as a
+    whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods of the same Service
+    or controller, where the pod states no spread constraints and its Service or controller is known. `has_volumes` is true
+    where the pod mounts anything at all. `features` are those that its node has to declare. `resource_claims` names claims of
+    dynamic resource allocation, which no predicate here covers.
     """
 
     scalars: tuple[tuple[str, int], ...] = ()

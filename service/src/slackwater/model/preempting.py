@@ -1,6 +1,6 @@
-"""The annotation of a preemptor: what of its preemption outlives this process.
+"""The annotation of a preemptor: the part of its preemption that outlives this process.
 
-Text of `slackwater.dev/preempting`: `{"node": "n", "victims": ["uid", ...]}`. Written before the first victim is touched.
+Text of `slackwater.dev/preempting`: `{"node": "n", "victims": ["uid", ...]}`. It is written before the first victim is deleted.
 """
 
 import json
@@ -11,7 +11,7 @@ from slackwater.model.ids import NodeName, PodUid
 
 @dataclass(frozen=True, slots=True)
 class Preempting:
-    """The node where room is made, and the pods that have to leave it."""
+    """A preemption under way: the node where room is made, and the pods that have to leave it."""
 
     node: NodeName
     victims: tuple[PodUid, ...]
@@ -21,7 +21,7 @@ class Preempting:
 
 
 def read_preempting(text: str | None) -> Preempting | None:
-    """What the annotation says; None where there is none, or one that cannot be read."""
+    """The content of the annotation; None where it is missing or cannot be read."""
     if text is None:
         return None
     try:

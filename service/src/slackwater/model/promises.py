@@ -1,4 +1,5 @@
-"""A promise about how soon pods start: for which pods it is, what it says, and what was observed of them. Values only."""
+"""Start-time SLOs of pods: the class of pods that each applies to, its target, and what was observed of the class. Values
+only."""
 
 from dataclasses import dataclass, field
 
@@ -11,10 +12,11 @@ from slackwater.model.objects import Labels, Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodClass:
-    """`share_ppm` millionths of its new pods have a node within `within_seconds` of their creation.
+    """A class of pods with a start-time SLO: `share_ppm` millionths of its new pods have a node within `within_seconds` of
+    creation.
 
-    A pod is of the class where its namespace is one of `namespaces` (empty: any), its labels hold all of `labels`, and its
-    priority is within both bounds. Pods that come with a node, and those that a kubelet runs from a file, are of none.
+    A pod belongs to the class if its namespace is one of `namespaces` (empty: any), its labels contain all of `labels`, and its
+    priority is within both bounds. Pods of DaemonSets and mirror pods belong to none (`controllers.slack.arrivals`).
     """
 
     name: str
@@ -37,7 +39,7 @@ class PodClass:
 
 @dataclass(frozen=True, slots=True)
 class KindShare:
-    """So many of a class's newest pods were of this kind; `labels` are those of the newest."""
+    """How many of a class's newest pods were of one equivalence group; `labels` are those of the newest."""
 
     kind: Kind
     labels: Labels
@@ -46,7 +48,8 @@ class KindShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """How a promise was kept: of the last day, and since the process began. `waiting` pods may still be in time."""
+    """How well a start-time SLO was met: over the last day, and since the process began. `waiting` pods may still be in
+    time."""
 
     in_time: int = 0
     late: int = 0
@@ -56,7 +59,7 @@ class Kept:
 
     @property
     def share(self) -> float | None:
-        """Of the last day's pods; None where none came."""
+        """The share of the last day's pods that were in time; None where there were none."""
         judged = self.in_time + self.late
         return None if not judged else self.in_time / judged
 
@@ -67,9 +70,12 @@ def _nothing() -> Int64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observed:
-    """What is known of a class: how many pods came and went, were in time and late in each whole minute, the newest last, up
-    to `minute` (of Unix time), shapes (n,); how many more came than went since (`moved`); which kinds of pods they are; and how
-    the promise was kept."""
+    """What is known of a class.
+
+    `arrivals`, `departures`, `in_time` and `late` count pods in each whole minute, the newest last, up to `minute` (of Unix
+    time), shapes (n,). `moved` is how many more pods arrived than departed since. `mix` has the equivalence groups of its pods,
+    and `kept` how well the SLO was met.
+    """
 
     of: PodClass
     minute: int

@@ -1,8 +1,8 @@
-"""The closed list of verdicts: why a node is not for a pod, and why a request was refused.
+"""The closed list of verdicts: why a node does not suit a pod, and why a request was refused.
 
-One number each, so that a verdict also fits into a column. The text that kube-scheduler shows, the label of a metric,
-the reason of an Event and the answer of `explain` all come from here. Texts name no amounts and no objects: kube-scheduler
-counts equal texts ("0/50 nodes are available: 30 Slackwater: not enough CPU") and would otherwise print one for each node.
+Each has one number, so that a verdict also fits into a column. The text that kube-scheduler shows, the label of a metric, the
+reason of an Event and the answer of `explain` all come from here. Texts name no amounts and no objects: kube-scheduler counts
+equal texts ("0/50 nodes are available: 30 Slackwater: not enough CPU") and would otherwise print one for each node.
 """
 
 from enum import IntEnum
@@ -63,12 +63,12 @@ class Reason(IntEnum):
 
 
 class Meaning(NamedTuple):
-    """What a reason says, and what may be tried next."""
+    """The presentation of a reason: its label and text, whether preemption could help, and the plug-in that it belongs to."""
 
     label: str  #: in metrics and JSON
     text: str  #: for people; constant for each reason
     resolvable: bool  #: could evicting pods from the node help? (kube-scheduler: Unschedulable, else ...AndUnresolvable)
-    plugin: str = "Slackwater"  #: whose word it is: a plug-in of kube-scheduler's default profile, in its words, or ours
+    plugin: str = "Slackwater"  #: the plug-in of kube-scheduler's default profile whose text it is, or Slackwater
 
 
 MEANINGS: Final[dict[Reason, Meaning]] = {

@@ -1,9 +1,9 @@
-"""What a pod asks of its node: Kubernetes' own formula, one resource at a time, exact in nanos.
+"""Resource requests of a pod: Kubernetes' formula, one resource at a time, exact in nanos.
 
-The formula is `PodRequests` of k8s.io/component-helpers/resource v0.36.3 as kube-scheduler 1.36.3 calls it: status
-counts during an in-place resize, of containers as well as of the pod as a whole. An amount that is not set counts as 0:
-the API refuses negative ones, so no sum and no maximum can tell the two apart. Deliberately absent: node-allocatable
-claims of DRA (an alpha gate, off), and resources that the ledger does not account for.
+The formula is `PodRequests` of k8s.io/component-helpers/resource v0.36.3 as kube-scheduler 1.36.3 calls it: status counts
+during an in-place resize, of containers as well as of the pod as a whole. An amount that is not set counts as 0: the API
+refuses negative ones, so sums and maxima stay the same. Deliberately absent: node-allocatable claims of DRA (an alpha gate,
+off), and resources that the ledger does not account for.
 """
 
 from collections.abc import Iterable
@@ -17,17 +17,18 @@ _NANO = 10**9
 
 
 class InitRequest(NamedTuple):
-    """What one init container asks, in their order. A sidecar (restart policy Always) keeps running beside the apps."""
+    """The request of one init container, given in their order. A sidecar (restart policy Always) keeps running with the app
+    containers."""
 
     nanos: int
     sidecar: bool
 
 
 def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible: bool) -> int:
-    """What a container, or a pod as a whole, holds while it may be in the middle of a resize.
+    """What a container, or a pod as a whole, takes while it may be in the middle of a resize.
 
-    `asked` is the spec's; `reported` the status's (actual, allocated), None where the status tells no resources. A resize
-    that the node called `infeasible` will not happen, so what was asked does not count.
+    `asked` is the spec's request; `reported` the status's (actual, allocated), None where the status has no resources. A resize
+    that the node called `infeasible` will not happen, so `asked` does not count then.
     """
     if reported is None:
         return asked
@@ -36,9 +37,9 @@ def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible:
 
 
 def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None, overhead: int) -> int:
-    """What the pod asks of one resource: the most that runs at once, or `pod_level` where that is set, plus `overhead`.
+    """The pod's request of one resource: the most that runs at once, or `pod_level` where that is set, plus `overhead`.
 
-    Init containers run one after another, each beside the sidecars that come before it.
+    Init containers run one after another, each together with the sidecars that come before it.
     """
     running = sum(apps)
     sidecars = highest = 0

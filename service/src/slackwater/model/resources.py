@@ -1,7 +1,7 @@
 """Amounts of the resources that the ledger accounts for: CPU and memory.
 
-The other resources of a pod (extended ones, ephemeral storage, the count of pods) are no part of the ledger:
-nothing in Slackwater promises them beyond what kube-scheduler itself assumes.
+The other resources of a pod (extended ones, ephemeral storage, the count of pods) are no part of the ledger: Slackwater
+reserves none of them beyond what kube-scheduler itself assumes.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,15 @@ CPU: Final = 0
 MEMORY: Final = 1
 
 
-#: The most of one resource that a pod asks for, or a node has, as it is counted: 2^50 milliCPU, bytes or pieces (1 PiB). No
-#: machine has as much. Larger numbers count as this one, so that sums over thousands of pods and products with scores' factors
-#: stay far below 2^63, where int64 wraps.
+#: The largest request of a pod, or amount of a node, that is counted of one resource: 2^50 milliCPU, bytes or pieces (1 PiB).
+#: No machine has as much. Larger numbers count as this one, so that sums over thousands of pods and products with scores'
+#: factors stay far below 2^63, where int64 wraps.
 LARGEST_AMOUNT: Final = 2**50
-#: A node is counted with a little less, so that a pod of the largest amount fits nowhere, whatever the node reports.
+#: The largest amount counted for a node: less by one, so that a pod of the largest amount fits nowhere, whatever a node
+#: reports.
 LARGEST_ON_NODE: Final = LARGEST_AMOUNT - 1
-#: Pods that are counted on one node, so that their sum stays within 2^62. A kubelet takes 110 by default; nodes with more than
-#: 1,000 are not known.
+#: The most pods that are counted on one node, so that their sum stays within 2^62. A kubelet takes 110 by default; nodes with
+#: more than 1,000 are not known.
 MOST_PODS_ON_NODE: Final = 4_096
 
 
@@ -65,6 +66,6 @@ def amounts_of(values: Sequence[int]) -> Amounts:
 
 
 def on_node(reported: Amounts) -> Amounts:
-    """What a node reports, as it is counted: between -`LARGEST_ON_NODE` and `LARGEST_ON_NODE`."""
+    """The amounts that a node reports, clamped to between -`LARGEST_ON_NODE` and `LARGEST_ON_NODE`."""
     most = Amounts(MilliCpu(LARGEST_ON_NODE), Bytes(LARGEST_ON_NODE))
     return reported.at_most(most).at_least(NOTHING.minus(most))

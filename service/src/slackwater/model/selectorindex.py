@@ -1,8 +1,8 @@
-"""Which of many selectors select a set of labels: found by the labels, not by asking every selector.
+"""An index of selectors: finds those that select given labels without evaluating every selector.
 
-A namespace may have a thousand PodDisruptionBudgets, and nearly all ask for the value of some label. The index looks at such
-a selector only for pods that have the value. Where a selector asks for several labels, the index files it under the one that
-has the fewest selectors so far, so that a label which all of them ask for does not lump them together.
+A namespace may have a thousand PodDisruptionBudgets, and nearly all require the value of some label. The index evaluates such a
+selector only for pods that have the value. Where a selector requires several labels, the index files it under the one that has
+the fewest selectors so far, so that a label which all of them require does not put them all into one entry.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,21 +11,21 @@ from typing import Generic, TypeVar
 from slackwater.model.selectors import Requirement, Selector, selects
 
 T = TypeVar("T")
-#: A label's key, and its value; None: whatever the value.
+#: A label's key and its value; None: any value.
 Pair = tuple[str, str | None]
 
 
 class SelectorIndex(Generic[T]):
-    """Things with selectors, by a name that is unique among them."""
+    """Things with selectors, each by its unique name."""
 
     def __init__(self) -> None:
         self._found_by: dict[T, tuple[Pair, ...]] = {}
         self._by_pair: dict[Pair, dict[T, Selector]] = {}
-        #: Those that ask for no label.
+        #: Things whose selectors require no label.
         self._others: dict[T, Selector] = {}
 
     def put(self, name: T, selector: Selector) -> None:
-        """A new thing, or one whose selector may have changed."""
+        """Adds a thing, or replaces its selector."""
         self.drop(name)
         self._found_by[name] = pairs = self._rarest(selector)
         if not pairs:
@@ -34,7 +34,7 @@ class SelectorIndex(Generic[T]):
             self._by_pair.setdefault(pair, {})[name] = selector
 
     def drop(self, name: T) -> None:
-        """Does nothing where the thing is not there."""
+        """Removes a thing; does nothing where it is not there."""
         for pair in self._found_by.pop(name, ()):
             found = self._by_pair[pair]
             del found[name]
@@ -43,7 +43,7 @@ class SelectorIndex(Generic[T]):
         self._others.pop(name, None)
 
     def selecting(self, labels: Mapping[str, str]) -> Iterator[T]:
-        """The things whose selectors select the labels, each once, in no order that means anything."""
+        """The things whose selectors select the labels, each once, in arbitrary order."""
         for pair in labels.items():
             yield from _selecting(self._by_pair.get(pair, {}), labels)
         for key in labels:
@@ -51,13 +51,13 @@ class SelectorIndex(Generic[T]):
         yield from _selecting(self._others, labels)
 
     def _rarest(self, selector: Selector) -> tuple[Pair, ...]:
-        """The label and its values that the selector is to be found by; empty where it asks for no label."""
+        """The pairs under which the selector is filed; empty where it requires no label."""
         asked = [pairs for requirement in selector or () if (pairs := _pairs(requirement))]
         return min(asked, key=lambda pairs: sum(len(self._by_pair.get(pair, ())) + 1 for pair in pairs), default=())
 
 
 def _pairs(requirement: Requirement) -> tuple[Pair, ...]:
-    """Labels of which one must be there for the requirement to hold; empty where none need be."""
+    """Labels of which the requirement needs one; empty where it needs none."""
     match requirement.operator:
         case "In":
             return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))

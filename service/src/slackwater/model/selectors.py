@@ -27,7 +27,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def whole_number(text: str | None) -> int | None:
-    """Text as a signed 64-bit number the way Gt and Lt read it; None where it is none (Go's strconv.ParseInt)."""
+    """The text as a signed 64-bit integer, as Gt and Lt read it; None where it is not one (Go's strconv.ParseInt)."""
     if not text or len(text) > _MOST_DIGITS:
         return None
     digits = text[1:] if text[0] in "+-" else text
@@ -38,7 +38,7 @@ def whole_number(text: str | None) -> int | None:
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Does one requirement hold? Gt and Lt compare integers; what is none holds for neither."""
+    """Whether the labels meet one requirement. Gt and Lt compare integers, and do not hold for values that are not integers."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

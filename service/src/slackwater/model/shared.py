@@ -1,4 +1,4 @@
-"""One instance for each value that many objects repeat: namespaces, node names, label sets, times of creation."""
+"""Sharing of values that many objects repeat (namespaces, node names, label sets, creation times): one instance of each."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(slots=True)
 class Shared(Generic[T]):
-    """Answers an equal value with the first instance of it. Bounded: past `most` it starts again, which costs memory only.
+    """Returns the first instance of each value. Bounded: at `most` values it starts again, which costs memory only.
 
-    `sys.intern` will not do for texts: from Python 3.12 on what it interned may stay until the process ends.
+    `sys.intern` is no alternative for texts: from Python 3.12 on interned texts may stay until the process ends.
     """
 
     most: int = 65_536

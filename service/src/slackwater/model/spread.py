@@ -1,10 +1,11 @@
-"""Counts of a histogram in plain numbers, told at scrape: a metrics library's own take a lock for each value."""
+"""A histogram in plain numbers, read at scrape: a metrics library's histogram takes a lock for each value."""
 
 from bisect import bisect_left
 
 
 class Spread:
-    """`counts[i]` values were at most `bounds[i]` and above the bound before it; the last count is of what is beyond all."""
+    """A histogram. `counts[i]` values were at most `bounds[i]` and above the bound before it; the last count has the values
+    above all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 

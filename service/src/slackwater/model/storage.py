@@ -1,4 +1,4 @@
-"""Storage objects as far as placing pods reads them: claims, volumes, classes, drivers and what nodes can attach."""
+"""Storage objects, with the fields that placement reads: claims, volumes, classes, drivers and what nodes can attach."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from slackwater.model.selectors import Selector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A PersistentVolumeClaim. `size` in bytes, None where it requests none. `bound` is the annotation bind-completed.
+    """A PersistentVolumeClaim. `size` is in bytes, None where it requests none. `bound` is the annotation bind-completed.
 
     `storage_class` is "" where it names none. `selected_node` is the annotation of that name. `owner` is the UID of its
     controlling owner.
@@ -34,13 +34,13 @@ class Claim:
 
     @property
     def is_bound(self) -> bool:
-        """Bound for good, from both sides."""
+        """Whether the claim names a volume and its binding is complete."""
         return bool(self.volume) and self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRef:
-    """Whom a volume is reserved for; `uid` is empty where a person reserved it by name."""
+    """The claim that a volume is reserved for; `uid` is empty where a person reserved it by name."""
 
     namespace: str
     name: str
@@ -49,10 +49,10 @@ class ClaimRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A PersistentVolume. `capacity` in bytes. `node_terms` is None where every node reaches it.
+    """A PersistentVolume. `capacity` is in bytes. `node_terms` is None where every node can reach it.
 
-    `driver` and `handle` name it to CSI; an in-tree volume that is migrated to CSI carries its driver's, and its in-tree
-    plug-in in `plugin`. On nodes that have handed the plug-in to CSI, `migrated_terms` stand for `node_terms`.
+    `driver` and `handle` are its CSI names. An in-tree volume that is migrated to CSI has those of its CSI driver, and its
+    in-tree plug-in in `plugin`. On nodes that have migrated the plug-in to CSI, `migrated_terms` replace `node_terms`.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClass:
-    """`binding_mode` is None where the object has none (the API server always sets one).
+    """A StorageClass. `binding_mode` is None where the object has none (the API server always sets one).
 
     `topologies` are allowedTopologies: a node must match one of them, and in it every (key, values); empty: any node.
     """
@@ -87,9 +87,9 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiNode:
-    """What a node can attach: for each driver installed there its limit, None for no limit.
+    """A CSINode: the drivers installed on a node, each with the number of volumes it can attach, None for no limit.
 
-    `migrated` are in-tree plug-ins that the node's kubelet says it has handed to CSI.
+    `migrated` are the in-tree plug-ins that its kubelet reports as migrated to CSI.
     """
 
     name: str
@@ -99,7 +99,7 @@ class CsiNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiDriver:
-    """`tracks_capacity`: room for new volumes is published as `StorageCapacity` and must suffice."""
+    """A CSIDriver. `tracks_capacity`: room for new volumes is published as `StorageCapacity` and must suffice."""
 
     name: str
     tracks_capacity: bool = False
@@ -107,7 +107,8 @@ class CsiDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageCapacity:
-    """Room for new volumes of a class where `topology` selects the node (None: nowhere). `largest` volume in bytes."""
+    """A CSIStorageCapacity: room for new volumes of a class on nodes that `topology` selects (None: nowhere). `largest` volume
+    in bytes."""
 
     namespace: str
     name: str
@@ -128,9 +129,9 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Everything known of storage. A field is None where that kind of object is unknown: rules that need it are skipped.
+    """All known storage objects. A field is None where objects of that type are unknown: rules that need them are skipped.
 
-    `attachments` are by the node's name.
+    `attachments` are keyed by the node's name.
     """
 
     claims: Mapping[tuple[str, str], Claim] | None = None

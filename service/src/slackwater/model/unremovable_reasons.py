@@ -1,10 +1,10 @@
-"""The closed list of unremovable reasons: why a node keeps its pods, why it is no candidate, and why a candidate does not go
+"""The closed list of unremovable reasons: why a pod keeps its node, why a node is no candidate, why a candidate is not removed
 now.
 
-The words are those of Cluster Autoscaler where it has one, since people and dashboards know them. An unremovable reason of a
-pod comes from a rule of `fit.drainability`; `NO_PLACE` from the search for another place, whose verdicts are in
-`model.reasons`; those of the node from the plan and its batch (`controllers.scaledown`); those of a removal under way from
-`state_machine.drains`.
+The names are Cluster Autoscaler's where it has one, since people and dashboards know them. Reasons of a pod come from the rules
+of `fit.drainability`; `NO_PLACE` comes from the search for another node, whose verdicts are in `model.reasons`; reasons of the
+node come from the plan and its batch (`controllers.scaledown`); those of a removal under way come from
+`controllers.scaledown.drains`.
 """
 
 from enum import StrEnum
@@ -12,9 +12,9 @@ from typing import Final
 
 
 class UnremovableReason(StrEnum):
-    """Why a node stays, for now or for good."""
+    """Why a node is not removed, for now or permanently."""
 
-    # A pod is in the way.
+    # A pod keeps the node.
     CONTROLLER_NOT_FOUND = "ControllerNotFound"
     MIN_REPLICAS_REACHED = "MinReplicasReached"
     NOT_REPLICATED = "NotReplicated"
@@ -39,10 +39,10 @@ class UnremovableReason(StrEnum):
     RECENTLY_UNREMOVABLE = "RecentlyUnremovable"
     DESTINATION = "DestinationOfOtherPods"
     NOT_REACHED = "NotReachedInTime"
-    # There are no candidates at all.
+    # No node is a candidate.
     LEAVING_PODS_HOMELESS = "LeavingPodsNoLongerFit"
     EVICTED_PODS_HOMELESS = "EvictedPodsDoNotFit"
-    # A candidate does not go now.
+    # A candidate is not removed now.
     NOT_UNNEEDED_LONG_ENOUGH = "NotUnneededLongEnough"
     NOT_UNREADY_LONG_ENOUGH = "NotUnreadyLongEnough"
     IN_COOLDOWN = "ScaleDownInCooldown"
@@ -50,7 +50,7 @@ class UnremovableReason(StrEnum):
     THROTTLED = "ScaleDownThrottled"
     DRAINS_DO_NOT_OVERLAP = "DrainInProgress"
     ALL_OR_NOTHING = "AtomicScaleDownFailed"
-    # A removal that had begun was given up, and rolled back.
+    # A removal under way was given up and rolled back.
     TAINT_FAILED = "TaintFailed"
     NO_LONGER_EMPTY = "NoLongerEmpty"
     EVICTION_REFUSED = "EvictionRefused"

@@ -1,6 +1,7 @@
-"""A workload that grows in place, whatever it is: a NeonVM virtual machine in its runner pod, or a plain pod that is resized.
+"""Workloads that grow in place: a NeonVM virtual machine in its runner pod, or a plain pod that is resized.
 
-The core knows this one shape. How it is read from annotations, labels and owner references is `adapters/kube/vertical`'s.
+Everything outside the adapters knows this one shape. `adapters/kube/vertical` reads it from annotations, labels and owner
+references.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Literal
 
 from slackwater.model.resources import Amounts
 
-#: source: the pod that a running migration leaves behind. target: the pod that it makes.
+#: source: the pod that a running migration moves away from. target: the pod that the migration creates.
 Role = Literal["source", "target"]
 
 
@@ -22,11 +23,11 @@ class MigrationRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing:
-    """How a plain pod is resized: by one of its containers.
+    """How a plain pod is resized: through one of its containers.
 
-    `requests` are that container's, `whole` the whole pod's, as the spec has them. `limits`: of which resources (CPU, memory)
-    the limit equals the request and so moves with it. `pending`: the node cannot resize it now, or ever; the pod's `using` is
-    then what it has until that changes.
+    `requests` are that container's, `whole` the whole pod's, as the spec has them. `limits`: for which resources (CPU, memory)
+    the limit equals the request and so changes with it. `pending`: the node cannot resize the pod now, or ever; the pod's
+    `using` is then what it has until that changes.
     """
 
     container: str
@@ -38,24 +39,24 @@ class Resizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertical:
-    """What is special about a pod that grows in place.
+    """The amounts and settings of a pod that grows in place.
 
-    `using` is what it uses now, and what it asks of a node when it is placed. `scaling`: somebody (an agent) may ask for more.
-    `machine` is the name of its VirtualMachine, in the pod's namespace; None for a plain pod, which never migrates.
-    `permit` is the text of its own permit annotation, None where it has none.
+    `using` is what it uses now, and what it needs of a node when it is placed. `scaling`: an agent may ask for more. `machine`
+    is the name of its VirtualMachine, in the pod's namespace; None for a plain pod, which never migrates. `permit` is the text
+    of the pod's permit annotation, None where it has none.
     """
 
     min: Amounts
     max: Amounts
     using: Amounts
-    slot_bytes: int = 1  #: of what the pod's memory is made; > 0
+    slot_bytes: int = 1  #: the size of one memory slot; > 0
     scaling: bool = True
     auto_migrate: bool = False
     always_migrate: bool = False
     machine: str | None = None
     migration: MigrationRef | None = None
     permit: str | None = None
-    resizing: Resizing | None = None  #: of a plain pod only
+    resizing: Resizing | None = None  #: set for a plain pod only
 
     @property
     def migratable(self) -> bool:

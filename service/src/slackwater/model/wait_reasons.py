@@ -1,8 +1,7 @@
-"""The closed list of wait reasons: why something waits where no verdict on a node and no unremovable reason of a removal says
-it.
+"""The closed list of wait reasons: why something waits where neither a verdict on a node nor an unremovable reason explains it.
 
-`explain` answers with the labels of `model.reasons` for pods and nodes that do not fit together, with the words of
-`model.unremovable reasons` for nodes that stay, and with these for everything else.
+`explain` answers with the labels of `model.reasons` for pods and nodes that do not fit together, with
+`model.unremovable_reasons` for nodes that are not removed, and with these for everything else.
 """
 
 from enum import StrEnum
@@ -22,7 +21,7 @@ class WaitReason(StrEnum):
     COMING = "node_coming"
     # A node.
     REMOVABLE = "removable"
-    # A group does not grow. The first six are as plans say them.
+    # A group does not grow. Plans use the first six.
     SWITCHED_OFF = "switched-off"
     NOT_READY = "not-ready"
     BACKOFF = "backoff"

@@ -1,1 +1,1 @@
-"""The cluster snapshot: what plans are made on, with its columns, trials and undo."""
+"""The cluster snapshot: the copy of the cluster on which plans are made, with its columns, trials and undo."""

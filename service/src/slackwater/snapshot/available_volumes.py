@@ -1,7 +1,7 @@
-"""Volumes of one storage class that no claim holds, and which of them each node would give to a pod's claims.
+"""The available volumes of one storage class, and which of them each node would give to a pod's claims.
 
-Claims choose one after another, as kube-scheduler lets them: each takes the smallest volume that suits it, that the node
-reaches, and that no earlier claim of the pod took. The whole choice is made for all nodes at once.
+Claims choose one after another, as in kube-scheduler: each takes the smallest volume that suits it, that the node can reach,
+and that no earlier claim of the pod took. The whole choice is made for all nodes at once.
 """
 
 from bisect import bisect_left
@@ -16,31 +16,31 @@ from slackwater.model.storage import Claim, Volume
 from slackwater.snapshot.label_index import Alternatives, LabelIndex, alternatives
 from slackwater.snapshot.node_facts import NodeFacts
 
-#: In place of a volume's number: the node has none for the claim.
+#: Stands for a volume's number where the node has none for the claim.
 NO_VOLUME: Final = -1
 
 
 class AvailableVolumes:
-    """Volumes have numbers, the smallest first; equally small ones in the order in which they are given."""
+    """The volumes of one class. Each has a number: the smallest comes first, equally small ones come in the given order."""
 
     def __init__(self, volumes: Iterable[Volume]) -> None:
         self.volumes = sorted(volumes, key=lambda volume: volume.capacity)
-        #: Moves whenever a volume is taken or given back.
+        #: Increases whenever a volume is taken or given back.
         self.version = 0
         self._number = {volume.name: number for number, volume in enumerate(self.volumes)}
         self._free: Mask = np.ones(len(self.volumes), np.bool_)
         selectors: dict[Alternatives, int] = {}
         reached_by = [selectors.setdefault(alternatives(v.node_terms), len(selectors)) for v in self.volumes]
-        #: Volumes that the same nodes reach have the same number here.
+        #: The number of the node selector of each volume: volumes that the same nodes can reach have the same one.
         self._reach: Rows = np.array(reached_by, np.intp)
         self._n_reaches = len(selectors)
         self._nodes = LabelIndex(list(selectors))
         self._capacities = [volume.capacity for volume in self.volumes]
-        #: The volumes that claims of one shape could have, whatever the size.
+        #: The volumes that suit claims of one shape, whatever their size.
         self._alike: dict[object, Rows] = {}
 
     def number(self, name: str) -> int:
-        """NO_VOLUME for one that is not among these."""
+        """The volume's number, or NO_VOLUME for one that is not in this class."""
         return self._number.get(name, NO_VOLUME)
 
     def set_free(self, name: str, *, free: bool) -> None:
@@ -50,11 +50,12 @@ class AvailableVolumes:
             self.version += 1
 
     def suit(self, claim: Claim) -> bool:
-        """Does any volume suit the claim, free or not?"""
+        """Whether any volume suits the claim, free or not."""
         return bool(self.volumes) and bool(len(self._suiting(claim)))
 
     def first_free(self, claim: Claim, facts: NodeFacts, rows: Rows, taken: Sequence[Rows]) -> Rows:
-        """For each row the number of the claim's volume, or NO_VOLUME. `taken` are the choices of earlier claims."""
+        """The number of the volume that the claim takes on each row, or NO_VOLUME. `taken` are the choices of earlier
+        claims."""
         none = len(self.volumes)
         chosen = np.full(len(rows), none, np.intp)
         suiting = self._suiting(claim)
@@ -71,7 +72,7 @@ class AvailableVolumes:
         return chosen
 
     def _suiting(self, claim: Claim) -> Rows:
-        """The numbers of volumes that would do, if they were free and in reach."""
+        """The numbers of the volumes that suit the claim, free or not, whatever nodes can reach them."""
         shape = shape_of(claim)
         found = self._alike.get(shape)
         if found is None:
@@ -82,7 +83,7 @@ class AvailableVolumes:
 
 
 class _Columns:
-    """Numbers in ascending order, split by what they belong to: the first of each, the second of each, and so on."""
+    """Numbers in ascending order, split into parts: `take` gives the first of each part, the second of each, and so on."""
 
     def __init__(self, numbers: Rows, of: Rows, n_parts: int, *, none: int) -> None:
         order = np.argsort(of, kind="stable")
@@ -98,12 +99,12 @@ class _Columns:
 
 
 def shape_of(claim: Claim) -> tuple[object, ...]:
-    """What volumes are chosen by, apart from the size and whom they are reserved for."""
+    """The fields of a claim that decide which volumes suit it, apart from its size and existing reservations."""
     return (claim.mode, claim.attributes_class, claim.access_modes, claim.has_selector, claim.selector)
 
 
 def may_hold(claim: Claim, volume: Volume) -> bool:
-    """Is the volume large enough and of the right kind, and reserved for nobody else?"""
+    """Whether the volume is large enough, has the claim's mode and attributes class, and is not reserved for another claim."""
     if volume.deleting or (volume.claim is not None and not is_reserved_for(volume, claim)):
         return False
     return _is_alike(claim, volume) and volume.capacity >= (claim.size or 0)
@@ -121,6 +122,6 @@ def _is_alike(claim: Claim, volume: Volume) -> bool:
 
 
 def _suits(claim: Claim, volume: Volume) -> bool:
-    """Would the volume do for the claim, whatever its size?"""
+    """Whether the volume suits the claim, whatever its size."""
     selected = not claim.has_selector or selects(claim.selector, volume.labels)
     return selected and _is_alike(claim, volume) and set(claim.access_modes) <= set(volume.access_modes)

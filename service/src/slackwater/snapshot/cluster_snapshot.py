@@ -1,9 +1,9 @@
-"""The snapshot that every simulation judges: nodes, what pods take of them, and who stands where.
+"""`ClusterSnapshot`, the copy of the cluster on which simulations run: nodes, what pods take of them, and the pods of each row.
 
-What flows through: `ClusterSnapshot.build` takes decoded objects once; from then on pods come and go one by one (`place`,
-`remove`), nodes change (`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible` answers for whole kinds
-over all rows. A pod is known here only by its kind's number (`KindId`, from `kind_id` or `number`) and the row it stands
-on; who it is, its caller knows.
+`ClusterSnapshot.build` takes decoded objects once. After that pods come and go one by one (`place`, `remove`), nodes change
+(`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible` judges whole equivalence groups over all rows. The snapshot
+knows a pod only by the number of its equivalence group (`KindId`, from `kind_id` or `number`) and its row; callers keep track
+of its identity.
 
     snapshot = ClusterSnapshot.build(nodes, running, namespaces={"default": {}})
     kind = snapshot.kind_id(pod.kind, pod.labels)
@@ -13,10 +13,10 @@ on; who it is, its caller knows.
         snapshot.add_copies(template, ["new-0", "new-1"])
         trial.commit()
 
-Costs: one `place` or `remove` costs a few additions and one for each counter that counts the kind, whatever the number of
-nodes and kinds. `fork` costs nothing, `drop` as much as what was done since. New rows are always the last ones.
+One `place` or `remove` costs a few additions, and one more for each counter that counts the group, whatever the number of nodes
+and groups. `fork` costs nothing; `drop` costs as much as the changes since the fork. New rows are always the last ones.
 
-Deliberately absent: verdicts (`feasible`), what a pod's volumes would be bound to, and everything that waits.
+Deliberately absent: verdicts (`fit.feasible`), what a pod's volumes would be bound to, and everything that waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,19 +60,20 @@ _NODE: Final = attrgetter("node")
 
 
 class ClusterSnapshot:
-    """Nodes, what pods take of them, and how many pods of which equivalence group stand where.
+    """Nodes, what pods take of them, and how many pods of each equivalence group are on each row.
 
-    `facts` are the nodes, `kinds` the kinds, `counters` who stands where, `attached` ports and volumes.
+    `facts` are the nodes, `kinds` the equivalence groups, `counters` the pods on each row, `attached` ports and volumes.
 
-    `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`; `scored` what scores assume they
-    take of CPU and memory, shape (2, capacity). `ledger` is our own accounting by the same rows, where it is judged.
+    `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`. `scored` is what scores assume that
+    they take of CPU and memory, shape (2, capacity). `ledger` is our own accounting with the same rows, or None where it is not
+    judged.
     """
 
     def __init__(self, *, namespaces: Namespaces, storage: Storage, keys: Iterable[str], ledger: NodeColumns | None) -> None:
         self.facts = NodeFacts()
         self.kinds = KindTable(self.facts, keys)
         self.namespaces = namespaces
-        #: Storage objects, and what is assumed of them.
+        #: Storage objects, with the assumptions of plans.
         self.volumes = StorageTable(storage)
         self._volume_counts: VolumeCounts | None = None
         self.ledger = ledger
@@ -82,13 +83,13 @@ class ClusterSnapshot:
         self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
         #: Rows where pods came or went.
         self.journal = RowJournal()
-        #: Moves with every change of `attached`, since a claim's users anywhere concern every row.
+        #: Increases with every change of `attached`, since the users of a claim on one row concern every row.
         self.attached_version = 0
-        #: Answers that are kept; the key says whose. Only `fit.feasible` and its siblings write here.
+        #: Cached answers; the key identifies the writer. Only `fit.feasible` and its siblings write here.
         self.kept: dict[object, object] = {}
-        #: How many rows predicates have judged so far: what answers cost.
+        #: How many rows predicates have judged so far: the cost of all answers.
         self.rows_judged = 0
-        #: With a ledger: is a pod refused that lacks a request?
+        #: Whether, with a ledger, a pod is refused that lacks a request.
         self.missing_requests_refused = True
         self._trials: list[list[Done]] = []
 
@@ -103,10 +104,11 @@ class ClusterSnapshot:
         storage: Storage | None = None,
         ledger: NodeColumns | None = None,
     ) -> Self:
-        """A snapshot of nodes, in this order, and of the pods that stand on them; other pods only tell which labels are read.
+        """A snapshot of the nodes, in this order, and of the pods on them; of other pods only the labels that their selectors
+        read count.
 
-        `also` names kinds that will be asked for: labels that their selectors read must be known from the start. The
-        ledger's rows are the nodes' and it already holds what is Reserved for the pods.
+        `also` names further equivalence groups that will be looked up: labels that their selectors read must be known from the
+        start. The ledger's rows are the nodes', and it already counts what is Reserved for the pods.
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
@@ -121,7 +123,8 @@ class ClusterSnapshot:
         return self.facts.n_rows
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
-        """The number of a pod's kind. Raises `UnreadLabel`: then build the snapshot again with the kind in `also`."""
+        """The number of a pod's equivalence group. Raises `UnreadLabel`: then build the snapshot again with the kind in
+        `also`."""
         found, new = self.kinds.intern(kind, labels, deleting=deleting)
         if new:
             self._make_room()
@@ -129,7 +132,8 @@ class ClusterSnapshot:
         return found
 
     def number(self, pods: Sequence[Pod]) -> Rows:
-        """The number of each pod's kind, shape (len(pods),). 150,000 pods that share kinds and labels take about 0.1 s."""
+        """The number of each pod's equivalence group, shape (len(pods),). 150,000 pods that share kinds and labels take about
+        0.1 s."""
         count = len(pods)
         kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
         deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
@@ -138,7 +142,8 @@ class ClusterSnapshot:
         code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
         ids = np.zeros(len(first), np.intp)
-        # The first pod's kind has the first number: the order of codes is that of addresses, another on every run.
+        # Groups are numbered in the order of their first pods. The order of `code` is that of memory addresses, which differ on
+        # every run.
         for at in np.argsort(first).tolist():
             pod = int(first[at])
             ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
@@ -148,30 +153,30 @@ class ClusterSnapshot:
         return self.kinds.all[kind]
 
     def place(self, kind: KindId, row: int, copies: int = 1) -> None:
-        """Puts pods on a row, whether they fit or not."""
+        """Adds pods to a row, whether they fit or not."""
         self.shift(kind, row, copies)
         if self._trials:
             self._trials[-1].append(PodsMoved(kind, row, copies))
 
     def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
-        """Takes pods off a row; they must have been put there."""
+        """Removes pods from a row; they must have been placed there."""
         self.place(kind, row, -copies)
 
     def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
-        """`copies[i]` pods on `rows[i]`; rows are distinct."""
+        """Adds `copies[i]` pods to `rows[i]`; rows are distinct."""
         self.shift_many(kind, rows, copies)
         if self._trials:
             self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
 
     def add_nodes(self, nodes: Iterable[Node]) -> range:
-        """New rows for nodes, in order. Raises ValueError where a name is there already."""
+        """Adds rows for nodes, in order. Raises ValueError where a name is there already."""
         first = self.n_rows
         added = self.facts.add(nodes)
         self._added(first)
         return added
 
     def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
-        """New rows for nodes like the template, with names of their own. Raises ValueError where a name is there already."""
+        """Adds rows for nodes like the template with other names. Raises ValueError where a name is there already."""
         first = self.n_rows
         added = self.facts.add_copies(template, names)
         self._added(first)
@@ -183,7 +188,7 @@ class ClusterSnapshot:
             self._trials[-1].append(RowsAdded(first))
 
     def put_node(self, row: Row, node: Node) -> None:
-        """A node as it is now; its name and row stay."""
+        """Replaces the node of a row; its name and row stay."""
         before = self.facts.nodes[row]
         if node.name != before.name:
             raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
@@ -193,7 +198,8 @@ class ClusterSnapshot:
             self._trials[-1].append(NodeChanged(row, before))
 
     def give_row(self, row: Row, node: Node) -> None:
-        """A closed row without pods becomes this node's. Raises ValueError where the row is in use, or the name elsewhere."""
+        """Gives a closed row without pods to this node. Raises ValueError where the row is in use, or the name is on another
+        row."""
         before, known = self.facts.nodes[row], self.facts.row_of.get(node.name, row)
         if self.facts.live[row] or self.used[PODS, row] or known != row:
             raise ValueError(f"row {row}: got node {node.name} for {before.name}, want a closed row without pods")
@@ -204,7 +210,7 @@ class ClusterSnapshot:
             self._trials[-1].append(NodeChanged(row, before))
 
     def close(self, row: Row) -> None:
-        """Takes a node out: nothing fits there, and its pods count for nobody. Its row stays; `open` brings it back."""
+        """Takes a node out: nothing fits there, and its pods count no more. Its row stays; `open` brings it back."""
         self._set_live(row, live=False)
 
     def open(self, row: Row) -> None:
@@ -217,51 +223,51 @@ class ClusterSnapshot:
             self._trials[-1].append(LiveSet(row, before))
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
-        """Our own accounting by these columns from now on, whose rows are this snapshot's; None: it is not judged."""
+        """Replaces the ledger, whose rows must be this snapshot's; None: our own accounting is not judged."""
         if self._trials:
             raise RuntimeError("the ledger is replaced within a trial, want it before or after")
         self.ledger = ledger
         self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] == "Ledger")}
 
     def put_storage(self, storage: Storage) -> None:
-        """Claims, volumes and the like as they are now; nothing is assumed of them any more."""
+        """Replaces claims, volumes and the like; earlier assumptions about them end."""
         if self._trials:
             self._trials[-1].append(StorageReplaced(self.volumes))
         self.replace_volumes(StorageTable(storage))
 
     def replace_volumes(self, volumes: StorageTable) -> None:
-        """As `put_storage`, but no trial hears of it: for `undo`."""
+        """Replaces the storage table as `put_storage` does, but no trial notes it: for `undo`."""
         self.volumes = volumes
         self._volume_counts = None
         self.kept.clear()
 
     def assume_claim(self, claim: Claim) -> None:
-        """Takes it for granted that a node is selected for the claim."""
+        """Assumes that a node is selected for the claim."""
         key = (claim.namespace, claim.name)
         before = self.volumes.assume_claim(key, claim)
         if self._trials:
             self._trials[-1].append(ClaimAssumed(key, before))
 
     def assume_volume(self, volume: Volume) -> None:
-        """Takes it for granted that the volume is reserved for a claim."""
+        """Assumes that the volume is reserved for a claim."""
         before = self.volumes.assume_volume(volume.name, volume)
         if self._trials:
             self._trials[-1].append(VolumeAssumed(volume.name, before))
 
     @property
     def volume_counts(self) -> VolumeCounts:
-        """How many volumes are attached to each row; the first reader pays for counting."""
+        """How many volumes are attached to each row; the first access counts them."""
         if self._volume_counts is None:
             self._volume_counts = VolumeCounts(self)
         return self._volume_counts
 
     def fork(self) -> "Trial":
-        """Begins a trial: everything from here on can be dropped. Trials nest; the innermost ends first."""
+        """Begins a trial: all changes after it can be dropped. Trials nest; the innermost ends first."""
         self._trials.append([])
         return Trial(self, len(self._trials))
 
     def end(self, depth: int, *, commit: bool) -> None:
-        """Ends the innermost trial, which must be number `depth`. Use the trial that `fork` gave."""
+        """Ends the innermost trial, which must be number `depth`. Callers end it through the `Trial` that `fork` returned."""
         if depth != len(self._trials):
             raise RuntimeError(f"trial {depth} ends while {len(self._trials)} are open: want the innermost first")
         done = self._trials.pop()
@@ -272,7 +278,7 @@ class ClusterSnapshot:
             self._trials[-1].extend(done)
 
     def shift(self, kind: KindId, row: int, count: int) -> None:
-        """As `place`, but no trial hears of it: for `undo`."""
+        """Adds pods to a row as `place` does, but no trial notes it: for `undo`."""
         self.used[:, row] += self.kinds.requests[:, kind] * count
         self.scored[:, row] += self.kinds.scored[:, kind] * count
         if self.ledger is not None:
@@ -284,7 +290,7 @@ class ClusterSnapshot:
         self.journal.note(row)
 
     def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
-        """As `place_many`, but no trial hears of it: for `undo`."""
+        """Adds pods to rows as `place_many` does, but no trial notes it: for `undo`."""
         self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
         self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
         if self.ledger is not None:
@@ -345,11 +351,11 @@ class Trial:
         self._ended = False
 
     def commit(self) -> None:
-        """What was done stays, in the trial around this one or for good."""
+        """Keeps the changes, as part of the surrounding trial if there is one."""
         self._end(commit=True)
 
     def drop(self) -> None:
-        """What was done is undone."""
+        """Undoes the changes."""
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
@@ -365,6 +371,6 @@ class Trial:
 
 
 def _numbers(values: Sequence[object]) -> Rows:
-    """A number for each value, equal for the same instance; shape (len(values),)."""
+    """A number for each value, the same for the same instance; shape (len(values),)."""
     ids = np.fromiter(map(id, values), np.int64, len(values))
     return np.unique(ids, return_inverse=True)[1]

@@ -1,9 +1,8 @@
-"""How many pods of which kind stand on which row, and columns of counts over them.
+"""The number of pods of each equivalence group on each row, and columns of counts over them.
 
-A `Counter` is one column: for each row how many of its pods a selector matches, or carry a certain affinity term. It is
-computed when somebody first reads it, from the placed pods of the kinds it counts, and from then on kept up to date with
-each pod that comes or goes: one addition for each counter that counts the pod's kind. Counters nobody read for long are
-forgotten again.
+A `Counter` is one column: for each row how many of its pods a selector matches, or how many have a certain affinity term. It is
+computed at the first read, from the placed pods of the groups it counts. After that each pod that comes or goes updates it: one
+addition for each counter that counts the pod's group. Columns that were not read for long are dropped.
 """
 
 from collections import OrderedDict
@@ -20,15 +19,16 @@ from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.namespaces import Namespaces
 from slackwater.snapshot.value_column import grown
 
-#: Columns kept: 40 kB each at 5,000 nodes.
+#: The most columns that are kept: 40 kB each at 5,000 nodes.
 _MOST_COLUMNS: Final = 2_048
-#: Changes that are kept beside the sorted base before the two are merged.
+#: The most changes that are kept separately before they are merged into the sorted base.
 _MOST_CHANGES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class PodsMatching:
-    """Pods that every part matches: (namespaces, None for all; selector). `living`: not those that are being deleted."""
+    """The pods that match every part: (namespaces, None for all; selector). `living`: pods that are being deleted do not
+    match."""
 
     parts: tuple[tuple[frozenset[str] | None, Selector], ...]
     living: bool = False
@@ -49,13 +49,13 @@ class PodsMatching:
         return next((found for _, selector in self.parts if (found := _pairs(selector)) is not None), None)
 
 
-#: anti: terms of required anti-affinity. affinity: of required affinity. preferred: both kinds of preferences, by weight.
+#: anti: required anti-affinity. affinity: required affinity. preferred: preferred affinity and anti-affinity, by weight.
 Role = Literal["anti", "affinity", "preferred"]
 
 
 @dataclass(frozen=True, slots=True)
 class Carrying:
-    """Pods that carry an affinity term themselves; preferences count by their weight."""
+    """The pods that have a certain affinity term; a preferred term counts by its weight."""
 
     role: Role
     term: PodTerm
@@ -70,7 +70,7 @@ class Carrying:
 
 
 def carried(numbered: Numbered) -> Iterator[Carrying]:
-    """Every affinity term of a kind, each once."""
+    """Every affinity term of an equivalence group, each once."""
     asks = numbered.asks
     seen = {Carrying("anti", term): None for term in asks.anti_affinity}
     seen |= {Carrying("affinity", term): None for term in asks.affinity}
@@ -92,15 +92,15 @@ class Counter:
 
     def __init__(self, of: PodsMatching | Carrying) -> None:
         self.of = of
-        #: Which kinds count, and how much each pod.
+        #: The equivalence groups that count, and the weight of each pod.
         self.kinds: dict[KindId, int] = {}
         self.column: Int64 | None = None
-        #: Moves with every change of the column.
+        #: Increases with every change of the column.
         self.version = 0
 
 
 class _ByLabel:
-    """Things that concern pods with certain labels, found by a pod's labels."""
+    """Counters indexed by the labels of the pods that they may count."""
 
     def __init__(self) -> None:
         self._by_pair: dict[tuple[str, str], list[Counter]] = {}
@@ -119,7 +119,7 @@ class _ByLabel:
 
 
 class Counters:
-    """The placed pods by kind and row, and the counters over them."""
+    """The placed pods by equivalence group and row, and the counters over them."""
 
     def __init__(self, namespaces: Namespaces, capacity: int) -> None:
         self._namespaces = namespaces
@@ -135,11 +135,11 @@ class Counters:
         self._carrying_about = _ByLabel()
         self._counting: dict[KindId, list[tuple[Counter, int]]] = {}
         self._with_column: OrderedDict[Counter, None] = OrderedDict()
-        #: Moves when a kind brings an affinity term that no kind had before.
+        #: Increases when an equivalence group has an affinity term that none had before.
         self.terms_version = 0
 
     def learn(self, numbered: Numbered) -> None:
-        """A new kind: finds the counters that count it."""
+        """Registers a new equivalence group: finds the counters that count it."""
         self._kinds.append(numbered)
         for pair in numbered.labels.items():
             self._kinds_with.setdefault(pair, []).append(numbered.id)
@@ -175,7 +175,7 @@ class Counters:
         return counter
 
     def about(self, numbered: Numbered, role: Role) -> list[Counter]:
-        """The counters of pods that carry a term of this role which matches pods of the kind."""
+        """The counters of pods that have a term of this role which matches pods of the equivalence group."""
         namespace = numbered.kind.namespace
         return [
             counter
@@ -187,7 +187,7 @@ class Counters:
         ]
 
     def read(self, counter: Counter) -> Int64:
-        """The column, shape (capacity,). Not to be kept: it changes with the next pod."""
+        """The column, shape (capacity,). Do not keep it: it changes with the next pod."""
         if counter.column is None:
             counter.column = self._computed(counter)
             for kind, weight in counter.kinds.items():
@@ -201,7 +201,7 @@ class Counters:
 
     def _forget(self, counter: Counter) -> None:
         counter.column = None
-        counter.version += 1  # from now on nobody notes its changes
+        counter.version += 1  # changes are not counted from now on
         for kind, weight in counter.kinds.items():
             self._counting[kind].remove((counter, weight))
 
@@ -215,7 +215,7 @@ class Counters:
         return column
 
     def change(self, kind: KindId, row: int, count: int) -> None:
-        """`count` more pods of the kind on the row; fewer where it is negative."""
+        """Adds `count` pods of the equivalence group to the row; removes them where it is negative."""
         changes = self._changes.setdefault(kind, {})
         changes[row] = changes.get(row, 0) + count
         self._n_changes += 1
@@ -227,7 +227,7 @@ class Counters:
             self._merge()
 
     def change_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
-        """The same for many rows, which are distinct."""
+        """Adds `counts[i]` pods of the equivalence group to `rows[i]`, as `change` does; rows are distinct."""
         changes = self._changes.setdefault(kind, {})
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             changes[row] = changes.get(row, 0) + count
@@ -240,11 +240,11 @@ class Counters:
             self._merge()
 
     def load(self, kinds: Rows, rows: Rows, counts: Int64) -> None:
-        """Pods on an empty snapshot, all at once; pairs of kind and row are distinct."""
+        """Puts pods on an empty snapshot, all at once; pairs of equivalence group and row are distinct."""
         self._base = _Base.of(kinds, rows, counts, len(self._kinds))
 
     def on_row(self, row: int) -> dict[KindId, int]:
-        """How many pods of each kind stand on a row. Looks through all pods: for tests and for people."""
+        """How many pods of each equivalence group are on a row. It searches all pods: for tests and for people."""
         found = dict(self._base.on_row(row))
         for kind, changes in self._changes.items():
             if changes.get(row):
@@ -252,7 +252,7 @@ class Counters:
         return {kind: count for kind, count in found.items() if count}
 
     def rows_of(self, kind: KindId) -> dict[int, int]:
-        """The rows on which pods of a kind stand, and how many."""
+        """The rows that have pods of an equivalence group, with the number of these pods."""
         rows, counts = self._base.of_kind(kind)
         found = dict(zip(rows.tolist(), counts.tolist(), strict=True))
         for row, change in self._changes.get(kind, {}).items():
@@ -276,7 +276,8 @@ class Counters:
 
 
 def summed(kinds: Rows, rows: Rows, counts: Int64) -> tuple[Rows, Rows, Int64]:
-    """Each pair of kind and row once, sorted by kind, with the sum of its counts; pairs that sum to 0 are left out."""
+    """Each pair of equivalence group and row once, sorted by group, with the sum of its counts; pairs that sum to 0 are left
+    out."""
     if not len(rows):
         return kinds, rows, counts
     width = int(rows.max()) + 1
@@ -288,7 +289,7 @@ def summed(kinds: Rows, rows: Rows, counts: Int64) -> tuple[Rows, Rows, Int64]:
 
 
 class _Base:
-    """Distinct (kind, row) pairs with counts, sorted by kind. Never changed; shared by copies."""
+    """Distinct pairs of equivalence group and row with counts, sorted by group. Immutable; copies share it."""
 
     __slots__ = ("_counts", "_kinds", "_rows", "_starts")
 

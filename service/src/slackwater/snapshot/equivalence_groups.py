@@ -1,12 +1,12 @@
-"""Kinds by number, with labels as far as some selector reads them.
+"""The equivalence groups of a snapshot, by number, with the labels that some selector reads.
 
-Two pods have the same `KindId` where nothing that is judged could tell them apart: their `Kind` is equal, and so are those
-of their labels whose keys occur in a selector of some kind of the snapshot. Labels that nobody reads (pod-template-hash,
-a StatefulSet's index) split nothing, so pods without controllers share kinds too. A pod that is being deleted is of
-another kind: topology spread does not count it.
+Two pods have the same `KindId` where no rule can distinguish them: their `Kind` is equal, and so are those of their labels
+whose keys occur in a selector of some group of the snapshot. Labels that no selector reads (pod-template-hash, a StatefulSet's
+index) split no group, so pods without controllers share groups too. A pod that is being deleted is in another group: topology
+spread does not count it.
 
-A kind that reads a label key which no kind has read before cannot be distinguished from what was already numbered. It raises
-`UnreadLabel`, and the owner builds its snapshot again: selectors with new keys are rare.
+A `Kind` may read a label key that no group has read before. It could not be distinguished from groups that are already
+numbered, so it raises `UnreadLabel`, and the owner builds its snapshot again: selectors with new keys are rare.
 """
 
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ from slackwater.model.selectors import Selector
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
 
-#: A kind's number in one snapshot (and its copies); means nothing in another.
+#: The number of an equivalence group in one snapshot (and its copies); it means nothing in another.
 KindId = NewType("KindId", int)
 
 
 class UnreadLabel(Exception):
-    """A kind reads labels that the snapshot was built without; build it again with this kind in it."""
+    """A `Kind` reads labels that the snapshot was built without; build the snapshot again with this kind in it."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         super().__init__(keys)
@@ -40,18 +40,18 @@ class UnreadLabel(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """One kind of the snapshot."""
+    """One equivalence group of the snapshot."""
 
     id: KindId
     kind: Kind
     labels: dict[str, str]  #: those that some selector reads
     deleting: bool
-    asks: PodConstraints  #: the kind's pod constraints, or empty ones
-    rare: bool  #: it takes ports, disks or claims: what is kept in dictionaries
+    asks: PodConstraints  #: the pod constraints of `kind`, or empty ones
+    rare: bool  #: its pods take ports, disks or claims, which `Attached` counts
 
 
 def keys_read(kind: Kind) -> frozenset[str]:
-    """The keys of pod labels that a kind's selectors read."""
+    """The keys of pod labels that the selectors of a `Kind` read."""
     asks = kind.pod_constraints
     if asks is None:
         return frozenset()
@@ -67,16 +67,16 @@ def terms_of(asks: PodConstraints) -> tuple[PodTerm, ...]:
 
 
 class KindTable:
-    """Interns kinds into numbers; holds what each asks as columns."""
+    """Gives equivalence groups their numbers, and keeps the requests of each as columns."""
 
     def __init__(self, facts: NodeFacts, keys: Iterable[str] = ()) -> None:
         self._facts = facts
         self.keys = frozenset(keys)
         self.all: list[Numbered] = []
         self._ids: dict[tuple[Kind, Labels, bool], KindId] = {}
-        #: What a pod of each kind takes, shape (resources, kinds); in line PODS it is 1.
+        #: What a pod of each group takes, shape (resources, groups); in line PODS it is 1.
         self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
-        #: What scores assume it takes of CPU and memory, shape (2, kinds).
+        #: What scores assume that it takes of CPU and memory, shape (2, groups).
         self.scored: Int64 = np.zeros((2, 64), np.int64)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class KindTable:
         return tuple(pair for pair in labels if pair[0] in self.keys) if self.keys else ()
 
     def intern(self, kind: Kind, labels: Labels, *, deleting: bool = False) -> tuple[KindId, bool]:
-        """The number of a kind, and whether it is new. Raises `UnreadLabel`."""
+        """The number of an equivalence group, and whether it is new. Raises `UnreadLabel`."""
         part = self.read_part(labels)
         found = self._ids.get((kind, part, deleting))
         if found is not None:

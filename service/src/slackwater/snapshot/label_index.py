@@ -1,7 +1,7 @@
-"""Which of many label selectors select each node: an index by label, renewed only for nodes that changed.
+"""An index of label selectors: which of many selectors select each node, renewed only for nodes that changed.
 
-Clusters with local volumes have one selector for each node. Asking every selector about every node would be quadratic;
-here a node's labels are looked up, as long as a selector asks for values of a single label, and nearly all do.
+Clusters with local volumes have one selector for each node. Evaluating every selector for every node would be quadratic. The
+index looks a node's labels up instead where a selector requires values of a single label, and nearly all do.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import is_well_formed, rows_of_requirement
 
-#: Requirements that must all hold; without any, every node is selected.
+#: Requirements that must all hold; an empty tuple selects every node.
 All = tuple[Requirement, ...]
 #: A node is selected where one of the alternatives holds.
 Alternatives = tuple[All, ...]
@@ -25,14 +25,14 @@ EVERY_NODE: Final[Alternatives] = ((),)
 
 
 def alternatives(terms: Sequence[NodeSelectorTerm] | None) -> Alternatives:
-    """Node selector terms as far as they read labels; None selects every node. Malformed and empty terms select none."""
+    """The label requirements of node selector terms; None selects every node. Malformed and empty terms select none."""
     if terms is None:
         return EVERY_NODE
     return tuple(term.labels for term in terms if (term.labels or term.fields) and is_well_formed(term))
 
 
 def selected_rows(facts: NodeFacts, selector: Alternatives, rows: Rows) -> Mask:
-    """Which of `rows` the selector selects, asked directly."""
+    """Which of `rows` the selector selects, evaluated without an index."""
     selected = np.zeros(len(rows), np.bool_)
     for requirements in selector:
         matching = np.ones(len(rows), np.bool_)
@@ -43,11 +43,11 @@ def selected_rows(facts: NodeFacts, selector: Alternatives, rows: Rows) -> Mask:
 
 
 class LabelIndex:
-    """Selectors are told by their position. One index serves one snapshot's nodes."""
+    """An index of selectors, each identified by its position. One index serves one snapshot's nodes."""
 
     def __init__(self, selectors: Sequence[Alternatives]) -> None:
         self._everywhere: list[int] = []
-        #: By key and value: selectors that ask for one of several values of one label.
+        #: By key and value: selectors that require one of several values of one label.
         self._by_value: dict[str, dict[str, list[int]]] = {}
         self._others: list[tuple[int, Alternatives]] = []
         for number, selector in enumerate(selectors):

@@ -1,9 +1,9 @@
-"""Which namespaces a term of pod affinity speaks about.
+"""The namespaces that a term of pod affinity covers.
 
-kube-scheduler 1.36 answers this differently in its two directions, and so do we. For the terms of existing pods the
-labels of the incoming pod's namespace are looked up. For the terms of the incoming pod the selected namespaces are
-listed, and then the selector is tried once more on empty labels: one that selects an unlabelled namespace (NotIn,
-DoesNotExist) therefore reaches every namespace.
+kube-scheduler 1.36 decides this differently in its two directions, and so does this module. For a term of an existing pod it
+looks up the labels of the incoming pod's namespace. For a term of the incoming pod it lists the selected namespaces, then
+applies the selector once more to empty labels: a selector that selects an unlabelled namespace (NotIn, DoesNotExist) therefore
+covers every namespace.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Namespaces:
-    """Namespaces with their labels; one that is not known has none."""
+    """The namespaces with their labels; an unknown namespace has none."""
 
     def __init__(self, labels: Mapping[str, Mapping[str, str]]) -> None:
         self._labels = dict(labels)
         self._reached: dict[PodTerm, frozenset[str] | None] = {}
 
     def of_incoming(self, term: PodTerm) -> frozenset[str] | None:
-        """The namespaces whose pods a term of the pod to be placed counts; None for all."""
+        """The namespaces whose pods a term of the incoming pod counts; None for all."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces)
         if selects(term.namespace_selector, _NO_LABELS):
@@ -33,7 +33,7 @@ class Namespaces:
         return self._reached[term]
 
     def reached_by_existing(self, term: PodTerm, namespace: str) -> bool:
-        """Does a term of a pod that is placed already speak about pods of this namespace?"""
+        """Whether a term of an existing pod covers pods of this namespace."""
         if namespace in term.namespaces:
             return True
         return selects(term.namespace_selector, self._labels.get(namespace, _NO_LABELS))

@@ -1,7 +1,7 @@
-"""What the nodes themselves say, row by row: allocatable, labels, taints, cordons, images.
+"""The facts of the nodes themselves, row by row: allocatable, labels, taints, cordons, images.
 
-Labels become columns of small integers, one for each key that somebody reads, built when it is first read: a selector is
-then a few vector comparisons, and a topology domain is a value's number. Deliberately absent: anything about pods.
+Labels become columns of small integers, one for each key, built when the key is first read: a selector is then a few vector
+comparisons, and a topology domain is a value's number. Deliberately absent: anything about pods.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +25,12 @@ FIRST_RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 CPU, MEMORY, PODS, EPHEMERAL_STORAGE = range(4)
 
 _FIRST_CAPACITY: Final = 64
-#: Label keys with a column: 20 kB each at 5,000 nodes.
+#: The most label keys with a column: 20 kB each at 5,000 nodes.
 _MOST_LABELS: Final = 1_024
 
 
 class NodeFacts:
-    """Nodes by row. Rows are given in order and never move; a closed one stays, not `live`."""
+    """Nodes by row. Rows are given in order and stay; a closed row remains, but is not `live`."""
 
     def __init__(self) -> None:
         self.n_rows = 0
@@ -44,11 +44,11 @@ class NodeFacts:
         self._taints = ValueColumn[tuple[Taint, ...]](_FIRST_CAPACITY)
         self._features = ValueColumn[tuple[str, ...]](_FIRST_CAPACITY)
         self._labels: dict[str, LabelColumn] = {}
-        #: By image: its size, and the rows that have it; None until somebody asks.
+        #: By image: its size, and the rows that have it; None until the first read.
         self._images: dict[str, tuple[int, list[int]]] | None = None
-        #: Moves whenever other nodes may have other images.
+        #: Increases whenever the images of some node may have changed.
         self.images_version = 0
-        #: Rows whose facts changed; images are not in it, since no verdict reads them.
+        #: Rows whose facts changed. Changes of images are not noted, since no verdict reads images.
         self.journal = RowJournal()
 
     @property
@@ -57,7 +57,7 @@ class NodeFacts:
 
     @property
     def taints(self) -> Int32:
-        """Which of `taint_sets`, for each row."""
+        """The number in `taint_sets` of each row's taints."""
         return self._taints.ids
 
     @property
@@ -66,7 +66,7 @@ class NodeFacts:
 
     @property
     def features(self) -> Int32:
-        """Which of `feature_sets`, for each row."""
+        """The number in `feature_sets` of each row's features."""
         return self._features.ids
 
     @property
@@ -74,7 +74,7 @@ class NodeFacts:
         return self._features.values
 
     def add(self, nodes: Iterable[Node]) -> range:
-        """New rows for nodes, in order. Raises ValueError for a name that is there already."""
+        """Adds rows for nodes, in order. Raises ValueError for a name that is there already."""
         first = self.n_rows
         new = list(nodes)
         self._make_room(first + len(new))
@@ -91,7 +91,7 @@ class NodeFacts:
         return range(first, first + len(new))
 
     def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
-        """New rows that differ from the template by name alone (and by the label kubernetes.io/hostname, where it has one)."""
+        """Adds rows that differ from the template only by name (and by the label kubernetes.io/hostname, where it has one)."""
         first, count = self.n_rows, len(names)
         if not count:
             return range(first, first)
@@ -121,9 +121,9 @@ class NodeFacts:
         self.journal.note_all(np.arange(first, first + count))
 
     def put(self, row: Row, node: Node) -> bool:
-        """The node of a row as it is now. Another name is another node: the row is given to it.
+        """Replaces the node of a row. A node with another name takes the row over.
 
-        True where that changed anything that a verdict reads; most updates of nodes only tell that they are alive.
+        True where that changed anything that a verdict reads; most updates of nodes are only heartbeats.
         """
         before, self.nodes[row] = self.nodes[row], node
         if before.images != node.images or not self.live[row]:
@@ -144,7 +144,7 @@ class NodeFacts:
         return True
 
     def live_row(self, name: NodeName) -> Row | None:
-        """The row of a node that is there."""
+        """The row of a live node, or None."""
         row = self.row_of.get(name)
         return row if row is not None and self.live[row] else None
 
@@ -170,7 +170,7 @@ class NodeFacts:
         self.images_version += 1
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key; the first reader pays for building it (about 0.5 ms for 5,000 nodes)."""
+        """The column of a label key; the first read builds it (about 0.5 ms for 5,000 nodes)."""
         found = self._labels.get(key)
         if found is None:
             if len(self._labels) >= _MOST_LABELS:
@@ -181,7 +181,7 @@ class NodeFacts:
         return found
 
     def line(self, resource: str) -> int:
-        """The line of a resource in resource columns, a new one where nobody has named it yet."""
+        """The line of a resource in resource columns; a new one for a resource that is not known yet."""
         found = self.resource.get(resource)
         if found is None:
             found = self.resource[resource] = len(self.resource)
@@ -189,9 +189,9 @@ class NodeFacts:
         return found
 
     def image(self, name: str) -> tuple[int, Mask]:
-        """An image's size, and which rows have it, shape (capacity,). The first reader pays for finding all images.
+        """An image's size, and which rows have it, shape (capacity,). The first read collects all images.
 
-        Nodes may report it differently; as in kube-scheduler the first node's word counts.
+        Nodes may report different sizes; as in kube-scheduler the first node's size counts.
         """
         if self._images is None:
             self._images = self._images_by_name()
@@ -241,5 +241,5 @@ def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
 
 
 def _said(node: Node) -> tuple[object, ...]:
-    """What verdicts read of a node."""
+    """The fields of a node that verdicts read."""
     return (node.name, node.unschedulable, node.allocatable, node.scalars, node.taints, node.features, node.labels, node.csi)

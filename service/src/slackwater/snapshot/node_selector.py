@@ -1,7 +1,7 @@
-"""Node selector terms on columns: which rows' labels and names they match.
+"""Node selector terms evaluated on columns: which rows' labels and names they match.
 
-A term that the API server should have refused (an unknown operator, values that no label can have) matches nothing, and
-spoils no other term.
+A term that the API server should have refused (an unknown operator, values that no label can have) matches nothing, and does
+not affect other terms.
 """
 
 import re
@@ -18,13 +18,13 @@ from slackwater.snapshot.node_facts import ABSENT, NodeFacts
 from slackwater.snapshot.selection import Selection
 from slackwater.snapshot.value_column import LabelColumn
 
-#: The only field of a node that a term may ask for.
+#: The only node field that a term may select by.
 NAME_FIELD: Final = "metadata.name"
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 
 def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection, *, fields: bool = True) -> Mask:
-    """Which rows match at least one of the terms. Without `fields` what terms ask of a node's name is not looked at."""
+    """Which rows match at least one of the terms. Without `fields`, requirements on node fields are ignored."""
     matching = np.zeros(facts.n_rows, np.bool_)[rows]
     for term in terms:
         matching |= rows_of_term(facts, term, rows, fields=fields)
@@ -77,7 +77,7 @@ def _compared(column: LabelColumn, requirement: Requirement) -> Mask:
 
 
 def _numbers(column: LabelColumn, values: Iterable[str]) -> list[int]:
-    """Numbers of values that some node has; values that none has match none."""
+    """The numbers of those values that some node has; the others match no node."""
     return [number for value in values if (number := column.known(value)) != ABSENT]
 
 

@@ -1,13 +1,14 @@
-"""A snapshot that follows the cluster: built once, then changed by what changed. One thread owns it.
+"""A cluster snapshot that follows the cluster: built once, then updated with each collection of changes. One thread owns it.
 
-    mirror = Mirror()
-    mirror.take(changes)                # model.changes; the first ones hold everything
-    with mirror.snapshot.fork(): ...     # trials end before the next take
-    mirror.on(row)                      # the pods of a row
-    mirror.pending                      # pods without a place
+    replica = SnapshotReplica()
+    replica.take(changes)                # model.changes; the first ones contain everything
+    with replica.snapshot.fork(): ...    # trials end before the next take
+    replica.on(row)                      # the pods of a row
+    replica.pending                      # pods without a node
 
-Taking a change costs about 20 µs for each pod; a large part of the cluster at once is rebuilt instead (0.6 s for 150,000
-pods), and so is a snapshot whose kinds read other labels than before. Deliberately absent: how changes are noticed.
+`take` costs about 20 µs for each changed pod. If a large part of the cluster changed at once, the snapshot is rebuilt instead
+(0.6 s for 150,000 pods), also when pods bring selectors that read other labels than before. Deliberately absent: how changes
+are noticed.
 """
 
 from collections import Counter
@@ -27,14 +28,14 @@ from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
 from slackwater.snapshot.running_pods import AtLeast, RunningPod, Standing
 
-#: More changes than this share of all pods are cheaper to build in than to follow.
+#: With more changes than this share of all pods, rebuilding is cheaper than following.
 _REBUILD_SHARE: Final = 0.25
-#: Fewer changes than this are always followed.
+#: Up to so many changes are always followed.
 _FEW: Final = 2_000
-#: Kinds that nobody is of any more stay in a snapshot; past this factor it is rebuilt without them.
+#: Unused equivalence groups stay in a snapshot; once the number of groups grows past this factor, it is rebuilt without them.
 _KINDS_GROWTH: Final = 3
 _FEW_KINDS: Final = 10_000
-#: So few changes cost less one by one than as columns.
+#: Up to so many changes cost less one by one than as columns.
 _HANDFUL: Final = 16
 _UNNUMBERED: Final = KindId(-1)
 
@@ -47,41 +48,41 @@ class SnapshotReplica:
         self.snapshot = ClusterSnapshot.build(())
         self.budgets: tuple[DisruptionBudget, ...] = ()
         self.promised: frozenset[PodUid] = frozenset()
-        #: Pods without a place, whatever they wait for; those that changed last come last.
+        #: Pods without a node, whatever they wait for, in the order of their last changes.
         self.pending: dict[PodUid, Pod] = {}
-        #: How often the snapshot was rebuilt: what following saves.
+        #: How often the snapshot was rebuilt.
         self.builds = 0
         self._namespaces: Mapping[str, Mapping[str, str]] = {}
         self._storage = Storage()
         self._nodes: dict[NodeName, Node] = {}
-        #: Pods that count on a node, by its name, whether the node is there or not.
+        #: Pods that count on a node, by its name, whether the node exists or not.
         self._guests: dict[NodeName, dict[PodUid, RunningPod]] = {}
         self._place: dict[PodUid, NodeName] = {}
-        #: Of all that have a place: how many of each priority.
+        #: How many pods of each priority have a node.
         self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
         self._strangers: Sequence[Pod] = ()
         self._kinds_at_first = 0
 
     def on(self, row: Row) -> list[RunningPod]:
-        """The pods of a row, as they count there, with their kinds' numbers."""
+        """The pods of a row, as they count there, with the numbers of their equivalence groups."""
         return list(self._guests.get(self.snapshot.facts.nodes[row].name, {}).values()) if row < self.snapshot.n_rows else []
 
     def find(self, uid: PodUid) -> Pod | None:
-        """A pod that the replica holds, with a place or without one."""
+        """The pod with this UID, with or without a node; None where the replica has none."""
         node = self._place.get(uid)
         return self.pending.get(uid) if node is None else self._guests[node][uid].pod
 
     def everyone(self) -> Iterator[RunningPod]:
-        """All pods that have a place."""
+        """All pods that have a node."""
         for guests in self._guests.values():
             yield from guests.values()
 
     @contextmanager
     def without_below(self, priority: int) -> Iterator[Standing]:
-        """A trial in which the pods of lower priorities do not stand on their rows; it ends with the context.
+        """A trial in which the pods of lower priorities are removed from their rows; it ends with the context.
 
-        Given is who stands where among the others. All pods are looked through, but only where there are such pods.
+        It yields the remaining pods by row. Where pods of lower priority exist, it looks through all pods.
         """
         with self.snapshot.fork():
             if not any(pods and found < priority for found, pods in self._priorities.items()):
@@ -98,7 +99,7 @@ class SnapshotReplica:
             yield AtLeast(self, priority)
 
     def lowest_priority(self, at_least: int) -> int | None:
-        """Of the pods that have a place, those below `at_least` left out; None where there are none."""
+        """The lowest priority, not below `at_least`, of the pods that have a node; None where there are none."""
         return min((found for found, pods in self._priorities.items() if pods and found >= at_least), default=None)
 
     @property
@@ -111,8 +112,8 @@ class SnapshotReplica:
         return self.snapshot.facts.row_of[name]
 
     def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
-        """Makes the snapshot know the kinds of pods that are no part of the cluster, so that a plan may place them; in place of
-        those that it learned of before, or beside them (`more`).
+        """Adds the equivalence groups of pods that are not in the cluster to the snapshot, so that a plan may place them. They
+        replace those learned before, or with `more` are added to them.
 
         Where they read labels that the snapshot was built without, it is rebuilt.
         """
@@ -153,7 +154,8 @@ class SnapshotReplica:
     # --- following --------------------------------------------------------------------------------------------------------
 
     def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """Kinds are numbered first: where one cannot be, nothing has changed yet."""
+        """Applies the changes one by one. Equivalence groups are numbered first: if that raises `UnreadLabel`, nothing has
+        changed yet."""
         there = [pod for pod in pods.values() if pod is not None]
         numbers = self._numbers(there)
         for name, node in nodes.items():
@@ -198,7 +200,7 @@ class SnapshotReplica:
         self._move([(running_pod.kind, row, 1) for running_pod in self._guests.get(name, {}).values()])
 
     def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
-        """The pod is no longer where it was; what that takes off the snapshot."""
+        """Removes the pod from its node or from `pending`; returns the placement to take off the snapshot, if any."""
         self.pending.pop(uid, None)
         node = self._place.pop(uid, None)
         if node is None:
@@ -211,7 +213,8 @@ class SnapshotReplica:
         return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
 
     def _stays(self, pod: Pod, kind: KindId) -> bool:
-        """Whether the pod is where it was, of the same kind and as important: it has been bound since, or the like."""
+        """Whether the pod is on the same node, in the same equivalence group and with the same priority as before, for example
+        since it has been bound. Replaces its object then."""
         node = pod.node
         if node is None or self._place.get(pod.uid) != node:
             return False
@@ -223,7 +226,7 @@ class SnapshotReplica:
         return True
 
     def _enter(self, pod: Pod, kind: KindId) -> bool:
-        """Whether the pod has a node."""
+        """Adds the pod to its node or to `pending`; returns whether it has a node."""
         if pod.node is None:
             self.pending[pod.uid] = pod
             return False
@@ -256,7 +259,7 @@ class SnapshotReplica:
     # --- building ---------------------------------------------------------------------------------------------------------
 
     def _note(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """As `_follow`, but for the snapshot."""
+        """Applies the changes as `_follow` does, but leaves the snapshot alone, since `_build` follows."""
         for uid, pod in pods.items():
             self._leave(uid)
             if pod is not None:
@@ -287,7 +290,7 @@ class SnapshotReplica:
 
 
 def everything(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
-    """Changes that hold a whole cluster: for a first snapshot, and for files."""
+    """Changes that contain a whole cluster: for a first snapshot, and for files."""
     return Changes(
         generation=Generation(0),
         nodes=[NodeChange(node.name, node) for node in nodes],

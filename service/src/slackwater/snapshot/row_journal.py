@@ -1,7 +1,7 @@
-"""Which rows changed, in order: lets a cached answer renew those rows alone instead of all.
+"""A journal of changed rows, in order: with it a cached answer is renewed for those rows alone.
 
-A reader keeps the position up to which it has read. Old entries are forgotten; a reader that is further behind, or would
-have to renew most rows anyway, is told so and starts again.
+A reader keeps the position up to which it has read. Old entries are forgotten. A reader that is further behind, or would have
+to renew most rows anyway, gets None and starts again.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ class RowJournal:
         start = position - self._forgotten
         if start < 0 or len(self._rows) - start > at_most:
             return None
-        # Mostly a handful: a set is quicker than sorting an array.
+        # Mostly there are few entries: a set is quicker than sorting an array.
         return np.array(sorted(set(self._rows[start:])), np.intp)
 
     def _forget(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Which pods stand on which row: what a snapshot, which knows pods by their kinds alone, leaves to its caller."""
+"""The pods on each row, which a snapshot does not know: it has the number of their equivalence groups only."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,14 +12,15 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 class RunningPod(NamedTuple):
-    """A pod, and the number of the kind by which it stands in the snapshot."""
+    """A pod, and the number of its equivalence group in the snapshot."""
 
     pod: Pod
     kind: KindId
 
 
 class Standing(Protocol):
-    """Who stands where: `RunningPods`, built once, or `simulate.replica.SnapshotReplica`, which follows."""
+    """Gives the pods on each row: `RunningPods`, built once, or `snapshot.replica.SnapshotReplica`, which follows the
+    cluster."""
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""
@@ -30,7 +31,7 @@ class RunningPods:
     """The pods that a snapshot was built from, by row. 150,000 of them take about 0.3 s."""
 
     def __init__(self, snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> None:
-        """Pods without a node, on unknown nodes or that have ended are passed over, as the snapshot does."""
+        """Skips pods that have no node, are on unknown nodes or have ended, as the snapshot does."""
         row_of = snapshot.facts.row_of
         found = [(pod, row_of[pod.node]) for pod in pods if pod.node in row_of and not pod.ended]
         rows = np.fromiter((row for _, row in found), np.intp, len(found))
@@ -40,7 +41,7 @@ class RunningPods:
         self._starts = np.searchsorted(rows[order], np.arange(snapshot.n_rows + 1))
 
     def on(self, row: Row) -> list[RunningPod]:
-        """The pods of a row, in the order in which they were given. Rows that came later have none."""
+        """The pods of a row, in the order in which they were given. Rows that were added later have none."""
         if row >= len(self._starts) - 1:
             return []
         start, end = int(self._starts[row]), int(self._starts[row + 1])
@@ -49,7 +50,7 @@ class RunningPods:
 
 
 class AtLeast:
-    """Who stands where among the pods of a priority or higher ones."""
+    """The pods on each row with at least a given priority."""
 
     def __init__(self, standing: Standing, priority: int) -> None:
         self._standing = standing

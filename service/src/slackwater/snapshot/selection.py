@@ -1,4 +1,4 @@
-"""Which rows a predicate is asked about: all of them as a slice (nothing is copied), or some by number."""
+"""Row selections: the rows that a predicate judges, either all of them as a slice (nothing is copied), or some by number."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def n_selected(rows: Selection) -> int:
 
 
 def coded(rejected: Mask, reason: Reason) -> Codes:
-    """OK or the one reason, for each row asked about."""
+    """The reason where a row is rejected, OK elsewhere; one code for each judged row."""
     return rejected.astype(np.uint8) * np.uint8(reason)
 
 

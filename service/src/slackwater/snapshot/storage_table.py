@@ -1,7 +1,7 @@
-"""Storage objects as predicates look them up, with what a plan takes for granted on top (kube-scheduler's assume cache).
+"""Storage objects as predicates look them up, together with a plan's assumptions (kube-scheduler's assume cache).
 
-The objects themselves are never copied. What is assumed is kept beside them, one entry for each volume that was reserved
-and each claim whose node was selected, so that a plan for thousands of claims costs memory for thousands of entries.
+The objects themselves are never copied. Assumptions are kept apart from them, one entry for each volume that was reserved and
+each claim whose node was selected, so that a plan for thousands of claims costs memory for thousands of entries.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class StorageTable:
-    """`objects` are what is known; everything else answers with the assumptions included."""
+    """Storage objects with assumptions. `objects` is without assumptions; all methods include them."""
 
     def __init__(self, objects: Storage) -> None:
         self.objects = objects
@@ -50,11 +50,11 @@ class StorageTable:
         return (self.objects.classes or {}).get(name)
 
     def csi_node(self, node: Node) -> CsiNode | None:
-        """What the node can attach, by its CSINode; of a node that is only planned, what its template says."""
+        """What the node can attach: its CSINode, or for a node that is only planned, its template's."""
         return (self.objects.csi_nodes or {}).get(node.name) or node.csi
 
     def waits(self, claim: Claim) -> bool:
-        """Is the claim bound only when a pod that uses it has a node?"""
+        """Whether the claim is bound only when a pod that uses it has a node."""
         found = self.storage_class(claim.storage_class)
         return found is not None and found.binding_mode == _WAIT and not claim.volume
 
@@ -79,18 +79,18 @@ class StorageTable:
         return self._available.get(storage_class) or _NONE_AVAILABLE
 
     def tracks_room(self, storage_class: StorageClass) -> bool:
-        """Does the class's driver publish how much room it has for new volumes?"""
+        """Whether the class's driver publishes how much room it has for new volumes."""
         driver = (self.objects.drivers or {}).get(storage_class.provisioner)
         return driver is not None and driver.tracks_capacity and self.objects.capacities is not None
 
     def rows_with_room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Mask:
-        """Where the published room suffices for a new volume of a class whose driver publishes it."""
+        """Rows where the published room suffices for a new volume of a class whose driver publishes it."""
         if self._capacities is None:
             self._capacities = _Capacities(self.objects)
         return self._capacities.rows(storage_class.name, size, facts, rows)
 
     def assumed(self) -> Storage:
-        """All of it as one value."""
+        """All storage objects as one value, with the assumptions applied."""
         if not self._claims and not self._volumes:
             return self.objects
         claims, volumes = self.objects.claims, self.objects.volumes
@@ -103,11 +103,11 @@ class StorageTable:
     # --- assuming ---------------------------------------------------------------------------------------------------------
 
     def assume_claim(self, key: ClaimKey, claim: Claim | None) -> Claim | None:
-        """The claim as it is assumed to be, None for no assumption; answers what was assumed before."""
+        """Assumes this value of the claim, None for no assumption; returns what was assumed before."""
         return _put(self._claims, key, claim)
 
     def assume_volume(self, name: str, volume: Volume | None) -> Volume | None:
-        """The volume as it is assumed to be, reserved for a claim; None for no assumption. Answers what was assumed before."""
+        """Assumes this value of the volume, reserved for a claim; None for no assumption. Returns what was assumed before."""
         before = _put(self._volumes, name, volume)
         for each in (before, volume):
             if each is not None and each.claim is not None:
@@ -136,7 +136,7 @@ _NONE_AVAILABLE: Final = AvailableVolumes(())
 
 
 class _Capacities:
-    """Published room for new volumes, by node."""
+    """The published room for new volumes, by node."""
 
     def __init__(self, objects: Storage) -> None:
         capacities = objects.capacities or ()

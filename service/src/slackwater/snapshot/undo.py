@@ -1,7 +1,7 @@
-"""What was done to a snapshot within a trial, one record for each step, and how that step is undone.
+"""Undo entries: one value for each change of a snapshot within a trial, and how that change is undone.
 
-`ClusterSnapshot` notes the records while a trial is open and undoes them last first. Deliberately absent: which trial a step
-belongs to, and the trial itself (`snapshot`).
+`ClusterSnapshot` notes them while a trial is open and undoes them last first. Deliberately absent: which trial a change belongs
+to, and the trial itself (`snapshot.cluster_snapshot`).
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PodsMoved:
-    """Pods of a kind came to a row, or went for a count below 0."""
+    """Pods of an equivalence group were added to a row, or removed for a count below 0."""
 
     __slots__ = ("count", "kind", "row")
 
@@ -30,7 +30,7 @@ class PodsMoved:
 
 
 class ManyPodsMoved:
-    """The same on many rows; `counts[i]` on `rows[i]`."""
+    """Pods of an equivalence group were added to many rows, `counts[i]` to `rows[i]`, or removed for counts below 0."""
 
     __slots__ = ("counts", "kind", "rows")
 
@@ -42,7 +42,7 @@ class ManyPodsMoved:
 
 
 class RowsAdded:
-    """New rows, from `first` on."""
+    """Rows were added, from `first` on."""
 
     __slots__ = ("first",)
 
@@ -54,7 +54,7 @@ class RowsAdded:
 
 
 class NodeChanged:
-    """A row has another node object than `before`."""
+    """The node object of a row was replaced; it was `before`."""
 
     __slots__ = ("before", "row")
 
@@ -66,7 +66,7 @@ class NodeChanged:
 
 
 class LiveSet:
-    """A row was opened or closed; before it was as `live` says."""
+    """A row was opened or closed; `live` is its state before."""
 
     __slots__ = ("live", "row")
 
@@ -78,7 +78,7 @@ class LiveSet:
 
 
 class StorageReplaced:
-    """Other storage objects than those of `before`."""
+    """The storage table was replaced; it was `before`."""
 
     __slots__ = ("before",)
 
@@ -90,7 +90,7 @@ class StorageReplaced:
 
 
 class ClaimAssumed:
-    """Something else is assumed of a claim than `before`."""
+    """The assumption about a claim changed; it was `before`."""
 
     __slots__ = ("before", "key")
 
@@ -102,7 +102,7 @@ class ClaimAssumed:
 
 
 class VolumeAssumed:
-    """Something else is assumed of a volume than `before`."""
+    """The assumption about a volume changed; it was `before`."""
 
     __slots__ = ("before", "name")
 

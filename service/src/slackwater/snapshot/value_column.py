@@ -1,7 +1,7 @@
-"""One thing that nodes say, over all rows, as small integers: a label's value, a set of taints, a set of features.
+"""A property of nodes over all rows as small integers: a label's value, a set of taints, a set of features.
 
-What a predicate asks is then asked once for each value, and each row looks its answer up. Values that no row has any more
-are forgotten now and then: clusters that grow and shrink bring new host names, and taints with times in them, for ever.
+A predicate is then evaluated once for each value, and each row looks its answer up. Values that no row has any more are
+forgotten from time to time: clusters that grow and shrink keep adding host names, and taints with times in them.
 """
 
 from typing import Final, Generic, TypeVar
@@ -15,9 +15,9 @@ from slackwater.model.selectors import whole_number
 T = TypeVar("T")
 Int32 = npt.NDArray[np.int32]
 
-#: Where a row says nothing of the kind.
+#: The number of a row that has no value.
 ABSENT: Final = -1
-#: Values that are kept beyond two for each row.
+#: How many values are kept in addition to two for each row.
 _SPARE: Final = 64
 
 
@@ -29,9 +29,9 @@ def grown(array: npt.NDArray[np.generic], capacity: int, fill: int = 0) -> npt.N
 
 
 class ValueColumn(Generic[T]):
-    """`ids[row]` is the number of the row's value, ABSENT where it has none; `values[number]` the value.
+    """A column of values: `ids[row]` is the number of the row's value, ABSENT where it has none; `values[number]` is the value.
 
-    `put`, `cut` and `tidy` may give new numbers, in new arrays: who keeps numbers keeps the arrays too.
+    `put`, `cut` and `tidy` may renumber values, in new arrays: a caller that keeps numbers must keep the arrays too.
     """
 
     __slots__ = ("_number_of", "ids", "values")
@@ -42,7 +42,7 @@ class ValueColumn(Generic[T]):
         self._number_of: dict[T, int] = {}
 
     def number(self, value: T) -> int:
-        """The number of a value, given to it now where it is new."""
+        """The number of a value; a new value gets the next one."""
         found = self._number_of.get(value)
         if found is None:
             found = self._number_of[value] = len(self.values)
@@ -58,11 +58,11 @@ class ValueColumn(Generic[T]):
         self.tidy()
 
     def write(self, row: int, value: T | None) -> None:
-        """The same, and numbers stay."""
+        """Sets the value of a row as `put` does, but never renumbers."""
         self.ids[row] = ABSENT if value is None else self.number(value)
 
     def cut(self, n_rows: int) -> None:
-        """Rows from `n_rows` on have no value any more."""
+        """Removes the values of rows from `n_rows` on."""
         self.ids[n_rows:] = ABSENT
         self.tidy()
 
@@ -70,7 +70,7 @@ class ValueColumn(Generic[T]):
         self.ids = grown(self.ids, capacity, ABSENT).astype(np.int32, copy=False)
 
     def tidy(self) -> None:
-        """Forgets the values that no row has, where they have become many."""
+        """Forgets the values that no row has, once there are many."""
         if len(self.values) <= 2 * len(self.ids) + _SPARE:
             return
         present = self.ids != ABSENT
@@ -91,7 +91,7 @@ class LabelColumn(ValueColumn[str]):
         self._numbers: tuple[list[str], int, Int64, Mask] | None = None
 
     def as_numbers(self) -> tuple[Int64, Mask]:
-        """The values read as whole numbers, and which of them are: for Gt and Lt. Shape (len(values),)."""
+        """The values as whole numbers, and which of them are whole numbers: for Gt and Lt. Shape (len(values),)."""
         kept = self._numbers
         if kept is None or kept[0] is not self.values or kept[1] != len(self.values):
             read = [whole_number(value) for value in self.values]

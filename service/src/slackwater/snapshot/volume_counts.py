@@ -1,8 +1,8 @@
-"""How many volumes of each CSI driver are attached to each node, as columns, kept up to date as pods come and go.
+"""How many volumes of each CSI driver are attached to each node, as columns that follow the pods of the snapshot.
 
-Counted are the distinct volumes that the node's pods mount, and those attached to it for whatever reason. A claim that is
-not bound yet counts as a volume of its class's provisioner. In-tree volumes count for the driver that attaches them today.
-Built when a predicate first asks; until then pods cost nothing here.
+They count the distinct volumes that the node's pods mount, and those attached to it for any reason. A claim that is not bound
+yet counts as a volume of its class's provisioner. In-tree volumes count for the driver that attaches them today. The columns
+are built when a predicate first reads them; until then pods cost nothing here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,11 @@ from slackwater.snapshot.storage_table import StorageTable
 if TYPE_CHECKING:
     from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
-#: A volume as CSI knows it: driver and handle.
+#: The CSI identity of a volume: driver and handle.
 Handle = tuple[str, str]
-#: In a column of limits: as many as one likes.
+#: The value in a column of limits that means no limit.
 NO_LIMIT: Final = np.iinfo(np.int64).max
-#: In-tree plug-ins whose volumes a CSI driver attaches, and which driver.
+#: In-tree plug-ins whose volumes a CSI driver attaches, and that driver.
 _MIGRATED: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
@@ -32,12 +32,14 @@ _MIGRATED: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-#: In-tree provisioners that are translated, but never attached by CSI as far as this rule goes: they count for nobody.
+#: In-tree provisioners that are translated, but whose volumes kube-scheduler's rule does not treat as attached by CSI: not
+#: counted.
 _UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
 
 
 class VolumeCounts:
-    """The counts of one snapshot. The snapshot tells of every pod that moves; changed nodes are found by their journal."""
+    """The volume counts of one snapshot. The snapshot reports every pod that moves; changed nodes are found by their
+    journal."""
 
     def __init__(self, snapshot: "ClusterSnapshot") -> None:
         self._snapshot = snapshot
@@ -45,11 +47,11 @@ class VolumeCounts:
         self._of_kind: dict[KindId, tuple[Handle, ...]] = {}
         #: The rows whose pods mount a volume, and how many of their pods do.
         self._mounted: dict[Handle, dict[int, int]] = {}
-        #: Rows to which something is attached, and what.
+        #: The volumes attached to each row that has any.
         self._attached: dict[int, frozenset[Handle]] = {}
         self._present: dict[str, Int64] = {}
         self._limits: dict[str, Int64] = {}
-        #: The nodes for which the columns are true.
+        #: The nodes that the columns are based on.
         self._nodes: list[Node] = []
         self._position = -1
         for row in range(snapshot.n_rows):
@@ -64,24 +66,24 @@ class VolumeCounts:
             self._present[driver][list(rows)] += 1
 
     def handles(self, kind: Numbered) -> frozenset[Handle]:
-        """The volumes that a pod of the kind mounts."""
+        """The volumes that a pod of the equivalence group mounts."""
         return frozenset(self._mounted_by(kind))
 
     def rows_mounting(self, handle: Handle) -> Iterable[int]:
         return self._mounted.get(handle, {}).keys()
 
     def present(self, driver: str) -> Int64:
-        """How many volumes of the driver are attached, shape (capacity,). Not to be kept or written to."""
+        """How many volumes of the driver are attached, shape (capacity,). Callers must not keep it or write to it."""
         self._renew()
         return self._column(self._present, driver, 0)
 
     def limits(self, driver: str) -> Int64:
-        """How many may be, shape (capacity,); NO_LIMIT where the node says nothing of the driver."""
+        """How many volumes of the driver may be attached, shape (capacity,); NO_LIMIT where the node has none for it."""
         self._renew()
         return self._column(self._limits, driver, NO_LIMIT)
 
     def change(self, kind: Numbered, row: int, count: int) -> None:
-        """`count` more pods of the kind on the row; fewer where it is negative."""
+        """Adds `count` pods of the equivalence group to the row; removes them where it is negative."""
         for handle in self._mounted_by(kind):
             rows = self._mounted.setdefault(handle, {})
             before = rows.get(row, 0)
@@ -103,7 +105,7 @@ class VolumeCounts:
         return column
 
     def _renew(self) -> None:
-        """Takes in what nodes say: which node a row is, what is attached to it, and its limits."""
+        """Updates the columns from nodes that changed: the node of each row, its attached volumes and its limits."""
         facts = self._snapshot.facts
         if self._position == facts.journal.position and len(self._nodes) == facts.n_rows:
             return
@@ -144,7 +146,7 @@ class VolumeCounts:
                 yield attachment.attacher, volume.handle
 
     def _mounted_by(self, kind: Numbered) -> tuple[Handle, ...]:
-        """The volume of each mount, so that one may be there twice. No assumption changes a claim's handle."""
+        """The volume of each mount; a volume that is mounted twice occurs twice. No assumption changes a claim's handle."""
         found = self._of_kind.get(kind.id)
         if found is None:
             mounts: tuple[ClaimMount | InlineDisk, ...] = (*kind.asks.claims, *kind.asks.inline_disks)

@@ -1,7 +1,9 @@
-"""May a pod be moved away so that its node can be removed? One rule a file, asked in order; the first word counts.
+"""Drainability rules: whether a pod may move, so that its node can be removed. One rule a file; the first rule that decides
+wins.
 
-The rules and their order are Cluster Autoscaler's, but for what ADR 30 gives the reasons of: an old pod of kube-system is
-judged by the later rules too, a pod that has ended is never moved, and budgets have the last word on every pod that has to.
+The rules and their order are Cluster Autoscaler's, except for three differences that ADR 30 explains: the later rules also
+judge an old pod of kube-system, a pod that has ended is never moved, and budgets are checked last for every pod that has to
+move.
 """
 
 from typing import Final
@@ -27,7 +29,7 @@ from slackwater.model.placeholders import is_placeholder
 
 __all__ = ["RULES", "DrainPolicy", "DrainabilityOutcome", "Facts", "Verdict", "judge"]
 
-#: Rules about the pod itself, in order.
+#: The rules about the pod itself, in order.
 RULES: Final = (
     judge_mirror,
     judge_long_terminating,
@@ -46,7 +48,7 @@ RULES: Final = (
 
 
 def judge(pod: Pod, facts: Facts) -> Verdict:
-    """What becomes of the pod when its node is removed. A placeholder always moves: nobody is evicted for it."""
+    """The verdict on a pod whose node is to be removed. A placeholder always moves: no pod is evicted for it."""
     if is_placeholder(pod):
         return MOVE
     verdict = _judge_itself(pod, facts)
@@ -54,14 +56,15 @@ def judge(pod: Pod, facts: Facts) -> Verdict:
 
 
 def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
-    """Of most pods the rules read no more than the ties, which replicas share: those of one workload are judged once."""
+    """The verdict of `RULES`. For most pods the rules read only the eviction facts, which replicas share, so it is cached by
+    them."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
         return _first_word(pod, facts)
     if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
         return _first_word(pod, facts)
     known = facts.judged.get(id(pod.eviction_facts))
     if known is None:
-        # The ties are kept with the verdict, so that no others get their number.
+        # The entry keeps the eviction facts alive, so that no other object gets their id.
         known = facts.judged[id(pod.eviction_facts)] = (pod.eviction_facts, _first_word(pod, facts))
     return known[1]
 

@@ -1,8 +1,8 @@
-"""12. The Eviction API must let every pod go that has to be evicted: as far as its PodDisruptionBudgets are concerned.
+"""12. PodDisruptionBudgets: the Eviction API must allow every eviction that the removal needs.
 
-Asked of every such pod, whatever an earlier rule said in its favour (ADR 30). Of a pod with several budgets the API lets none
-go, ever: no wait helps (ADR 162). A virtual machine that migrates is not evicted; its budgets are asked all the same, for
-it is disturbed.
+The rule applies to every pod that moves, also where an earlier rule decided in its favour (ADR 30). The API never evicts a pod
+with several budgets, so waiting does not help (ADR 162). A virtual machine that migrates is not evicted; its budgets count all
+the same, since it is disrupted.
 """
 
 from slackwater.fit.drainability.facts import Facts

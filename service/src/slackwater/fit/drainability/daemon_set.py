@@ -1,4 +1,4 @@
-"""4. A DaemonSet's pod needs no other place: each node has its own."""
+"""4. DaemonSets: a DaemonSet's pod needs no other node, since each node has its own."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import DAEMON, Verdict

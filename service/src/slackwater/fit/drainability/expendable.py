@@ -1,4 +1,4 @@
-"""An expendable pod, of a priority below the cutoff, goes with its node: no node stays for it, and none is bought for it."""
+"""Expendable pods: a pod with a priority below the cutoff goes with its node. It keeps no node, and no node is added for it."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import DAEMON, Verdict

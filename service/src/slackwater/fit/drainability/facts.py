@@ -1,4 +1,4 @@
-"""What rules read beside the pod itself."""
+"""The policy and the facts that drainability rules read in addition to the pod."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,11 +14,11 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainPolicy:
-    """What blocks a node. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and their neighbours.
+    """Settings of the drainability rules. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and similar flags.
 
-    A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers`
-    only pods of the built-in controllers may be moved, and no controller below `min_replicas`. Virtual
-    machines that may migrate do, where `machines_migrate`; the others are evicted like other pods, where `machines_evicted`.
+    A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers` only
+    pods of the built-in controllers may be moved, and no pod whose controller has fewer than `min_replicas`. With
+    `machines_migrate`, virtual machines that may migrate do; with `machines_evicted`, all others are evicted like other pods.
     Pods of a priority below `priority_cutoff` are expendable: they go with their node.
     """
 
@@ -34,14 +34,14 @@ class DrainPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`disruptions` is what budgets still allow, `replicas` what controllers want.
+    """The facts that rules read: `disruptions` is what budgets still allow, `replicas` what controllers want.
 
-    Either is None where nothing is known of such objects: rules that need them are then skipped.
+    Either is None where such objects are unknown: rules that need them are then skipped.
     """
 
     now: UnixTime
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     disruptions: Disruptions | None = None
     replicas: Targets | None = None
-    #: Verdicts by the identity of the ties; only `drainability` writes here.
+    #: Verdicts by the identity of the eviction facts; only `fit.drainability` writes here.
     judged: dict[int, tuple[EvictionFacts, Verdict]] = field(default_factory=dict, compare=False, repr=False)

@@ -1,4 +1,4 @@
-"""11. What the pod keeps on the node's own disks would be lost."""
+"""11. Local storage: data that the pod keeps on the node's own disks would be lost."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import Verdict, block

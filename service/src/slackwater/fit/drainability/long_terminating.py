@@ -1,4 +1,4 @@
-"""2. A pod that should have been gone long ago (its kubelet may be dead) holds nobody up."""
+"""2. Long terminating pods: a pod that should have ended long ago (its kubelet may be dead) does not block."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import SKIP, Verdict
 from slackwater.model.objects import Pod
 
-#: Beyond the pod's own time to end.
+#: How long after the end of the pod's grace period it is overdue.
 _PATIENCE_SECONDS: Final = 30.0
 
 

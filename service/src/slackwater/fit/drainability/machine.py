@@ -1,4 +1,5 @@
-"""A virtual machine is migrated, not evicted; one that may not migrate blocks, unless machines may be evicted after all."""
+"""Virtual machines: a machine is migrated, not evicted; one that may not migrate blocks, unless the policy lets machines be
+evicted."""
 
 from slackwater.fit.drainability.facts import DrainPolicy, Facts
 from slackwater.fit.drainability.verdict import Verdict, block
@@ -14,5 +15,5 @@ def judge_machine(pod: Pod, facts: Facts) -> Verdict | None:
 
 
 def migrates(pod: Pod, policy: DrainPolicy) -> bool:
-    """Does the pod leave its node by migrating, and not by an eviction?"""
+    """Whether the pod leaves its node by a migration instead of an eviction."""
     return policy.machines_migrate and pod.vertical is not None and pod.vertical.migratable

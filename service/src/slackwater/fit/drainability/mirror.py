@@ -1,4 +1,4 @@
-"""1. A pod that the kubelet runs from a file goes with its node: nobody could move it."""
+"""1. Mirror pods: the kubelet runs the pod from a file, so it goes with its node and cannot be moved."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import SKIP, Verdict

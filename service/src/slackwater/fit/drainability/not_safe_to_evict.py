@@ -1,4 +1,4 @@
-"""10. Its annotation says that the pod must not be moved."""
+"""10. Annotation safe-to-evict false: the pod must not be moved."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import Verdict, block

@@ -1,4 +1,4 @@
-"""7. Its annotation asks that the node waits until the pod has completed."""
+"""7. Annotation safe-to-evict on-completion: the node waits until the pod has completed."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import WAIT, Verdict

@@ -1,4 +1,4 @@
-"""3. Where custom controllers block: the pod's controller must be there, with enough replicas."""
+"""3. Replica count: where custom controllers block, the pod's controller must exist and have enough replicas."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from slackwater.fit.drainability.verdict import Verdict, block
 from slackwater.model.objects import Pod
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-#: Kinds that are looked up, and of which of them the number of replicas counts.
+#: The controller kinds that are looked up; True where the number of replicas counts.
 _KNOWN: Final = {
     ("", "ReplicationController"): True,
     ("apps", "ReplicaSet"): True,

@@ -1,4 +1,4 @@
-"""8. Somebody must make the pod again elsewhere: it needs a controller."""
+"""8. Replicated pods: the pod needs a controller that makes it again elsewhere."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""6. Its annotation says that the pod may be moved: no later rule about the pod itself is asked."""
+"""6. Annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import MOVE, Verdict

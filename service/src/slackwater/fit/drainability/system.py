@@ -1,6 +1,6 @@
-"""9. A young pod of kube-system blocks where no budget says how far it may be disturbed.
+"""9. System pods: a young pod of kube-system blocks where no budget covers it.
 
-Once it has stood for `system_pod_seconds` this rule has no word on it any more. The later rules have: see ADR 30.
+Once it is older than `system_pod_seconds` this rule does not apply any more, but the later rules do: see ADR 30.
 """
 
 from datetime import datetime

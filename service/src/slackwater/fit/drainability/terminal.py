@@ -1,4 +1,4 @@
-"""5. A pod that has ended needs no other place, whatever else is true of it."""
+"""5. Ended pods: a pod that has ended needs no other node, whatever the later rules say."""
 
 from slackwater.fit.drainability.facts import Facts
 from slackwater.fit.drainability.verdict import SKIP, Verdict

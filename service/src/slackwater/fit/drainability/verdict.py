@@ -1,4 +1,4 @@
-"""What becomes of a pod when its node is removed."""
+"""Verdicts of drainability rules: what happens to a pod when its node is removed."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,10 +8,13 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 
 
 class DrainabilityOutcome(Enum):
-    """MOVE: it needs a place elsewhere, if its budgets allow it to go. DAEMON: it goes with the node, and needs no other place.
+    """What happens to a pod when its node is removed.
 
-    SKIP: it is on its way out, or the node's own: neither moved nor in the way. WAIT: it is not moved, but the node waits
-    until it has completed. BLOCK: the node has to stay.
+    - MOVE: it needs another node, if its budgets allow it to leave.
+    - DAEMON: it goes with the node, and needs no other one.
+    - SKIP: it is ending, or belongs to the node: it is not moved and does not block.
+    - WAIT: it is not moved, but the node waits until it has completed.
+    - BLOCK: the node has to stay.
     """
 
     MOVE = "move"
@@ -23,7 +26,7 @@ class DrainabilityOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`unremovable reason` is set exactly where the fate is BLOCK."""
+    """The verdict on one pod; `unremovable_reason` is set if and only if the outcome is BLOCK."""
 
     outcome: DrainabilityOutcome
     unremovable_reason: UnremovableReason | None = None

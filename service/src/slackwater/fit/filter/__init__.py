@@ -1,1 +1,2 @@
-"""One definition of "fits", one predicate a file. Verdicts are codes of `model.reasons.Reason`."""
+"""The only definition of "fits": one predicate a file, under kube-scheduler's names. Verdicts are codes of
+`model.reasons.Reason`."""

@@ -1,4 +1,4 @@
-"""Does a pod fit beside what is Reserved and held? Our own accounting as a predicate, for many rows at once."""
+"""Our own accounting as a predicate, for many rows at once: whether a pod fits in addition to what is Reserved and held."""
 
 import numpy as np
 
@@ -6,25 +6,26 @@ from slackwater.model.columns import Codes, Int64, NodeColumns, Rows
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, Amounts
 
-#: How badly a resource lacks: not at all, it is there but held, the node is full now, the pod is larger than the node.
+#: The reason for each level of shortage: none, the room exists but is held, the node is full now, the pod is larger than the
+#: node.
 _OF_CPU = (Reason.OK, Reason.HELD_FOR_OTHERS, Reason.NOT_ENOUGH_CPU, Reason.CPU_ABOVE_TOTAL)
 _OF_MEMORY = (Reason.OK, Reason.HELD_FOR_OTHERS, Reason.NOT_ENOUGH_MEMORY, Reason.MEMORY_ABOVE_TOTAL)
 _N_LEVELS = len(_OF_CPU)
-#: The code of both, by level of CPU and of memory: the worse one is named, of two equal ones CPU.
+#: The code for each pair of levels of CPU and memory: that of the higher level, CPU's if they are equal.
 _CODES = np.array(
     [cpu if level >= other else memory for level, cpu in enumerate(_OF_CPU) for other, memory in enumerate(_OF_MEMORY)],
     np.uint8,
 )
-#: Judging all rows and choosing among the verdicts is cheaper than choosing rows first, down to so small a share of them.
+#: With fewer than 1/8 of the rows, selecting them first is cheaper than judging all rows and selecting verdicts.
 _FEW = 8
 
 
 def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
     """A reason for each of `rows`, shape (len(rows),).
 
-    Equal is within. A resource of which the pod asks nothing is not judged, as in kube-scheduler's NodeResourcesFit.
-    HELD_FOR_OTHERS where the room is there but held; full in two resources: the first of `RESOURCES` is named, and
-    "larger than the node" before "full now".
+    A request that equals the free room fits. A resource that the pod does not request is not judged, as in kube-scheduler's
+    NodeResourcesFit. HELD_FOR_OTHERS means that the room exists but is held. If both resources are short, "larger than the
+    node" is named before "full now", and of equal shortages the first of `RESOURCES`.
     """
     if len(rows) == 1 and fits_on(wanted, columns, int(rows[0])):
         return np.zeros(1, np.uint8)
@@ -41,18 +42,19 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
 
 
 def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
-    """The same of one row, in numbers of Python: for one of them that is a fifth of the work."""
+    """Whether the pod fits on one row, computed with Python's numbers: a fifth of the work of `judge_ledger`."""
     total, reserved, held = columns.total.item, columns.reserved.item, columns.held.item
     return all(not want or total(r, row) - reserved(r, row) - held(r, row) >= want for r, want in enumerate(wanted))
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:
-    """Is there room on every row? Mostly, where kube-scheduler asks: then nothing has to be distinguished."""
+    """Whether there is room on every row. That is the usual case when kube-scheduler asks, and then no reasons have to be
+    found."""
     return all(not want or bool((line >= want).all()) for want, line in zip(wanted, left, strict=True))
 
 
 def _levels(want: int, total: Int64, free: Int64, held: Int64) -> Codes:
-    """How badly the resource lacks on each row. Each test implies the one before it, since nothing is below zero."""
+    """The level of shortage on each row. Each test implies the one before it, since nothing is below zero."""
     if not want:
         return np.zeros(len(total), np.uint8)
     levels: Codes = (free - held < want).astype(np.uint8)

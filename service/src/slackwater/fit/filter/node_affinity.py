@@ -1,4 +1,4 @@
-"""nodeSelector and required node affinity (kube-scheduler's NodeAffinity)."""
+"""kube-scheduler's NodeAffinity: nodeSelector and required node affinity."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def judge_node_affinity(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
 
 
 def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
-    """Which rows the kind's nodeSelector and required affinity accept."""
+    """Which rows the nodeSelector and the required affinity accept."""
     matching = np.ones(facts.n_rows, np.bool_)[rows]
     for key, value in kind.node_selector:
         column = facts.label(key)
@@ -27,7 +27,7 @@ def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
 
 
 def names_asked(kind: Kind) -> frozenset[str] | None:
-    """The nodes that the affinity names one by one (kube-scheduler looks at no others); None where it does not.
+    """The nodes that the affinity names one by one (kube-scheduler looks at no others); None where it names none.
 
     An empty set means that every term contradicts itself: the pod fits nowhere.
     """

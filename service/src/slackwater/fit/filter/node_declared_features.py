@@ -1,4 +1,4 @@
-"""A node must declare the kubelet features that the pod needs (kube-scheduler's NodeDeclaredFeatures, on since 1.36)."""
+"""kube-scheduler's NodeDeclaredFeatures (on since 1.36): a node must declare the kubelet features that the pod needs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A pod that names its node goes nowhere else (kube-scheduler's NodeName)."""
+"""kube-scheduler's NodeName: a pod that names its node fits on no other."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Host ports that the pod wants must be free on the node (kube-scheduler's NodePorts)."""
+"""kube-scheduler's NodePorts: the host ports of the pod must be free on the node."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""Requests must fit into what is allocatable and not yet requested (kube-scheduler's NodeResourcesFit).
+"""kube-scheduler's NodeResourcesFit: requests must fit into what is allocatable and not yet requested.
 
-CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource of which the pod asks
-nothing is not judged. Nodes that are too small even when empty are distinguished: evicting does not help there.
+It covers CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource that the pod does
+not request is not judged. Nodes that are too small even when empty get another reason: evicting pods does not help there.
 """
 
 import numpy as np
@@ -29,13 +29,13 @@ def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: Numbered, rows: Se
 
 
 def asked_lines(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, int]]:
-    """(line, amount) of the resources of which the pod asks something, the count of pods left out."""
+    """(line, amount) of the resources that the pod requests, without the count of pods."""
     asked = snapshot.kinds.requests[:, kind.id].tolist()
     return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS]
 
 
 def short_resources(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
-    """kube-scheduler's words for what is short on a row, in its order."""
+    """kube-scheduler's texts for what is short on a row, in its order."""
     allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
     names = list(snapshot.facts.resource)

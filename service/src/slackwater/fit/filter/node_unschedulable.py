@@ -1,4 +1,4 @@
-"""A cordoned node takes only pods that tolerate its cordon (kube-scheduler's NodeUnschedulable)."""
+"""kube-scheduler's NodeUnschedulable: a cordoned node takes only pods that tolerate its cordon."""
 
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.columns import Codes

@@ -1,7 +1,7 @@
-"""A node can attach so many volumes of a CSI driver (kube-scheduler's NodeVolumeLimits).
+"""kube-scheduler's NodeVolumeLimits: a node can attach a limited number of volumes of each CSI driver.
 
-What counts as a volume is in `volumecounts`. Pods whose volumes are mounted nowhere yet, and are as many of the same
-drivers, share one answer.
+`snapshot.volume_counts` defines what counts as a volume. Pods share one answer if none of their volumes is mounted yet and they
+have as many volumes of each driver.
 """
 
 from collections import Counter
@@ -18,7 +18,8 @@ from slackwater.snapshot.volume_counts import Handle, VolumeCounts
 
 
 def volume_limits_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
-    """Equal for kinds whose verdicts are equal on every row; None where the kind mounts nothing that is limited."""
+    """The part that decides the verdicts: equal parts have equal verdicts on every row. None where no limit applies to the
+    pod."""
     if not (kind.asks.claims or kind.asks.inline_disks):
         return None
     counts = snapshot.volume_counts

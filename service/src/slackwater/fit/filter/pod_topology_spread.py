@@ -1,8 +1,8 @@
-"""Pods of a selector must be spread over the values of a node label (kube-scheduler's PodTopologySpread, DoNotSchedule).
+"""kube-scheduler's PodTopologySpread with DoNotSchedule: selected pods must be spread over the values of a node label.
 
-For each constraint: of the nodes that count, how many matching pods has each value; the pod may go where that number,
-with the pod itself, exceeds the smallest by at most maxSkew. Nodes count that carry the labels of all constraints and are
-not excluded by the constraint's policies. Pods that are being deleted do not count.
+For each constraint and each value of its label, the matching pods on the nodes that count are summed. The pod fits where that
+sum, with the pod itself, exceeds the smallest sum by at most maxSkew. Nodes count if they have the labels of all constraints
+and the constraint's policies do not exclude them. Pods that are being deleted do not count.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def judge_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: S
 
 
 def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadConstraint]) -> Mask:
-    """Rows whose nodes carry the topology keys of all constraints."""
+    """Rows whose nodes have the topology keys of all constraints."""
     carrying = snapshot.facts.live[: snapshot.n_rows].copy()
     for constraint in constraints:
         carrying &= snapshot.facts.label(constraint.topology_key).ids[: snapshot.n_rows] != ABSENT
@@ -52,7 +52,7 @@ def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadCons
 
 
 def counting_rows(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Mask:
-    """Of the rows that carry the labels, those that the constraint's policies let count."""
+    """The rows of `carrying` that count by the constraint's policies."""
     counting = carrying
     every = slice(0, snapshot.n_rows)
     if constraint.honor_affinity and (kind.kind.node_selector or kind.kind.node_affinity is not None):
@@ -78,12 +78,12 @@ def matches_by_value(snapshot: ClusterSnapshot, kind: Numbered, constraint: Spre
 
 
 def spread_counter(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint) -> Counter:
-    """Counts the pods of the kind's namespace that the constraint selects, those being deleted left out."""
+    """The counter of the pods in the group's namespace that the constraint selects, without those that are being deleted."""
     namespace = frozenset({kind.kind.namespace})
     return snapshot.counters.matching(PodsMatching(((namespace, constraint.selector),), living=True))
 
 
 def spread_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
-    """Moves whenever the verdicts of this predicate for the kind may have changed."""
+    """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = [spread_counter(snapshot, kind, constraint).version for constraint in hard_constraints(kind)]
     return (snapshot.facts.journal.position, *counters)

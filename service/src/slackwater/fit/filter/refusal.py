@@ -1,4 +1,4 @@
-"""A word on the pod itself, before any node is looked at: it holds for every node (kube-scheduler's PreFilter)."""
+"""The refusal of a pod before any node is judged: it holds for every node (kube-scheduler's PreFilter)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from slackwater.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`text` names the object; it is what kube-scheduler says."""
+    """Why the pod itself is refused. `text` names the object; it is kube-scheduler's text."""
 
     reason: Reason
     text: str

@@ -1,4 +1,4 @@
-"""A node's NoSchedule and NoExecute taints must be tolerated (kube-scheduler's TaintToleration).
+"""kube-scheduler's TaintToleration: the pod must tolerate a node's NoSchedule and NoExecute taints.
 
 Deliberately absent: the operators Gt and Lt, which are off in 1.36 and tolerate nothing.
 """
@@ -20,7 +20,7 @@ def judge_taint_toleration(facts: NodeFacts, kind: Kind, rows: Selection) -> Cod
 
 
 def repelled(facts: NodeFacts, kind: Kind) -> Mask:
-    """Which of the sets of taints repel pods of the kind, shape (len(facts.taint_sets),)."""
+    """Which sets of taints repel pods of the equivalence group, shape (len(facts.taint_sets),)."""
     return np.array([_repels(taints, kind.tolerations) for taints in facts.taint_sets], np.bool_)
 
 

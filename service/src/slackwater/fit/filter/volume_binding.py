@@ -1,10 +1,10 @@
-"""Claims must be bound to volumes that the node reaches, or be bindable there (kube-scheduler's VolumeBinding).
+"""kube-scheduler's VolumeBinding: claims must be bound to volumes that the node can reach, or be bindable there.
 
-Bound claims: the volume's node affinity accepts the node. Claims that wait for their first consumer: an available volume
-fits, or the class can make one there (allowed topologies; room, where the driver publishes it).
+Bound claims: the volume's node affinity accepts the node. Claims that wait for their first consumer: an available volume fits,
+or the class can provision one there (allowed topologies; room, where the driver publishes it).
 
-Pods whose claims ask the same of nodes share one answer (`binding_part`): what tells pods apart is not which claims they
-have but which nodes reach their volumes, and nearly all of a cluster's volumes are reached by the same few sets of nodes.
+Pods whose claims need the same of nodes share one answer (`binding_part`). Its key is not which claims they have, but which
+nodes can reach their volumes: the same few sets of nodes can reach nearly all volumes of a cluster.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from slackwater.snapshot.node_facts import ABSENT
 from slackwater.snapshot.selection import Selection
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-#: In kube-scheduler's order; the first of a row is its code.
+#: In kube-scheduler's order; the first that applies to a row is its code.
 _ORDER: Final = (Reason.VOLUME_NODE_CONFLICT, Reason.VOLUME_BIND_CONFLICT, Reason.STORAGE_SHORT, Reason.VOLUME_NOT_FOUND)
 
 
@@ -72,7 +72,8 @@ def claims_of(snapshot: ClusterSnapshot, kind: Numbered) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """The nodes that reach a bound volume; those that have handed `plugin` to CSI are the ones that `migrated` selects."""
+    """The nodes that can reach a bound volume; for nodes that have migrated `plugin` to CSI, `migrated` selects them
+    instead."""
 
     by: Alternatives
     plugin: str
@@ -81,9 +82,10 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A claim that waits. `size` is None where it makes no difference on any node. `node` is the one that was selected.
+    """A claim that waits for its first consumer. `size` is None where it makes no difference on any node. `node` is the
+    selected node.
 
-    `like` is None where no volume that exists would do; else the claim as far as volumes are chosen by it, and the
+    `like` is None where no existing volume suits it; else the fields of the claim that decide which volumes suit it, and the
     volumes that are reserved for it.
     """
 
@@ -95,14 +97,14 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a pod's claims ask of a node. `bound`: a volume that is not there is None."""
+    """What a pod's claims need of a node. In `bound`, None stands for a volume that does not exist."""
 
     bound: tuple[_Reached | None, ...]
     waiting: tuple[_Wanted, ...]
 
 
 def binding_part(snapshot: ClusterSnapshot, kind: Numbered) -> _Asked | None:
-    """Equal for pods whose verdicts are equal on every node."""
+    """The part that decides the verdicts: equal parts have equal verdicts on every node. None for pods without claims."""
     if not kind.asks.claims:
         return None
     bound, waiting = _split(snapshot, kind)
@@ -112,7 +114,7 @@ def binding_part(snapshot: ClusterSnapshot, kind: Numbered) -> _Asked | None:
 
 
 def binding_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
-    """Moves whenever a volume that the kind's claims may choose is taken or given back."""
+    """Changes whenever a volume that the group's claims may choose is taken or given back."""
     _, waiting = _split(snapshot, kind)
     return tuple(snapshot.volumes.available(claim.storage_class).version for claim in waiting if claim.selected_node is None)
 
@@ -120,7 +122,7 @@ def binding_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
 def _split(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[list[Claim], list[Claim]]:
     """Bound claims, then those that wait: first those whose node is selected, then the smallest first.
 
-    The second half is the order in which kube-scheduler looks for volumes.
+    Waiting claims are in the order in which kube-scheduler looks for volumes.
     """
     bound, waiting = [], []
     for claim in claims_of(snapshot, kind):
@@ -164,7 +166,7 @@ def _class(snapshot: ClusterSnapshot, claim: Claim) -> StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What would be bound on a row: claims to volumes that exist, and claims for which one is made there."""
+    """What would be bound on a row: claims with their existing volumes, and claims whose volumes would be provisioned there."""
 
     chosen: tuple[tuple[Claim, Volume], ...]
     made: tuple[Claim, ...]
@@ -182,7 +184,7 @@ def judge_volume_binding(snapshot: ClusterSnapshot, kind: Numbered, rows: Select
 
 
 def binding_reasons(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
-    """kube-scheduler's words for why the row will not do."""
+    """kube-scheduler's texts for why the row is not feasible."""
     rows = np.array([row], np.intp)
     bound, waiting = _split(snapshot, kind)
     found = {int(_judge_bound(snapshot, bound, rows)[0])}
@@ -191,7 +193,7 @@ def binding_reasons(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list
 
 
 def bindings_on(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> Bindings:
-    """What would be bound if a pod of the kind went there, which must be possible."""
+    """What would be bound if a pod of the equivalence group went to the row, which must be feasible."""
     _, waiting = _split(snapshot, kind)
     chosen: list[tuple[Claim, Volume]] = []
     made: list[Claim] = []
@@ -205,7 +207,7 @@ def bindings_on(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> Bindings
 
 
 def _judge_bound(snapshot: ClusterSnapshot, bound: list[Claim], rows: Rows) -> Codes:
-    """The first claim that fails decides."""
+    """The codes of the bound claims; the first claim that fails decides."""
     codes = np.zeros(len(rows), np.uint8)
     for claim in bound:
         reached = _reached(snapshot, claim.volume)
@@ -225,13 +227,14 @@ def _rows_reaching(snapshot: ClusterSnapshot, reached: _Reached, rows: Rows) -> 
 
 
 def _has_handed_over(snapshot: ClusterSnapshot, row: int, plugin: str) -> bool:
-    """Does the node leave the plug-in's volumes to CSI?"""
+    """Whether the node has migrated the plug-in to CSI."""
     csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
     return csi_node is not None and plugin in csi_node.migrated
 
 
 def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["_Choice"]) -> Codes:
-    """The first claim that can neither be bound nor be made decides; before all, selected nodes must be met."""
+    """The codes of the waiting claims: first selected nodes must match, then the first claim that can neither be bound nor
+    provisioned decides."""
     codes = np.zeros(len(rows), np.uint8)
     row_of = snapshot.facts.row_of
     for claim in waiting:
@@ -247,7 +250,7 @@ def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, 
 
 
 def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows) -> Mask:
-    """Where the class can make volumes at all."""
+    """Where the class can provision volumes at all."""
     if storage_class.provisioner in ("", _NO_PROVISIONER):
         return np.zeros(len(rows), np.bool_)
     if not storage_class.topologies:
@@ -257,7 +260,7 @@ def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows
 
 
 def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
-    """Where published room suffices; everywhere for drivers that publish none, and where it is not known."""
+    """Where published room suffices; true for drivers that publish none, and where the size is not known."""
     if claim.size is None or not snapshot.volumes.tracks_room(storage_class):
         return np.ones(len(rows), np.bool_)
     return snapshot.volumes.rows_with_room(storage_class, claim.size, snapshot.facts, rows)
@@ -268,14 +271,15 @@ def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass,
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Which existing volume a claim would be bound to on each row: a number of `volumes`, NO_VOLUME where one is made."""
+    """The existing volume that a claim would be bound to on each row: a key of `volumes`, or NO_VOLUME where one is
+    provisioned."""
 
     numbers: Rows
     volumes: Mapping[int, Volume]
 
 
 def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> list[_Choice]:
-    """The claims choose volumes in their order, each without those that an earlier one took on the same row."""
+    """The volumes that the claims choose in their order, each without those that an earlier one took on the same row."""
     choosers: dict[str, _Chooser] = {}
     found: list[_Choice] = []
     for claim in waiting:
@@ -289,7 +293,7 @@ def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> lis
 
 
 class _Chooser:
-    """The choices of one pod's claims of one class. `_volumes` are those that were chosen, by number."""
+    """Chooses volumes for one pod's claims of one class. `_volumes` are the chosen ones, by number."""
 
     def __init__(self, snapshot: ClusterSnapshot, storage_class: str, rows: Rows) -> None:
         self._snapshot = snapshot
@@ -301,7 +305,8 @@ class _Chooser:
         self._reserved: dict[str, int] = {}
 
     def choose(self, claim: Claim) -> _Choice:
-        """A volume that is reserved for the claim, where the row reaches it, else none; without one the smallest that fits."""
+        """The volume reserved for the claim, or NO_VOLUME on rows that cannot reach it; without a reserved volume the smallest
+        that fits."""
         numbers = np.full(len(self._rows), NO_VOLUME, np.intp)
         undecided = np.ones(len(self._rows), np.bool_)
         for volume in self._snapshot.volumes.reserved_for(claim):

@@ -1,4 +1,4 @@
-"""A disk may be on one node only, a ReadWriteOncePod claim with one pod only (kube-scheduler's VolumeRestrictions)."""
+"""kube-scheduler's VolumeRestrictions: a disk may be on one node only, a ReadWriteOncePod claim in use by one pod only."""
 
 from collections.abc import Hashable, Iterator
 
@@ -25,7 +25,7 @@ def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered) -> Ref
 
 
 def volume_restrictions_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
-    """What may be in use already: claims that only one pod may use, and disks."""
+    """The claims and disks of the pod that may be in use already: claims that only one pod may use, and in-line disks."""
     lonely = tuple(_lonely_claims(snapshot, kind))
     return (lonely, kind.asks.disks) if lonely or kind.asks.disks else None
 

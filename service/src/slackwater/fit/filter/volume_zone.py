@@ -1,4 +1,5 @@
-"""Zone labels of bound volumes must match the node's (kube-scheduler's VolumeZone). A node without any such label passes."""
+"""kube-scheduler's VolumeZone: zone labels of bound volumes must match the node's. A node without any such label is
+feasible."""
 
 from collections.abc import Hashable, Iterator
 from typing import Final
@@ -14,7 +15,7 @@ from slackwater.snapshot.equivalence_groups import Numbered
 from slackwater.snapshot.node_facts import ABSENT
 from slackwater.snapshot.selection import Selection, coded
 
-#: The labels, and the present name of each.
+#: The zone labels, and the present name of each.
 _PRESENT_NAME: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",

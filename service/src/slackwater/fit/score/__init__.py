@@ -1,1 +1,1 @@
-"""How good is a node that fits? The score plug-ins of kube-scheduler's default profile, one a file, 0..100 for each row."""
+"""The score plug-ins of kube-scheduler's default profile, one a file: 0..100 for each feasible row."""

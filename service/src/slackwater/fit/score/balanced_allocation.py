@@ -1,4 +1,4 @@
-"""Nodes whose CPU and memory are used evenly with the pod, more than without it (NodeResourcesBalancedAllocation)."""
+"""NodeResourcesBalancedAllocation: prefers nodes where the pod makes the use of CPU and memory more even."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: Numbered, rows: R
     requests = kind.kind.requests
     if not any(requests):
         return np.zeros(len(rows), np.int64)
-    # A slice first: choosing two lines by a list would copy them whole, for one row as for all.
+    # A slice first: choosing two lines by a list would copy them whole, whatever the number of rows.
     capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
     used = snapshot.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
@@ -26,7 +26,8 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: Numbered, rows: R
 
 
 def _evenness(used: Int64, capacity: Int64) -> Int64:
-    """100 where both shares are equal, 50 where one is full and the other empty. A resource that a node lacks is even."""
+    """100 where both shares are equal, 50 where one is full and the other empty. A node that lacks a resource counts as
+    even."""
     shares: npt.NDArray[np.float64] = np.minimum(used / np.maximum(capacity, 1), 1.0)
     both = (capacity > 0).all(axis=0)
     deviation = np.where(both, np.abs((shares[0] - shares[1]) / 2), 0.0)

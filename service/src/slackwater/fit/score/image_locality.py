@@ -1,6 +1,7 @@
-"""Nodes that have the pod's images already, large ones above all (ImageLocality).
+"""ImageLocality: prefers nodes that have the pod's images already, large ones above all.
 
-An image counts by its size times the share of nodes that have it: few nodes with an image should not draw all its pods.
+An image counts by its size times the share of nodes that have it, so that an image on few nodes does not draw all its pods
+there.
 """
 
 from typing import Final
@@ -22,7 +23,7 @@ def tells_images_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
 
 
 def _images(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, Mask]]:
-    """Of each the size, and the rows that have it."""
+    """The size of each of the pod's images, and the rows that have it."""
     return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
 
 
@@ -42,5 +43,5 @@ def score_image_locality(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) 
 
 
 def _full_name(image: str) -> str:
-    """With the tag `latest` where it has neither tag nor digest."""
+    """The image's name, with the tag `latest` where it has neither tag nor digest."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

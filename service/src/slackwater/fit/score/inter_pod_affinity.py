@@ -1,6 +1,6 @@
-"""Nodes near pods that the pod prefers, or that prefer it, and away from those that repel (InterPodAffinity).
+"""InterPodAffinity: prefers nodes near pods that the pod prefers, or that prefer it, and away from pods that repel.
 
-The required affinity of pods that stand there already counts as a preference of weight 1.
+A required affinity term of an existing pod counts as a preference of weight 1.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ def tells_company_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
 
 
 def _about(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[Counter, ...]:
-    """Of the pods whose own terms are about pods of the kind."""
+    """The counters of existing pods whose affinity terms or preferences match pods of the equivalence group."""
     return (*snapshot.counters.about(kind, "affinity"), *snapshot.counters.about(kind, "preferred"))
 
 

@@ -1,4 +1,4 @@
-"""Nodes that match preferred node selector terms, by weight (NodeAffinity)."""
+"""NodeAffinity: prefers nodes that match preferred node selector terms, by weight."""
 
 import numpy as np
 

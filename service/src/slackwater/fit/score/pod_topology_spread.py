@@ -1,7 +1,7 @@
-"""Nodes where few pods of the selector stand at the same value of a label (PodTopologySpread, ScheduleAnyway).
+"""PodTopologySpread (ScheduleAnyway): prefers nodes whose value of a label has few pods that the selector matches.
 
-Where the pod has no constraints of its own, kube-scheduler spreads pods of the same Service or controller over hosts and
-zones; the selector of these is in `spread_by_default`. Such nodes need not carry the labels.
+Where the pod has no constraints, kube-scheduler spreads pods of the same Service or controller over hosts and zones; their
+selector is `spread_by_default`. Nodes need not have the labels then.
 """
 
 from collections.abc import Sequence

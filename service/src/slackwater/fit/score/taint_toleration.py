@@ -1,4 +1,4 @@
-"""Nodes with the fewest PreferNoSchedule taints that the pod does not tolerate (TaintToleration)."""
+"""TaintToleration: prefers nodes with the fewest PreferNoSchedule taints that the pod does not tolerate."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def tells_taints_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
 
 
 def _untolerated(snapshot: ClusterSnapshot, kind: Numbered) -> list[int]:
-    """How many, of each set of taints."""
+    """The number of taints in each set of taints that the pod does not tolerate."""
     tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
     return [
         sum(taint.effect == _EFFECT and not tolerated(taint, tolerations) for taint in taints)

@@ -1,7 +1,8 @@
-"""An agent asks: what may its pod use, and what does that change? (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go, with
-our clamp)
+"""Growth of a vertical pod: what an agent's question permits, and how it changes the pod's amounts (neondatabase/autoscaling
+v0.36.1, pkg/plugin/trans.go, with our clamp).
 
-One resource at a time, in exact integers. Deliberately absent: whether the pod may ask at all, and writing the permit down.
+Each resource is computed alone, in exact integers. Deliberately absent: whether the pod may ask at all, and persisting the
+permit.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What an agent asks for: totals, in milliCPU and bytes.
+    """An agent's request: the totals that it asks for, in milliCPU and bytes.
 
     `unit` is one compute unit, both fields > 0. `last_permit` is NOTHING before the agent's first answer. `withhold`: the pod
-    is about to be migrated, so it grows no more here. `max_step_units` > 0 caps the growth of one answer.
+    is about to be migrated, so it does not grow on this node. `max_step_units` > 0 caps the growth of one answer.
     """
 
     asked: Amounts
@@ -27,10 +28,10 @@ class Question:
 
 
 def settled(pod_resources: PodResources, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> PodResources:
-    """The pod's account once the question is answered; the permit is its `reserved`.
+    """The pod's resources after the question is answered; the permit is its `reserved`.
 
-    `free` is what is left of the node's Total beside all that is Reserved and held there, >= 0; `over` is what these are above
-    it, >= 0. The first question ends the uncertainty: no buffer is left.
+    `free` is the node's Total minus all that is Reserved and held there, >= 0; `over` is by how much that sum exceeds Total, >=
+    0. The first question ends the uncertainty: no Buffer is left.
     """
     cpu, memory = (
         _settled(
@@ -59,10 +60,10 @@ def settled(pod_resources: PodResources, free: Amounts, question: Question, *, o
 
 
 def _kept(pod_resources: PodResources, r: int, over: int, question: Question) -> int:
-    """What the pod has, before it is answered.
+    """What the pod keeps before it is answered.
 
-    Of its Buffer no more than Total has room for: where the buffers of several pods overlap, the first to ask for what it has
-    not used would take the others over. What it uses, or was permitted by whomever, it keeps.
+    It keeps of its Buffer only what Total has room for: where the Buffers of several pods overlap, the first agent that asks
+    for unused Buffer would otherwise take it from the others. It keeps all that it uses or that any scheduler permitted.
     """
     held = pod_resources.reserved[r]
     if not pod_resources.buffer[r] or not over:
@@ -72,8 +73,11 @@ def _kept(pod_resources: PodResources, r: int, over: int, question: Question) ->
 
 
 def wanted(*, asked: int, reserved: int, maximum: int, last_permit: int, max_step: int) -> int:
-    """What of the question counts. Above the bounds: max(Max, held, lastPermit); what is cut is no CapacityPressure, since room
-    would not help. Never raised to Min. `max_step` > 0 cuts growth in the same way, but never below lastPermit."""
+    """The part of `asked` that counts.
+
+    It is cut at max(Max, held, lastPermit). What is cut adds no CapacityPressure, since more room would not help. It is never
+    raised to Min. `max_step` > 0 cuts growth in the same way, but never below lastPermit.
+    """
     within_bounds = min(asked, max(maximum, reserved, last_permit))
     return min(within_bounds, max(reserved + max_step, last_permit)) if max_step else within_bounds
 
@@ -81,8 +85,8 @@ def wanted(*, asked: int, reserved: int, maximum: int, last_permit: int, max_ste
 def _settled(*, reserved: int, wanted: int, free: int, unit: int, last_permit: int, withhold: bool) -> tuple[int, int]:
     """(reserved, capacity pressure) of one resource.
 
-    Only the room is rounded down to units: growth that is granted whole is granted as asked. lastPermit was promised before, by
-    whomever, and is honoured even above Total.
+    Only the free room is rounded down to units: growth that fits whole is granted as asked. lastPermit was permitted before, by
+    whichever scheduler, and is honoured even above Total.
     """
     if wanted <= reserved:
         return wanted, 0

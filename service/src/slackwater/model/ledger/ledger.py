@@ -15,7 +15,7 @@ _PPM: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePolicy:
-    """How a node's numbers follow from what it reports.
+    """The settings that derive a node's numbers from what it reports.
 
     Watermarks are parts per million of Total, so that the column is exact. `system` is set aside from Total on each node.
     """
@@ -26,14 +26,14 @@ class NodePolicy:
 
 
 def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amounts]:
-    """A node's Total and Watermark."""
+    """Total and Watermark of a node."""
     total = allocatable.minus(policy.system).not_below_zero()
     cpu, memory = policy.watermark_cpu_ppm, policy.watermark_memory_ppm
     return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))
 
 
 class Ledger:
-    """The transitions. Every amount that is added by one call is taken back, to the unit, by its counterpart."""
+    """The transitions of the columns. What one call adds, its counterpart takes back to the unit."""
 
     __slots__ = ("columns",)
 
@@ -41,22 +41,22 @@ class Ledger:
         self.columns = NodeColumns()
 
     def open_row(self, row: Row, allocatable: Amounts, policy: NodePolicy) -> None:
-        """Starts or updates a node: Total and Watermark follow what it reports; promises on it stay as they are."""
+        """Starts or updates a node: sets Total and Watermark from what it reports. Reserved amounts and holds stay."""
         self.columns.grow_to(row + 1)
         total, watermark = totals_of(allocatable, policy)
         self.columns.total[:, row] = total
         self.columns.watermark[:, row] = watermark
 
     def close_row(self, row: Row) -> None:
-        """Ends a node: the row is all zero afterwards, whatever was promised on it."""
+        """Ends a node: the row is all zero afterwards, whatever was reserved or held on it."""
         self.columns.clear(row)
 
     def admit(self, row: Row, pod_resources: PodResources) -> None:
-        """A pod starts to count on the node. Never refused: whether it may is decided before."""
+        """Adds a pod's resources to the node. Never refuses: the caller has decided before."""
         self._add(row, pod_resources, 1)
 
     def release(self, row: Row, pod_resources: PodResources) -> None:
-        """A pod stops to count on the node: the counterpart of `admit`."""
+        """Takes a pod's resources off the node: the counterpart of `admit`."""
         self._add(row, pod_resources, -1)
 
     def _add(self, row: Row, pod_resources: PodResources, sign: int) -> None:
@@ -72,7 +72,7 @@ class Ledger:
                     column[resource, row] += sign * amount
 
     def change(self, row: Row, before: PodResources, after: PodResources) -> None:
-        """The account of a pod that counts on the node becomes another."""
+        """Replaces the resources of a pod that counts on the node."""
         columns = self.columns
         for column, old, new in (
             (columns.reserved, before.reserved, after.reserved),
@@ -94,7 +94,7 @@ class Ledger:
         pressure_accounted_for: Amounts,
         held: Int64,
     ) -> None:
-        """The node's sums as they were worked out again; for audits alone. `held` has shape (resources,)."""
+        """Sets the node's sums to values that were computed again; only audits do this. `held` has shape (resources,)."""
         columns = self.columns
         columns.reserved[:, row] = reserved
         columns.buffer[:, row] = buffer
@@ -116,26 +116,27 @@ class Ledger:
         )
 
     def room(self, row: Row) -> tuple[Amounts, Amounts]:
-        """`free` and `over` of the node's numbers: each request of an agent needs these two and no others."""
+        """The node's `free` and `over`: an agent's request needs these two numbers only."""
         columns = self.columns
         total, promised = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
         return total.minus(promised).not_below_zero(), promised.minus(total).not_below_zero()
 
     def hold(self, rows: Rows, amounts: Amounts) -> None:
-        """Keeps room on each of the rows for one pod (rows: distinct)."""
+        """Holds the amounts on each of the rows for one pod (rows: distinct)."""
         self._hold(rows, amounts, 1)
 
     def unhold(self, rows: Rows, amounts: Amounts) -> None:
-        """The counterpart of `hold`."""
+        """Releases amounts that `hold` held."""
         self._hold(rows, amounts, -1)
 
     def hold_all(self, amounts: Int64) -> None:
-        """Adds to what is held on every row; shape (resources, n_rows). Its counterpart is the same with the sign changed."""
+        """Adds to what is held on every row; shape (resources, n_rows). Its counterpart is the same call with the sign
+        changed."""
         self.columns.held[:, : amounts.shape[1]] += amounts
 
     def _hold(self, rows: Rows, amounts: Amounts, sign: int) -> None:
-        # Line by line: numpy adds on chosen rows of one line in half the time that it takes for rows of a table; and where
-        # there is one row, by its number, in a tenth.
+        # numpy adds to chosen rows of one line in half the time that it needs for rows of the whole table. A single row,
+        # addressed by its number, takes a tenth.
         which: int | Rows = int(rows[0]) if len(rows) == 1 else rows
         for resource in (CPU, MEMORY):
             if amounts[resource]:

@@ -1,5 +1,5 @@
-"""Is there more pressure on a node than its running migrations will relieve? (neondatabase/autoscaling v0.36.1,
-pkg/plugin/trans.go)"""
+"""Whether a node has more pressure than its running migrations will relieve (neondatabase/autoscaling v0.36.1,
+pkg/plugin/trans.go)."""
 
 from typing import Final, NamedTuple
 
@@ -21,19 +21,19 @@ class NodeNumbers(NamedTuple):
 
     @property
     def free(self) -> Amounts:
-        """What is left of Total beside all promises; never below 0."""
+        """What is left of Total after all reservations and holds; never below 0."""
         return self.total.minus(self.reserved).minus(self.held).not_below_zero()
 
     @property
     def over(self) -> Amounts:
-        """What all promises are above Total; never below 0."""
+        """By how much all reservations and holds exceed Total; never below 0."""
         return self.reserved.plus(self.held).minus(self.total).not_below_zero()
 
 
 def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
     """Whether some resource has too much: logical pressure + weighted CapacityPressure > PressureAccountedFor + slack.
 
-    Never while neither resource is above its Watermark. (0.36.1 asks `<=` for CPU and `<` for memory; we `<=` for both.)
+    False while neither resource is above its Watermark. (0.36.1 uses `<=` for CPU and `<` for memory; we use `<=` for both.)
     """
     if node.reserved.within(node.watermark):
         return False
@@ -48,5 +48,5 @@ def _too_much(node: NodeNumbers, r: int, weight_ppm: int) -> bool:
 
 
 def weighted(capacity_pressure: int, weight_ppm: int) -> int:
-    """CapacityPressure times a weight in millionths, rounded up: pressure that is there never becomes none."""
+    """CapacityPressure times a weight in millionths, rounded up, so that pressure above 0 never becomes 0."""
     return max(-(-capacity_pressure * weight_ppm // _PPM), min(capacity_pressure, 1))

@@ -1,4 +1,5 @@
-"""What else changes a pod's account (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go): one function for each event."""
+"""The other transitions of a pod's resources, one function for each event (neondatabase/autoscaling v0.36.1,
+pkg/plugin/trans.go)."""
 
 from dataclasses import replace
 
@@ -7,9 +8,9 @@ from slackwater.model.resources import NOTHING, Amounts, amounts_of
 
 
 def migration_started(pod_resources: PodResources) -> PodResources:
-    """The pod will leave: what is only kept for uncertainty goes, and Reserved and CapacityPressure count as accounted for.
+    """The pod's resources when its migration starts: its Buffer goes, and Reserved and CapacityPressure count as accounted for.
 
-    The formula of the seed: release 0.36.1 zeroes CapacityPressure first and so accounts for Reserved alone.
+    This is the seed's formula: release 0.36.1 zeroes CapacityPressure first and so accounts for Reserved alone.
     """
     reserved = pod_resources.reserved.minus(pod_resources.buffer)
     return replace(
@@ -18,27 +19,32 @@ def migration_started(pod_resources: PodResources) -> PodResources:
 
 
 def migration_found(pod_resources: PodResources) -> PodResources:
-    """The pod was leaving already when we came. Its agent has not been heard: it may be using its Buffer, which so stays."""
+    """The pod's resources when we find a migration that had started before us.
+
+    Its agent has not asked yet and may be using the Buffer, so the Buffer stays.
+    """
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     return replace(pod_resources, accounted_for=certain.plus(pod_resources.capacity_pressure))
 
 
 def migration_ended(pod_resources: PodResources) -> PodResources:
-    """The migration is over and the pod still there: it relieves nothing any more."""
+    """The pod's resources when its migration is over and the pod is still there: it relieves no pressure any more."""
     return replace(pod_resources, accounted_for=NOTHING)
 
 
 def scaling_disabled(pod_resources: PodResources) -> PodResources:
-    """Nobody grows the pod any more: what was kept or wanted for growth goes. What was permitted stays until use changes."""
+    """The pod's resources when its scaling is disabled: Buffer and CapacityPressure go. What was permitted stays until use
+    changes."""
     return replace(
         pod_resources, reserved=pod_resources.reserved.minus(pod_resources.buffer), buffer=NOTHING, capacity_pressure=NOTHING
     )
 
 
 def bounds_changed(pod_resources: PodResources, *, minimum: Amounts, maximum: Amounts) -> PodResources:
-    """New bounds. Where Max differs, the pod may grow to it unheard again: Buffer grows with it, until its agent asks next.
+    """The pod's resources with new bounds. Where Max differs, the pod may grow to it unheard: Buffer grows with it, until its
+    agent asks next.
 
-    An unchanged Max moves nothing but Min, resource by resource.
+    Where Max of a resource is unchanged, only Min changes.
     """
     reserved, buffer = list(pod_resources.reserved), list(pod_resources.buffer)
     for r, new in enumerate(maximum):
@@ -50,5 +56,5 @@ def bounds_changed(pod_resources: PodResources, *, minimum: Amounts, maximum: Am
 
 
 def use_changed(pod_resources: PodResources, using: Amounts) -> PodResources:
-    """The use of a pod that does not scale changed: Reserved follows it, and nothing is uncertain."""
+    """The resources of a pod that does not scale, after its use changed: Reserved follows use, and nothing is uncertain."""
     return replace(pod_resources, reserved=using, buffer=NOTHING)
