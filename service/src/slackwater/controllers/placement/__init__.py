@@ -1,1 +1,1 @@
-"""Which nodes a pod may go to, and which of them it should: filter, prioritize and preempt of the extender."""
+"""Placement: which nodes a pod may go to and which of them is best. Answers the extender's filter, prioritize and preempt."""
