@@ -1,1 +1,1 @@
-"""Placement: which nodes a pod may go to and which of them is best. Answers the extender's filter, prioritize and preempt."""
+"""Placement: binds, from the held room to the reservation that the watch confirms. Filter is in `runtime.flows.filter`."""

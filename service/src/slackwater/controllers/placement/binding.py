@@ -22,8 +22,8 @@ _BINDING_SECONDS: Final = 120.0
 class BindAnswer(NamedTuple):
     """The answer to a bind request.
 
-    granted: room is reserved; send `effect`. already: the pod is bound there, or another request is on its way; in the second
-    case `effect` is set, and sending it joins that request. Otherwise `reason` says why the bind is refused.
+    `reason` is OK: room is reserved; send `effect` if there is one. `already`: the pod is bound there, or another request is on
+    its way, which the same effect joins. Any other `reason` says why the bind is refused.
     """
 
     reason: Reason
