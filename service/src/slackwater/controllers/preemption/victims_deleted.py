@@ -1,6 +1,7 @@
-"""AsyncPreemption off: the answer that began a preemption waits until the victims have been deleted, not beyond a bound.
+"""Waits for deletions if AsyncPreemption is off: filter's answer that began a preemption waits until its victims' deletions
+have ended, at most for a bounded time.
 
-Whatever is still on its way then goes on as it would with the gate on. Deliberately absent: the preemption itself.
+What is still on its way after that goes on as with the feature on. Deliberately absent: the preemption itself.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class VictimsDeleted:
-    """`send` hands on what the state machine owes; `wake` has to be called after each change of the state machine."""
+    """Makes answers wait. `send` submits the effects that the state machine owes. Call `wake` after each change of the state
+    machine."""
 
     def __init__(self, state_machine: StateMachine, send: Callable[[], None], *, within_seconds: float) -> None:
         self._state_machine = state_machine
@@ -25,13 +27,13 @@ class VictimsDeleted:
         return not self._state_machine.policy.preemption.asynchronous and self._state_machine.preemptions.sending(preemptor)
 
     async def wait(self, preemptor: PodUid) -> None:
-        """Until each victim's deletion has ended, well or not, or the time is over."""
+        """Waits until each victim's deletion has ended, well or not, or the time is over."""
         done = self._waiting.setdefault(preemptor, anyio.Event())
         self._send()
         with anyio.move_on_after(self._within_seconds):
             await done.wait()
 
     def wake(self) -> None:
-        """Ends the waits that are over."""
+        """Ends the waits whose deletions have ended."""
         for preemptor in [uid for uid in self._waiting if not self._state_machine.preemptions.sending(uid)]:
             self._waiting.pop(preemptor).set()
