@@ -64,7 +64,7 @@ class NewNodes:
         return range(first, self.n)
 
     def note(self, kind: KindId, nodes: Rows) -> None:
-        """Notes pods that were placed elsewhere in code: one pod of the equivalence group for each entry of `nodes`."""
+        """Counts pods that `tracked` has placed: one pod of the equivalence group for each entry of `nodes`."""
         at, counts = np.unique(nodes, return_counts=True)
         self._stand(kind, at, counts)
 
