@@ -1,1 +1,1 @@
-"""The audit: holds the cluster state against the API server and against its own sums, and repairs it."""
+"""The audit: compares the cluster state with the API server and with its own sums, and repairs it."""

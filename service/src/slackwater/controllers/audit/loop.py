@@ -1,12 +1,13 @@
-"""The audit: is the cluster state the cluster, and do its sums add up? What is found is told, put right, and counted by cause.
+"""The audit loop: does the cluster state equal the API server's objects, and do its sums add up? Differences are logged,
+repaired, and counted by cause.
 
-    sampled        a few nodes' sums each second; one that is wrong is quarantined, and an audit begins at once
+    sampled        a few nodes' sums each second; a node with a wrong sum is quarantined, and an audit begins at once
     audited        a fresh list of nodes and pods against the cluster state, then every node's sums
-    looked again   what differed may have been on its way: after a while it is read again, one by one
-    put right      through the state machine's own events, as everything else
+    checked again  a difference may have been on its way in the watch: after a while each object is compared again, then read
+    repaired       through the state machine's own events, like any other change
 
-All of it goes in slices of a few ms between which others are answered. Deliberately absent: how an object is judged
-(`state_machine.comparing`), what a node's sums should be (`state_machine.sums`), and any write to the API server.
+The work is cut into slices of a few ms, between which other tasks run. Deliberately absent: how an object is compared
+(`runtime.comparing`), what a node's sums should be (`cluster.sums`), and any write to the API server.
 """
 
 import time
@@ -32,22 +33,22 @@ from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
-#: Differences that are named in the log, of one audit; all are counted.
+#: Differences that one audit names in the log; all are counted.
 _MOST_NAMED: Final = 20
-#: Nodes whose sums are looked at before others get a turn: about 2 ms at 30 pods each.
+#: Nodes whose sums are checked before other tasks run: about 2 ms at 30 pods each.
 _NODES: Final = 15
-#: Objects that are looked up before others get a turn: about 1 ms.
+#: Objects that are looked up before other tasks run: about 1 ms.
 _LOOKED_UP: Final = 2_000
-#: An audit that is begun again for a node in quarantine comes so many times as long after the last as that took.
+#: While a node is quarantined, the next audit begins after so many times the duration of the last one.
 _RESTS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    """`interval_seconds` 0: never. `settle_seconds`: how late the watch may be before that is a difference.
+    """Settings of the audit. `interval_seconds` 0: never. `settle_seconds`: how late the watch may be without a difference.
 
-    `most_read`: objects that are read one by one in an audit; what is left differs still at the next, and is read then.
-    `spacing_seconds` passes between two audits, however many nodes are doubted.
+    `most_read`: objects that one audit reads one by one; further differences are left for the next audit. `spacing_seconds`
+    pass at least between two audits, however many nodes are quarantined.
     """
 
     interval_seconds: float = 300.0
@@ -61,29 +62,29 @@ class AuditConfig:
 
 @dataclass(slots=True)
 class AuditCounts:
-    """All only grow, but `last_*`."""
+    """Counts of audits. They only grow, except `last_*`."""
 
     audits: int = 0
     failed: int = 0
     drifts: Counter[Drift] = field(default_factory=lambda: Counter(dict.fromkeys(Drift, 0)))
     quarantines: int = 0
     last_seconds: float = 0.0
-    last_left: int = 0  #: differences that were not put right
-    last_serving_seconds: float = 0.0  #: what the last audit took of the loop that answers kube-scheduler
+    last_left: int = 0  #: differences that were not repaired
+    last_serving_seconds: float = 0.0  #: time that the last audit took on the event loop that answers kube-scheduler
     longest_slice_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """What differed when it was listed. `again`: does it still, now that the watch has had its time?"""
+    """An object that differed when it was listed. `again` compares once more, after the watch has had its time."""
 
     again: Callable[[], Found | None]
     read: Callable[[Found], Awaitable[None]]
-    node: NodeName | None  #: whose sums are not clear until it is
+    node: NodeName | None  #: the node whose sums cannot be judged until this is settled
 
 
 class Audit:
-    """One for the life of the process. `take` hands an event to the state machine, and its effects on."""
+    """The audit; one for the life of the process. `take` hands an event to the state machine, and submits its effects."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Audit:
         self.counts = AuditCounts()
 
     async def run(self) -> None:
-        """Until cancelled; begins once everything is listed."""
+        """Runs until cancelled. The state machine must have listed everything before."""
         if not self._config.interval_seconds:
             return
         async with anyio.create_task_group() as group:
@@ -121,7 +122,7 @@ class Audit:
                 await anyio.sleep(self._config.spacing_seconds)
 
     def _pause_seconds(self) -> float:
-        """Sooner than usual while a node is doubted: what kept the last audit from clearing it may be over."""
+        """Shorter than usual while a node is quarantined: what kept the last audit from clearing it may be over."""
         interval = self._config.interval_seconds
         return min(interval, _RESTS * self.counts.last_seconds) if self._state_machine.quarantine.doubted else interval
 
@@ -134,7 +135,7 @@ class Audit:
                 self.sample()
 
     def sample(self) -> None:
-        """Looks at the sums of some nodes, all in turn, and at what is held everywhere; one that is wrong is quarantined."""
+        """Checks the sums of a few nodes, round robin, and the held sums of all; a node with a wrong sum is quarantined."""
         if not self._sampled:
             self._sampled = sorted(self._state_machine.nodes.row_of, reverse=True)
         names = [self._sampled.pop() for _ in range(min(self._config.sampled_nodes, len(self._sampled)))]
@@ -156,7 +157,7 @@ class Audit:
     # --- the audit --------------------------------------------------------------------------------------------------------
 
     async def audit(self) -> bool:
-        """One whole audit. False where the API server could not be asked: then nothing was decided."""
+        """Runs one whole audit. False if the API server could not be reached: then nothing was decided."""
         began, self._named, self.counts.last_serving_seconds = self._measure(), 0, 0.0
         before = self.counts.drifts.total()
         try:
@@ -243,7 +244,7 @@ class Audit:
             self._suspect(_Suspect(judge, partial(self._read_pod, pod.uid, pod.key), node))
 
     async def _read_node(self, name: NodeName, found: Found) -> None:
-        """Where names came or went while it was read it is read again: it may be the one."""
+        """Reads the node and repairs it. It is read again if node names changed meanwhile, since this may be such a node."""
         while True:
             version = self._state_machine.nodes.names_version
             fresh = await self._truth.node(name, timeout_seconds=self._config.call_seconds)
@@ -267,7 +268,7 @@ class Audit:
             self._put_right(found, PodGone(uid, key, read=True))
 
     async def _close_all_sums(self) -> None:
-        """Those in quarantine leave it where nothing is wrong with them any more."""
+        """Checks and repairs the sums of all nodes. Nodes in quarantine leave it if nothing is wrong with them any more."""
         with self._slice():
             held = self._wrong_held()
         names = list(self._state_machine.nodes.row_of)
@@ -305,7 +306,7 @@ class Audit:
 
     @contextmanager
     def _slice(self) -> Iterator[None]:
-        """Work that nobody else interrupts."""
+        """Measures work that no other task interrupts."""
         began = self._measure()
         yield
         seconds = self._measure() - began

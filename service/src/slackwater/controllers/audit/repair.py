@@ -1,6 +1,6 @@
-"""A node's sums are put in order: what of them follows from its pods, its holds and itself is worked out again.
+"""Repair of a node's sums: computes them again from the node, its pods and its holds.
 
-Deliberately absent: whether its pods are those that the API server has; whoever audits looks at them first.
+Deliberately absent: whether its pods are those of the API server; the audit compares these first.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from slackwater.model.objects import Pod
 
 
 class Auditing:
-    """Doubts nodes, and clears them. `seen` takes in a pod as it was read, `let_go` lets one count no more."""
+    """Quarantines nodes, and clears them. `seen` takes in a pod as it was read; `let_go` stops counting a pod."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Auditing:
         match event:
             case PodAudited(pod):
                 return self._pod_audited(pod, now)
-            case NodeDoubted(name, why):  # something that cannot be: nothing new is placed there
+            case NodeDoubted(name, why):  # an impossible state, so no new pod is placed there
                 self._quarantine.put(name, why, now)
                 return []
             case NodeAudited(name):
@@ -47,13 +47,13 @@ class Auditing:
         if cluster_state.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
             return []
         effects: list[Effect] = []
-        if pod.node is None and reservation is not None and reservation.state == "seen":  # nobody can have shown it there
+        if pod.node is None and reservation is not None and reservation.state == "seen":  # the watch cannot have shown that
             cluster_state.reservations.drop(pod.uid)
             effects = cluster_state.unschedulable_pods.activate_recent(now)
         return effects + self._seen(pod, now)
 
     def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
-        """Closes the node where the object counts: its room is not known. An Event on a known pod says so once."""
+        """Quarantines the node where the object counts, since its room is not known. An Event on a known pod says so once."""
         uid = PodUid(event.uid)
         reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
         node = event.node if reservation is None else reservation.node
@@ -72,7 +72,7 @@ class Auditing:
         return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._put_in_order(name, now) else [])
 
     def _put_in_order(self, name: NodeName, now: Instant) -> bool:
-        """True where room may have appeared. A node on which something stays wrong is quarantined."""
+        """Repairs the node's sums. True if room may have appeared. A node on which something stays wrong is quarantined."""
         cluster_state = self._cluster_state
         row = cluster_state.nodes.row_of.get(name)
         if row is None:

@@ -1,1 +1,1 @@
-"""Which virtual machine leaves a crowded node, where it lands, and whether now: pure, on the numbers of one moment."""
+"""Live migration: which virtual machine leaves a crowded node, where it goes, and whether now."""

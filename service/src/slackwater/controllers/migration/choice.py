@@ -1,6 +1,7 @@
-"""Which machine leaves a crowded node now, and where it lands: the question that each agent's request raises.
+"""Migration choice: which machine leaves a crowded node now, and to which node. Each agent's request asks this.
 
-The rules are `controllers/migration`'s; here is what they read, and the patience with machines that could not leave.
+The rules are in the other modules of `controllers/migration`; this one has the input to them and the back-offs of machines that
+could not leave.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -37,7 +38,7 @@ class MigrationBackoff:
 
 
 class MigrationChoice:
-    """Keeps the queues and the back-offs; `busy` are the machines that migrate already."""
+    """Decides migrations; keeps the queues and the back-offs. `busy` are the machines that migrate already."""
 
     def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
         self._ledger = cluster_state.ledger
@@ -51,11 +52,12 @@ class MigrationChoice:
         self._routes = routes
         self._backoffs: dict[PodKey, MigrationBackoff] = {}
         self.queue = MigrationQueue()
-        #: Machines that have to leave their node whatever the pressure wait for as many places.
+        #: The number of machines that wait to leave drained nodes; so many of the concurrent migrations are kept for them.
         self.places_kept = 0
 
     def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
-        """An agent asks: does its machine leave now, and where to? Reads its load of the request before (section 2.6)."""
+        """Decides, for an agent's request, whether its machine leaves now; the target node, or None. The load it reads is that
+        of the agent's previous request."""
         reservation, vertical = self._reservations.get(pod.uid), pod.vertical
         if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
@@ -78,9 +80,9 @@ class MigrationChoice:
         return target_node
 
     def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
-        """A machine has to leave, since its node is being removed: where to, where it may go now.
+        """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
 
-        Below the watermark if it can, else above: its node goes whatever the pressure elsewhere.
+        A node below its watermark if there is one, else any that fits: the drain goes on whatever the pressure elsewhere.
         """
         reservation = self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -109,7 +111,7 @@ class MigrationChoice:
         return machine not in self._busy and (backoff is None or backoff.until <= now)
 
     def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
-        """First of those on its node that could leave now: nobody waits for one that cannot."""
+        """Is the pod the first in its node's queue among those that could leave now? The others do not delay it."""
         for other in self.queue.on_node(node):
             if other == uid:
                 return True
@@ -126,7 +128,7 @@ class MigrationChoice:
         return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
 
     def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
-        """CapacityPressure of those that have been denied for long enough."""
+        """The node's CapacityPressure from pods that have been denied growth for long enough."""
         since, amounts = now - policy.migration.sustained_seconds, NOTHING
         for uid in self._reservations.on_node(node):
             vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
@@ -149,7 +151,7 @@ class MigrationChoice:
         return None if node is None else node.name
 
     def back_off(self, machine: PodKey, now: Instant) -> None:
-        """The machine could not leave: others come first for a while, longer each time."""
+        """Notes that the machine could not leave. It is passed over for a pause, which doubles each time."""
         before = self._backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
         self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
@@ -170,6 +172,6 @@ class MigrationChoice:
 
 
 def machine_key(pod: Pod) -> PodKey:
-    """The VirtualMachine of a pod that has one."""
+    """The key of the VirtualMachine that the pod belongs to."""
     assert pod.vertical is not None
     return PodKey(pod.key.namespace, pod.vertical.machine or "")

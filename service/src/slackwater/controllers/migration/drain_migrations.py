@@ -1,7 +1,7 @@
-"""Virtual machines that have to leave because their node is being removed: first in the queue of migrations, one at a time.
+"""Migrations for drains: starts the migration of virtual machines whose node is being removed, one at a time.
 
-They are in a class of their own, `drain`, before those that flee from `pressure`: while one of them waits for its turn, no
-migration begins that would take the last place among those that may run at the same time.
+They come before migrations for pressure: while one of them waits, no migration for pressure begins that would take the last
+place among the concurrent migrations.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 
 class DrainMigrations:
-    """Keeps who has to leave, in the order in which they were asked to."""
+    """Keeps the machines' pods that have to leave, in the order in which `ask` named them."""
 
     def __init__(self, migrating: Migrating, pods: PodTable) -> None:
         self._migrating = migrating
@@ -25,7 +25,7 @@ class DrainMigrations:
         self._waiting.setdefault(uid, node)
 
     def forget(self, uids: Iterable[PodUid]) -> None:
-        """They need not leave any more. A migration that has begun goes on."""
+        """Removes pods that need not leave any more. A migration that has begun goes on."""
         for uid in uids:
             self._waiting.pop(uid, None)
 
@@ -34,7 +34,7 @@ class DrainMigrations:
         return dict(self._waiting)
 
     def tick(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Begins what may begin now."""
+        """Begins the migrations that may begin now."""
         effects: list[Effect] = []
         for uid in list(self._waiting):
             pod = self._pods.get(uid)

@@ -1,12 +1,13 @@
-"""Who leaves first: the order of a node's migration queue."""
+"""The order of a node's migration queue: which machine leaves first."""
 
 from typing import NamedTuple
 
 
 class Rank(NamedTuple):
-    """1. machines with a load before those without  2. lower one-minute load (least harm)  3. who joined first.
+    """A machine's rank, the first to leave lowest. 1. machines with a load before those without  2. lower one-minute load,
+    which disturbs least  3. joined first.
 
-    The last makes the order total and stable: equal loads never change places.
+    The last makes the order total and stable: machines of equal load never change places.
     """
 
     without_load: bool

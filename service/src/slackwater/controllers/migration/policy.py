@@ -1,12 +1,12 @@
-"""What the configuration says about live migration."""
+"""The policy of live migration: its settings as values."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPolicy:
-    """`weight_ppm`: how much denied growth counts, in millionths. `sustained_seconds`: how long growth must have been denied
-    before it counts. The limits are of migrations that run at the same time."""
+    """Settings. `weight_ppm`: the weight of denied growth, in millionths. `sustained_seconds`: how long growth must have been
+    denied before it counts. The limits are on migrations that run at the same time."""
 
     enabled: bool = True
     max_concurrent: int = 10

@@ -1,7 +1,7 @@
-"""For each node the machines that may leave it, in the order in which they would.
+"""Migration queues: for each node the machines that may leave it, in the order in which they would.
 
-A machine joins with its first request and stays until it may not migrate any more. One that may never migrate is in no queue,
-so it blocks nobody.
+A machine joins with its agent's first request and stays until it may not migrate any more. A machine that may never migrate is
+in no queue, so it blocks no other.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +12,7 @@ from slackwater.model.ids import NodeName, PodUid
 
 
 class MigrationQueue:
-    """By node; a pod is in at most one queue."""
+    """The migration queue of each node; a pod is in at most one."""
 
     def __init__(self) -> None:
         self._queues: dict[NodeName, list[tuple[Rank, PodUid]]] = {}
@@ -20,13 +20,13 @@ class MigrationQueue:
         self._joined = 0
 
     def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
-        """Joins, or moves to where the load now puts it."""
+        """Adds the pod, or moves it to the place that its new load gives it."""
         place = self._places.get(uid)
         joined = place[1].joined if place is not None and place[0] == node else self._joined
         self.enter(uid, node, load1_micro, joined)
 
     def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
-        """Joins as the `joined`th."""
+        """Adds the pod with this join number."""
         self.drop(uid)
         self._joined = max(self._joined, joined + 1)
         ranked = rank(load1_micro, joined)
@@ -46,11 +46,11 @@ class MigrationQueue:
         return uid in self._places
 
     def on_node(self, node: NodeName) -> Iterator[PodUid]:
-        """In order; do not change the queue meanwhile."""
+        """The pods of the node's queue in order. Do not change the queue while iterating."""
         return (uid for _, uid in self._queues.get(node, ()))
 
     def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
-        """(node, pod, load, joined), by node and in order."""
+        """All entries as (node, pod, load, joined), by node and in order."""
         return [
             (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
             for node in sorted(self._queues)

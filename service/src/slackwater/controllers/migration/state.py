@@ -1,7 +1,7 @@
-"""Live migrations: which start, where they land, what they are counted for, and that nothing of them stays behind.
+"""The state of live migrations: starts them, holds their target nodes, counts them, and deletes their objects at the end.
 
-A migration begins with the decision, long before the VirtualMachineMigration exists: from then on its pressure is accounted for
-and its target node is held. It ends with the object, or when it could not be made.
+A migration begins with the decision, before its VirtualMachineMigration exists: from then on its pressure is accounted for and
+its target node is held. It ends when the object finishes or is deleted, or when the object could not be created.
 """
 
 import math
@@ -21,15 +21,15 @@ from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
 
-#: How long a target pod is kept to its target node, if kube-scheduler does not bring it there.
+#: How long a target pod is restricted to its target node, if kube-scheduler does not bind it there.
 _TARGET_NODE_SECONDS: Final = 60.0
-#: Between two attempts to delete a finished migration.
+#: Pause between two attempts to delete a finished migration.
 _CLEANUP_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
 class Migration:
-    """One migration. `pod` is the source, None where it is not known; `amounts` are what its target will need."""
+    """One migration. `pod` is the source, None if not known; `amounts` are what its target will need."""
 
     key: PodKey
     machine: PodKey
@@ -37,10 +37,10 @@ class Migration:
     source: NodeName | None
     target_node: NodeName | None
     amounts: Amounts
-    created: bool  #: the object has been made, as far as we know
+    created: bool  #: the object exists, as far as we know
     target: PodUid | None = None
     target_since: Instant | None = None
-    landed: bool = False  #: the target counts on a node: nothing is held for it any more
+    landed: bool = False  #: the target pod counts on a node, so nothing is held for it any more
 
 
 class Migrating:
@@ -62,19 +62,20 @@ class Migrating:
             busy=self._by_machine.keys(),
             routes=lambda: [(migration.source, migration.target_node) for migration in self.migrations.values()],
         )
-        #: When to delete a finished object, again if need be.
+        #: When to delete each finished object; it is tried again until it is gone.
         self._cleanup: dict[PodKey, Instant] = {}
 
     def is_leaving(self, uid: PodUid) -> bool:
         return uid in self._by_source
 
     def is_told(self, pod: Pod) -> bool:
-        """The pod itself shows its migration: its agent may change nothing any more."""
+        """Does the pod itself show its migration? Then its agent may change nothing any more."""
         ref = pod.vertical.migration if pod.vertical is not None else None
         return ref is not None and self._by_source.get(pod.uid) == PodKey(pod.key.namespace, ref.name)
 
     def start(self, pod: Pod, target_node: NodeName) -> list[Effect]:
-        """The decision stands: accounts for the pressure, holds the target node, asks for the object."""
+        """Begins a decided migration: accounts for the pressure, holds the target node, returns the effect that creates the
+        object."""
         reservation = self._reservations.get(pod.uid)
         assert reservation is not None
         assert pod.vertical is not None
@@ -105,7 +106,7 @@ class Migrating:
         self._expect(migration)
 
     def _expect(self, migration: Migration) -> None:
-        """A target counts what its source may still grow to, as far as anybody knows."""
+        """Counts for the target what its source may still grow to."""
         source = None if migration.pod is None else self._reservations.get(migration.pod)
         self._vertical_pods.arriving[migration.key] = migration.amounts if source is None else source.pod_resources.reserved
         for uid in self._vertical_pods.of_machine(migration.machine):
@@ -122,7 +123,7 @@ class Migrating:
             self._holds.put(_holder(migration.key), migration.key, rows, migration.amounts, Instant(math.inf))
 
     def still_leaving(self, uid: PodUid) -> None:
-        """The account of a leaving pod has changed: what is accounted for stays Reserved + CapacityPressure."""
+        """Takes in a changed account of a leaving pod: AccountedFor stays Reserved + CapacityPressure, without Buffer."""
         reservation = self._reservations.get(uid)
         if reservation is not None and uid in self._by_source:
             pod_resources = reservation.pod_resources
@@ -130,17 +131,17 @@ class Migrating:
             self._reservations.recount(uid, replace(pod_resources, accounted_for=counted))
             self._expect(self.migrations[self._by_source[uid]])
 
-    # --- how it goes on ---------------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------------
 
     def started(self, pod: PodUid) -> None:
-        """The object is there."""
+        """Takes in that the object was created."""
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
         if migration is not None and not migration.created:
             migration.created = True
             self._event_counts.migrations_created += 1
 
     def not_started(self, pod: PodUid, now: Instant) -> None:
-        """The object could not be made: as if nothing had been decided, but for a pause."""
+        """Takes in that the object could not be created: undoes the decision, and backs off."""
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
         self._event_counts.migration_create_fails += 1
         if migration is not None and migration.key not in self.objects:
@@ -148,7 +149,7 @@ class Migrating:
             self._leave(migration)
 
     def seen(self, vmm: VirtualMachineMigration, now: Instant) -> list[Effect]:
-        """A VirtualMachineMigration as it is now, whoever made it."""
+        """Takes in a VirtualMachineMigration as it is now, whoever created it."""
         known = self.objects.get(vmm.key)
         self.objects[vmm.key] = vmm
         migration = self.migrations.get(vmm.key)
@@ -180,7 +181,7 @@ class Migrating:
         return []
 
     def _adopt(self, vmm: VirtualMachineMigration) -> Migration:
-        """A migration that runs without our doing, or since before our time."""
+        """Begins to track a migration that we did not decide, or that began before this process did."""
         pod = self._source_of(vmm)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         migration = Migration(
@@ -204,7 +205,7 @@ class Migrating:
         return migration
 
     def _source_of(self, vmm: VirtualMachineMigration) -> Pod | None:
-        """The pod that the migration names, or (before it names one) that names the migration."""
+        """The pod that the migration names as source; before it names one, the pod that names the migration."""
         if vmm.source_pod:
             return self._pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))
         for uid in self._vertical_pods.of_machine(PodKey(vmm.key.namespace, vmm.machine)):
@@ -215,7 +216,7 @@ class Migrating:
         return None
 
     def gone(self, key: PodKey) -> None:
-        """The object is deleted."""
+        """Takes in that the object is deleted."""
         self.objects.pop(key, None)
         self._cleanup.pop(key, None)
         migration = self.migrations.get(key)
@@ -224,18 +225,20 @@ class Migrating:
         self._vertical_pods.arriving.pop(key, None)
 
     def _about_to_go(self, source: Pod) -> None:
-        """Its machine has arrived elsewhere, and it still counts: nobody else has to leave for the pressure that it is."""
+        """Accounts for the pressure of a source that still counts after its machine has arrived: no other machine need leave
+        for it."""
         reservation = self._reservations.get(source.uid)
         if reservation is not None and reservation.pod_resources.accounted_for == NOTHING:
             self._reservations.recount(source.uid, migration_found(reservation.pod_resources))
 
     def _leave(self, migration: Migration, *, relieving: bool = False) -> None:
-        """The migration is over: nothing is held for it. `relieving`: its source is about to go, with what it accounts for."""
+        """Ends the migration and drops what is held for it. `relieving`: its source is about to go, and what is accounted for
+        with it."""
         del self.migrations[migration.key]
         if migration.key not in self.objects:
             self._vertical_pods.arriving.pop(migration.key, None)
         self._holds.drop(_holder(migration.key))
-        # Somebody may have asked for another migration of the same machine: then that one goes on.
+        # Another migration of the same machine may exist, created by somebody else; that one goes on.
         other = next((other for other in self.migrations.values() if other.machine == migration.machine), None)
         if other is not None:
             self._by_machine[migration.machine] = other.key
@@ -260,7 +263,7 @@ class Migrating:
     # --- pods -------------------------------------------------------------------------------------------------------------
 
     def pod_seen(self, pod: Pod, now: Instant) -> None:
-        """A pod of a machine, as the watch shows it: the source of a migration, its target, or nothing to us."""
+        """Takes in a pod of a machine: the source of a migration, its target, or neither."""
         vertical = pod.vertical
         if vertical is None or vertical.machine is None:
             return
@@ -279,14 +282,14 @@ class Migrating:
             self.choice.queue.drop(pod.uid)
 
     def _stays(self, pod: Pod) -> None:
-        """It belongs to no migration: what it was to relieve stays where it is."""
+        """Accounts for nothing any more: the pod belongs to no migration, so its pressure stays where it is."""
         reservation = self._reservations.get(pod.uid)
         if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
             self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
 
     @staticmethod
     def _is_target(pod: Pod, vmm: VirtualMachineMigration | None) -> bool:
-        """By the migration's own word where it has given one, else by the pod's owners."""
+        """Is the pod the target? The migration's status decides if it names the pod, else the pod's owners do."""
         if vmm is not None and pod.key.name in {vmm.source_pod, vmm.target_pod}:
             return pod.key.name == vmm.target_pod
         ref = pod.vertical.migration if pod.vertical is not None else None
@@ -308,7 +311,8 @@ class Migrating:
         self._enter(migration)
 
     def pod_gone(self, uid: PodUid) -> None:
-        """The pod counts no more. A source that is gone leaves the migration to its object; a target may come again."""
+        """Takes in that the pod no longer counts. If a source is gone, its migration ends with the object; a target may come
+        back."""
         self.choice.queue.drop(uid)
         key = self._by_source.pop(uid, None)
         if key is not None and not self.migrations[key].created:
@@ -317,7 +321,7 @@ class Migrating:
             self.migrations[key].pod = None
 
     def target_node_of(self, pod: Pod, now: Instant) -> Migration | None:
-        """The migration whose target the pod is, while its target node is held for it."""
+        """The migration whose target the pod is, while a target node is held for it."""
         ref = pod.vertical.migration if pod.vertical is not None else None
         migration = None if ref is None else self.migrations.get(PodKey(pod.key.namespace, ref.name))
         if migration is None or migration.target_node is None or migration.landed:
@@ -325,26 +329,26 @@ class Migrating:
         if not self._is_target(pod, self.objects.get(migration.key)):
             return None
         if migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now:
-            return None  # kube-scheduler does not bring it there: better anywhere than nowhere
+            return None  # kube-scheduler did not bind it there in time, so any node will do
         return migration
 
     def lift(self, migration: Migration) -> Row | None:
-        """Takes the hold of a target node away, for its target to be judged; answers the row."""
+        """Drops the hold on the target node while its target pod is judged; the node's row."""
         self._holds.drop(_holder(migration.key))
         return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
 
     def lower(self, migration: Migration) -> None:
-        """Holds the target node again, unless its target holds or has it."""
+        """Holds the target node again, unless the target pod has a hold or is placed."""
         if not migration.landed and (migration.target is None or self._holds.get(migration.target) is None):
             self._hold_target_node(migration)
 
     def begin_again(self) -> None:
-        """Forgets every migration, with what is held and accounted for. The objects stay known: `found_again` follows."""
+        """Ends every migration, with what is held and accounted for. The objects stay known, for `found_again`."""
         for migration in list(self.migrations.values()):
             self._leave(migration)
 
     def found_again(self) -> None:
-        """The migrations that the objects tell of."""
+        """Tracks the migrations of all known objects again."""
         for vmm in self.objects.values():
             if not vmm.finished and vmm.machine:
                 self._adopt(vmm)
@@ -356,7 +360,7 @@ class Migrating:
         self._cleanup[key] = at
 
     def put_migration(self, migration: Migration) -> None:
-        """A migration as a dump tells it; what is held for it is told there too."""
+        """Enters a migration as a dump has it; the dump also has its hold."""
         self.migrations[migration.key] = migration
         self._vertical_pods.arriving[migration.key] = migration.amounts
         self._by_machine[migration.machine] = migration.key
@@ -366,7 +370,7 @@ class Migrating:
     # --- time -------------------------------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> list[Effect]:
-        """Landing places are held as long as they are wanted; what is finished is deleted in the end."""
+        """Keeps the holds on target nodes as long as they are needed, and deletes finished objects."""
         for migration in self.migrations.values():
             late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
             if late:
@@ -387,11 +391,11 @@ _NO_KEY: Final = PodKey("", "")
 
 
 def _in_use(pod: Pod, pod_resources: PodResources) -> Amounts:
-    """What a target has to have room for."""
+    """The room that the target must have."""
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     return certain if pod.vertical is None else certain.at_least(pod.vertical.using.at_most(pod_resources.reserved))
 
 
 def _holder(key: PodKey) -> PodUid:
-    """Landing places are holds of nobody's yet; no pod has a UID like this."""
+    """The key of the hold on a target node, which belongs to no pod yet; no pod has a UID like this."""
     return PodUid(f"target-node/{key}")

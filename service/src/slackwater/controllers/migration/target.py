@@ -1,4 +1,4 @@
-"""Where a migrating machine lands: one of the rows that take it, with room for it below the watermark."""
+"""Chooses the target node of a migrating machine: one of the rows that admit it, with room for it below the watermark."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from slackwater.model.resources import Amounts
 
 
 def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
-    """The row that is least full once the machine is there; None where it fits on none.
+    """The row that is least full once the machine is there; None if it fits on none.
 
-    `rows` are those that the other rules allow. A landing above the watermark would only move the pressure, and the machine
-    again with it: it is allowed to machines that migrate whatever the pressure is (`above_watermark`).
+    `rows` are those that the other rules allow. A target above its watermark would only move the pressure, and then the machine
+    again. It is allowed for machines that migrate whatever the pressure is (`above_watermark`).
     """
     fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
     after = columns.reserved[:, fitting] + columns.held[:, fitting] + vertical(need)

@@ -1,1 +1,1 @@
-"""Where kube-scheduler should look first: nodes for pending pods, chosen ahead of its own search."""
+"""Nominations in advance: chooses nodes for pending pods before kube-scheduler searches for them."""

@@ -1,13 +1,12 @@
-"""Pods that wait to be nominated: the most important first, and of equally important ones who came first.
+"""The backlog: pods that wait to be nominated, by priority, and by arrival within a priority.
 
-    backlog.take(changes.pods)          # who came, changed or went
-    pods = backlog.some(64, now)        # the first ones; they are no part of the backlog any more
+    backlog.take(changes.pods)          # pods that arrived, changed or were deleted
+    pods = backlog.some(64, now)        # takes the first ones out
     backlog.park(pods_without_a_place, now)
 
-First come, first served is by the order in which the watch, or the first list, showed them: kube-scheduler's own queue has that
-order too for all that its watch showed it. (What it listed at its start it takes in no order at all.) Pods that fit nowhere
-are parked, and tried again after a while, a longer one each time, as long as none of them finds a place. Deliberately absent:
-nodes.
+Pods of one priority come in the order in which the first list or the watch showed them. kube-scheduler's own queue has the same
+order for pods that its watch showed; those that it listed at its start it queues in no particular order. Pods that fit nowhere
+are parked and tried again after a pause. The pause doubles as long as no pod finds a place. Deliberately absent: nodes.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +22,7 @@ from slackwater.model.objects import Pod
 #: How long pods that fit nowhere rest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.5, longest_seconds=8.0)
 
-#: A heap of fewer entries is not looked through for those that nobody needs any more.
+#: Heaps with at most so many entries are not cleared of outdated ones.
 _FEW: Final = 64
 
 #: A pod's place in kube-scheduler's queue: its priority, negative, and its arrival sequence number.
@@ -34,17 +33,17 @@ _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 class Backlog:
     """Pods that wait to be nominated, in the order of the scheduling queue.
 
-    `eligible` says which pods are part of it, `sequence_of` gives a pod's arrival sequence number."""
+    `eligible` says which pods belong to it; `sequence_of` gives a pod's arrival sequence number."""
 
     def __init__(self, eligible: Eligible, sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
         self._sequence_of = sequence_of
         self._pods: dict[PodUid, Pod] = {}
-        #: Each pod's entry in the heap. Entries of pods that have left, or have another place, are passed over, and thrown away
-        #: when they are the larger part: most pods leave without ever being taken from a heap.
+        #: The current heap entry of each pod. Entries of pods that have left, or whose place has changed, are skipped, and
+        #: cleared out when they are the majority: most pods leave without being taken from a heap.
         self._places: dict[PodUid, _Place] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
-        #: Those of pods behind a gate, which kube-scheduler does not see.
+        #: The entries of pods behind a scheduling gate, which kube-scheduler does not see.
         self._gated_heap: list[tuple[int, int, PodUid]] = []
         self._heaps: _Heaps = (self._heap, self._gated_heap)
         self._parked: dict[PodUid, None] = {}
@@ -53,7 +52,7 @@ class Backlog:
         self._failures = 0
 
     def take(self, changes: Iterable[PodChange]) -> None:
-        """Pods as they are now."""
+        """Takes in the present state of pods; those that are gone or not eligible leave the backlog."""
         for uid, pod in changes:
             if pod is None or not self._eligible(pod):
                 self.discard(uid)
@@ -70,7 +69,7 @@ class Backlog:
             self._clear_out(heap)
 
     def _clear_out(self, heap: list[tuple[int, int, PodUid]]) -> None:
-        """Keeps the entries that would be taken. Each one thrown away was pushed once, so a push costs the same as ever."""
+        """Drops outdated entries. Each of them was pushed once, so the amortized cost of a push stays the same."""
         gated = heap is self._gated_heap
         heap[:] = [entry for entry in heap if self._is_current(entry, gated=gated)]
         heapify(heap)
@@ -81,17 +80,17 @@ class Backlog:
         return pod is not None and uid not in self._parked and bool(pod.gates) is gated and self._places[uid] == tuple(place)
 
     def discard(self, uid: PodUid) -> None:
-        """The pod is not to be told any more."""
+        """Removes a pod that need not be nominated any more."""
         self._pods.pop(uid, None)
         self._places.pop(uid, None)
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
-        """Takes out up to `most` pods, the first first. Who was parked comes back when its time has come."""
+        """Takes out up to `most` pods, the first ones. Parked pods come back before that if their pause is over."""
         return self._some(most, now, self._heaps)
 
     def behind_gates(self, most: int, now: Instant) -> list[Pod]:
-        """The same of pods behind a gate alone."""
+        """Takes out up to `most` pods behind a scheduling gate; otherwise as `some`."""
         return self._some(most, now, (self._gated_heap,))
 
     def _some(self, most: int, now: Instant, heaps: _Heaps) -> list[Pod]:
@@ -103,7 +102,7 @@ class Backlog:
         return found
 
     def _next(self, heaps: _Heaps) -> Pod | None:
-        """Takes the first one out."""
+        """Takes out the first pod of these heaps."""
         while filled := [heap for heap in heaps if heap]:
             heap = min(filled)
             entry = heappop(heap)
@@ -114,7 +113,7 @@ class Backlog:
         return None
 
     def park(self, pods: Iterable[Pod], now: Instant) -> None:
-        """Pods that were taken out, and fit nowhere as things are."""
+        """Parks pods that were taken out and fit nowhere at present."""
         before = len(self._parked)
         for pod in pods:
             if pod.uid not in self._pods:
@@ -130,11 +129,11 @@ class Backlog:
 
     @property
     def ready(self) -> int:
-        """How many wait that are not parked."""
+        """The number of pods that are not parked."""
         return len(self._pods) - len(self._parked)
 
     def due(self, now: Instant) -> bool:
-        """Is anybody to be looked at now?"""
+        """Is there any pod to try now?"""
         return self.ready > 0 or (bool(self._parked) and now >= self._unpark_at)
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""Pods to nodes: each on the node with the best score that fits when its turn comes.
+"""The chooser: places pending pods in a snapshot, each on the feasible node with the best score when its turn comes.
 
-Pods of one priority are taken kind by kind: then several of a kind go to equally good rows at the price of one look. What was
-placed stands in the snapshot only while the choice is made: the caller keeps the room, and tells the snapshot so. Deliberately
-absent: who waits (`backlog`), how many may be told at once (`pace`).
+Pods of one priority are placed by equivalence group, so several of them go to equally good rows at the cost of one search. The
+placements are undone in the snapshot at the end of a choice; the caller holds the room and updates the snapshot. Deliberately
+absent: which pods wait (`backlog`), how many may be nominated at once (`window`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,20 @@ from slackwater.model.objects import Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: Kinds whose rankings are kept: 125 kB each at 5,000 nodes.
+#: Equivalence groups whose rankings are kept: 125 kB each at 5,000 nodes.
 _MOST_KINDS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`unfit` fit nowhere as things are, or nobody can tell yet where."""
+    """The result of one choice: a node for some pods, and the pods that fit nowhere now or whose best node is not known yet."""
 
     picks: tuple[Pick, ...]
     unfit: tuple[Pod, ...]
 
 
 class Chooser:
-    """Keeps rankings from one choice to the next, as long as the snapshot is the same."""
+    """Chooses nodes for pods, and keeps rankings from one choice to the next as long as the snapshot is the same one."""
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own
@@ -38,17 +38,17 @@ class Chooser:
         self._rankings: dict[KindId, Ranking] = {}
 
     def forget(self) -> None:
-        """Everything is scored again: images on nodes, which no journal tells of, may have changed, or our own score."""
+        """Drops all rankings: our own score, or the images on nodes, which are in no journal, may have changed."""
         self._rankings.clear()
 
     def choose(
         self, snapshot: ClusterSnapshot, pods: Sequence[Pod], elsewhere: Sequence[Pod] = (), told: Sequence[Pod] = ()
     ) -> Choice:
-        """Nodes for the pods, which come in order of priority. The snapshot is as before afterwards.
+        """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was.
 
-        `elsewhere` are pods that kube-scheduler puts nobody knows where at this moment. Of the kinds that they are of, pods are
-        not nominated whose place depends on where the others of their kind stand. `told` are pods that were told and are
-        not bound: of those that have to spread evenly one is told at a time, as kube-scheduler may take them in another order.
+        `elsewhere` are pods that kube-scheduler is placing now, nobody knows where. Pods of the same equivalence groups whose
+        place depends on where those go are not nominated. `told` are pods that were nominated and are not bound. Of a group
+        with a hard topology spread only one pod at a time is nominated: kube-scheduler may take them in another order.
         """
         if snapshot is not self._snapshot:
             self._snapshot, self._rankings = snapshot, {}
@@ -66,7 +66,7 @@ class Chooser:
         return Choice(tuple(picks), tuple(unfit))
 
     def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
-        """Up to `count` rows, one for each pod, which now stand there."""
+        """Up to `count` rows, one for each pod; the pods are placed there in the snapshot."""
         ranking = self._ranking(snapshot, kind)
         at_once = 1 if ranking.social else count
         found: list[int] = []
@@ -88,26 +88,26 @@ class Chooser:
 
 
 def _kinds(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> set[int]:
-    """The kinds of those that ask for more than room."""
+    """The equivalence groups of the pods that have pod constraints."""
     picky = [pod for pod in pods if pod.kind.pod_constraints is not None]
     return set(snapshot.number(picky).tolist()) if picky else set()
 
 
 def _is_strict(snapshot: ClusterSnapshot, kind: KindId) -> bool:
-    """Do others of the kind decide where one of its pods may go at all?"""
+    """Does the place of other pods of the group decide which rows are feasible for one of its pods?"""
     asks = snapshot.of(kind).asks
     return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
 
 
 def _begins_a_series(snapshot: ClusterSnapshot, kind: KindId) -> bool:
-    """Is it the first that others of its kind have to stand beside? Were it wrong, all of them would be."""
+    """Is the pod the first of those that must join each other by pod affinity? A wrong node would bind all of them."""
     numbered = snapshot.of(kind)
     affinity = numbered.asks.affinity
     return bool(affinity) and not snapshot.counters.read(term_counter(snapshot, *affinity))[: snapshot.n_rows].any()
 
 
 def _by_kind(pods: Sequence[Pod], kinds: Sequence[int]) -> Iterator[tuple[KindId, list[Pod]]]:
-    """Pods of one priority and kind together, in the order of the first of each kind."""
+    """Pods grouped by priority and equivalence group, in the order of the first pod of each group."""
     numbered = list(zip(pods, kinds, strict=True))
     for _, group in groupby(numbered, key=lambda one: one[0].priority):
         by_kind: dict[int, list[Pod]] = {}

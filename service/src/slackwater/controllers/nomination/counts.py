@@ -1,4 +1,4 @@
-"""What became of nominations, as plain numbers that only grow; and how long pods waited, as histograms."""
+"""Counts of how nominations ended, as numbers that only grow, and histograms of how long pods waited."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 @dataclass(slots=True)
 class Seconds:
-    """A histogram: `counts[i]` were at most `BUCKETS[i]` and above the bound before; the last count is of all beyond."""
+    """A histogram: `counts[i]` counts values of at most `BUCKETS[i]` above the bound before; the last counts all beyond."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     sum: float = 0.0
@@ -24,9 +24,11 @@ class Seconds:
 
 @dataclass(slots=True)
 class SteeringCounts:
-    """`dropped`: chosen, but not told, since somebody else had a say by then. `chosen`: when filter was asked, and
-    `chosen_met` those of them that were bound there. Times are since the watch first showed the pod,
-    `until_bound` of every pod of our scheduler, told or not."""
+    """Counts of nominations in advance, and of nodes that filter chose.
+
+    `dropped`: a node was found, but something else had decided about the pod by then. `chosen`: filter answered with one node
+    only; `chosen_met`: and the pod was bound there. Times are since the watch first showed the pod; `until_bound` counts every
+    pod of our scheduler, nominated or not."""
 
     made: int = 0
     met: int = 0

@@ -1,8 +1,8 @@
-"""Which pending pods may be nominated. All others are kube-scheduler's own business.
+"""Eligibility: which pending pods may be nominated in advance. All others are left to kube-scheduler.
 
-Left alone: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods whose
-place hangs on objects that no snapshot of steering holds (claims, resource claims, namespaces by their labels). Deliberately
-absent: whether there is room, and what the state machine knows beyond the pod itself (its hold, its preemption).
+Not eligible: pods of other schedulers; pods that somebody else has nominated; pods behind a gate that is not ours; pods whose
+place depends on objects that the nomination snapshot lacks (volume claims, resource claims, namespaces by their labels).
+Deliberately absent: whether there is room, and what the state machine knows beyond the pod itself (its hold, its preemption).
 """
 
 from collections.abc import Callable
@@ -15,14 +15,15 @@ from slackwater_protocol.names import GATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
-    """`gated`: pods behind our own gate are told too. `missing_requests_refused`: our filter lets no pod pass without one."""
+    """The rule for one configuration. `gated`: pods behind our own gate are eligible. `missing_requests_refused`: our filter
+    refuses every pod that lacks a request."""
 
     scheduler_name: str
     gated: bool = True
     missing_requests_refused: bool = True
 
     def __call__(self, pod: Pod) -> bool:
-        """May the pod be told?"""
+        """May the pod be nominated?"""
         kind = pod.kind
         return (
             pod.node is None
@@ -47,5 +48,5 @@ def _hangs_on_others(asks: PodConstraints) -> bool:
     )
 
 
-#: Says of a pod whether it may be nominated.
+#: Says whether a pod may be nominated.
 Eligible = Callable[[Pod], bool]

@@ -1,14 +1,14 @@
-"""The steering loop: pods that wait, a snapshot that follows the state machine, and choices handed to the state machine.
+"""The nomination loop: lets a snapshot follow the state machine, chooses nodes for waiting pods, and hands in the choices.
 
-    a pod came -> a moment's rest \
-                                   -> changes -> replica, backlog -> choice -> StateMachine.apply -> nominations
-    nominations were written -----/
+    a pod arrived -> a short pause \
+                                    -> changes -> replica, backlog -> choice -> StateMachine.apply -> nominations
+    nominations were written ------/
 
-The rest is there for kube-scheduler: where it has nothing else to do it searches for a new pod at once, its filter call comes
-first, and nobody pays for a nomination that would come too late. Where pods wait that it is not about to come to, nominations
-follow each other without one. All of it runs on the event loop, a slice at a time: what a
-pod costs is less than the turns of a thread would. Only a snapshot that has to be rebuilt is built in a worker thread.
-Deliberately absent: which node (`controllers.nomination`), who may be told and what becomes of it (`state_machine.steering`).
+The pause is for kube-scheduler: where it is idle it searches for a new pod at once, its filter call comes first, and no
+nomination is written that would come too late. While more pods wait than kube-scheduler is about to take, rounds follow each
+other without a pause. All of this runs on the event loop, a slice at a time: what a pod costs is less than switching threads.
+Only a snapshot that must be rebuilt is built in a worker thread. Deliberately absent: which node (`chooser`), which pods may be
+nominated and how nominations end (`StateMachine.steering`).
 """
 
 from collections.abc import Callable, Iterable
@@ -37,22 +37,24 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 
 _log = structlog.get_logger(__name__)
 
-#: From the first pod of a round to the choice.
+#: Pause between the first pod of a round and the choice.
 _SETTLE_SECONDS: Final = 0.015
-#: A look at parked pods, and at changes of which none is a new pod.
+#: How often parked pods, and changes without a new pod, are looked at.
 _IDLE_SECONDS: Final = 0.25
-#: Nominations that are chosen together, where so many may be on their way; one by one, each costs a round.
+#: Nominations that are chosen together, if so many may be on their way: each round has a fixed cost.
 _TOGETHER: Final = 16
-#: After an error; and between two looks whether there is anything to steer at all.
+#: The pause after an error, and between two checks whether nominations are enabled.
 _REST_SECONDS: Final = 1.0
-#: Pods chosen for at once, before other tasks get a turn: a few milliseconds of work.
+#: Pods chosen for at once before other tasks run: a few milliseconds of work.
 _BATCH: Final = 32
-#: Images on nodes are in no journal: every so often all is scored again.
+#: Images on nodes are in no journal, so everything is scored again this often.
 _RESCORE_SECONDS: Final = 30.0
 
 
 class SteeringLoop:
-    """`look` has to be called after each event of the state machine. `weight` is the extender's in kube-scheduler's file."""
+    """Nominates waiting pods until it is cancelled.
+
+    Call `look` after each event of the state machine. `weight` is the extender's weight in kube-scheduler's configuration."""
 
     def __init__(
         self, state_machine: StateMachine, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int
@@ -62,22 +64,22 @@ class SteeringLoop:
         self._clock = clock
         self._weight = weight
         self._arrived = -1
-        #: Pods wait that kube-scheduler is not about to come to.
+        #: Pods are left in the backlog that may be nominated without a pause.
         self._more = False
         self._wake = anyio.Event()
         self._nomination_snapshot: NominationSnapshot | None = None
-        #: Another one from the next reading of the settings on.
+        #: The curve that kept scores were computed by; a reload of the settings brings another one.
         self._scored_by = state_machine.policy.curve
 
     def look(self) -> None:
-        """Has a pod come, or may another one be told?"""
+        """Wakes the loop if a pod has arrived, or if another waiting one may be nominated now."""
         if not self._wake.is_set() and (
             self._state_machine.steering.arrived != self._arrived or (self._more and self._may_nominate())
         ):
             self._wake.set()
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of the rows for the pod; None: kube-scheduler shall choose."""
+        """The best of the rows for the pod; None: filter leaves the choice to kube-scheduler."""
         nomination_snapshot = self._nomination_snapshot
         if nomination_snapshot is None:
             return None
@@ -92,14 +94,14 @@ class SteeringLoop:
             return None
 
     def _may_nominate(self) -> int:
-        """How many may be told now; 0 where more of them together would cost less."""
+        """How many pods may be nominated now; 0 if it is cheaper to wait until more can be nominated together."""
         steering, policy = self._state_machine.steering, self._state_machine.policy.steering
         most = steering.may_nominate(policy, self._clock())
         width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
         return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
-        """Until cancelled. The state machine has listed everything before."""
+        """Runs until cancelled. The state machine must have listed everything before."""
         while True:
             try:
                 if self._wanted():
@@ -147,7 +149,7 @@ class SteeringLoop:
             await anyio.lowlevel.checkpoint()
 
     def _steer(self, nomination_snapshot: NominationSnapshot) -> bool:
-        """Chooses for some; True where there may be more of them."""
+        """Nominates some pods. True if more may be left."""
         state_machine, backlog, now = self._state_machine, nomination_snapshot.backlog, self._clock()
         searched = state_machine.steering.searched
         for uid in searched:
@@ -176,8 +178,9 @@ class SteeringLoop:
 
 
 def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
-    """Our own score as kube-scheduler counts an extender's: 0..10, ten times the weight. From requests, which is what Reserved
-    is but for pods that grow in place."""
+    """Our own score as kube-scheduler counts an extender's: 0..10, times ten, times the weight.
+
+    It reads requests, which equal Reserved except for pods that grow in place."""
 
     def own(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
         lines, facts = slice(CPU, MEMORY + 1), snapshot.facts

@@ -1,14 +1,14 @@
-"""The rows that take pods of one kind, by score, kept up to date while pods come and go.
+"""A ranking: the feasible rows of one equivalence group by score, kept up to date while pods come and go.
 
-    ranking.best(most)   # up to so many rows of the highest score, those with the most room first; empty: the kind fits nowhere
+    ranking.best(most)   # up to `most` rows of the highest score, those with the most room first; empty: no row is feasible
 
-The score is kube-scheduler's (`fit.scores`) plus our own by weight. What a plug-in reads says when it is asked again:
+The score is kube-scheduler's (`fit.scores`) plus our own by weight. Each part is computed again when what it reads changes:
 
     resources            for rows where pods came or went
-    what nodes say       when a node changed, or another set of rows is feasible: these scores compare the feasible rows
-    where other pods are when any pod moved, and only for kinds that ask about others, or that others ask about
+    node properties      when a node changed, or the set of feasible rows: these scores compare the feasible rows
+    places of other pods when any pod moved, and only for groups with terms about other pods, or that others have terms about
 
-So the next pod of a kind costs a few operations on one row. Deliberately absent: which pod is placed, and placing it.
+So the next pod of a group costs a few operations on one row. Deliberately absent: which pod is placed, and placing it.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 _OF_NODES: Final = ("TaintToleration", "NodeAffinity", "ImageLocality")
 _OF_OTHERS: Final = ("PodTopologySpread", "InterPodAffinity")
-#: More changed rows than this share of all are dearer one by one than all together.
+#: If more than one row in so many has changed, updating all rows together is cheaper than one by one.
 _MANY: Final = 8
 _NOT_FEASIBLE: Final = -1
 _NOWHERE: Final[Rows] = np.zeros(0, np.intp)
@@ -36,7 +36,7 @@ _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 
 
 class Ranking:
-    """The rows that take pods of one equivalence group, the best first. It belongs to one snapshot."""
+    """The feasible rows of one equivalence group, the best first. It belongs to one snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, kind: KindId, own: OwnScore) -> None:
         self._snapshot = snapshot
@@ -44,17 +44,17 @@ class Ranking:
         self._own = own
         self._facts = self._pods = -1
         self._feasible: Mask = np.zeros(0, np.bool_)
-        #: Rows that whatever but room of CPU, memory and the like lets pass; kept for kinds that are not social.
+        #: Rows that pass every predicate but those on CPU, memory and the like; kept for groups that are not `social`.
         self._open: Mask = np.zeros(0, np.bool_)
-        #: Scores by what they read, shape (n_rows,); where a row is not feasible they mean nothing.
+        #: Scores by what they read, shape (n_rows,); undefined where a row is not feasible.
         self._of_room: Int64 = np.zeros(0, np.int64)
         self._of_nodes: Int64 = np.zeros(0, np.int64)
-        #: The sum, and below it how empty the row is: scores are whole numbers, and do not tell thousands of rows apart.
+        #: The sum of the scores, with the row's emptiness in the lower bits: scores are integers, and thousands of rows tie.
         self._total: Int64 = np.zeros(0, np.int64)
 
     @property
     def social(self) -> bool:
-        """Do scores or verdicts of the kind's next pod depend on where the last one went, beyond its row's resources?"""
+        """Do scores or verdicts of the group's next pod depend on where the last one went, beyond that row's resources?"""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
         asks, counters = kind.asks, snapshot.counters
         itself = asks.spread or asks.affinity or asks.anti_affinity or asks.preferred_pods or asks.spread_by_default is not None
@@ -62,7 +62,7 @@ class Ranking:
         return bool(itself or rare or any(counters.about(kind, role) for role in ("affinity", "preferred", "anti")))
 
     def best(self, most: int) -> Rows:
-        """Prepares the ranking of one equivalence group; rows are scored when first asked for."""
+        """Up to `most` rows of the highest score, those with the most room first; empty if no row is feasible."""
         self._renew()
         if not len(self._total):
             return _NOWHERE
@@ -89,7 +89,7 @@ class Ranking:
         self._facts, self._pods = facts, pods
 
     def _renew_rows(self, changed: Rows) -> None:
-        """Of a kind that is not social, and nothing but room has changed there."""
+        """Updates single rows. Only room has changed there, and the group is not `social`."""
         snapshot = self._snapshot
         fits: Mask = judge_node_resources_fit(snapshot, snapshot.of(self._kind), changed) == Reason.OK
         if snapshot.ledger is not None:
@@ -111,7 +111,7 @@ class Ranking:
         rows = np.flatnonzero(self._feasible)
         if changed is None:
             self._of_room = np.zeros(snapshot.n_rows, np.int64)
-        # Those that are not feasible, too: pods elsewhere may make them so, and then nothing has changed there.
+        # All changed rows, feasible or not: pods elsewhere may make a row feasible later without any change on the row itself.
         self._score_room(np.arange(snapshot.n_rows) if changed is None else changed)
         if changed is None or not np.array_equal(before, self._feasible):
             self._of_nodes = self._scored(_OF_NODES, rows)
@@ -127,7 +127,7 @@ class Ranking:
             self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._own)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
-        """The sum of these plug-ins over all rows; 0 where a row is not asked about."""
+        """The sum of these plug-ins' scores, for all rows; 0 for rows that are not in `rows`."""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
         total = np.zeros(snapshot.n_rows, np.int64)
         for name in names if len(rows) else ():

@@ -1,10 +1,10 @@
-"""What of a kind's score depends on a row's own room alone, and below it how empty the row is.
+"""Room scores: the part of a group's score that depends on a row's own room alone, and the row's emptiness as tie-breaker.
 
-    RoomScores(own).of(snapshot, kind, rows)      # kept, and scored again only where pods came or went since
+    RoomScores(own).of(snapshot, kind, rows)      # kept, and computed again only for rows where pods came or went since
 
-kube-scheduler asks about a hundred nodes at a time, and goes round: most rows are as they were when they were asked about last.
-Scores are whole numbers, and do not tell thousands of rows apart: so a point of score counts `EMPTINESS`, and what is left of
-the row's CPU and memory less than that. Deliberately absent: scores that compare rows with one another (`fit.scores`).
+kube-scheduler asks about a hundred nodes at a time, round robin: most rows are unchanged since it last asked about them. Scores
+are integers, so thousands of rows tie. Therefore one point of score counts `EMPTINESS`, and the row's free CPU and memory count
+less than that. Deliberately absent: scores that compare rows with one another (`fit.scores`).
 """
 
 from collections.abc import Callable
@@ -20,25 +20,25 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
-#: Our own score of rows for a kind, as kube-scheduler counts it: already multiplied by its weight. Of the kind it reads what
-#: its pods request.
+#: Our own score of rows for an equivalence group, already multiplied by its weight in kube-scheduler. It reads what the group's
+#: pods request.
 OwnScore = Callable[[ClusterSnapshot, Numbered, Rows], Int64]
 
 #: One point of score, in the unit of totals.
 EMPTINESS: Final = 1 << 20
-#: Those that do not compare rows with one another.
+#: The plug-ins that do not compare rows with one another.
 OF_ROOM: Final = tuple(name for name in PREFERENCES if name not in TELLS_APART)
-#: Sizes whose scores are kept: 45 kB each at 5,000 nodes.
+#: Pod sizes whose scores are kept: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128
-#: Where rows have to be scored, so many times as many are, of those that will have to be: that hardly costs more.
+#: When some stale rows have to be scored, so many times as many stale rows are scored with them: that costs little more.
 _AHEAD: Final = 8
 
-#: All that these scores read of a kind: what its pods request, and what is assumed of those that request nothing.
+#: All that these scores read of a group: what its pods request, and what is assumed where they request nothing.
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
 
 
 def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, own: OwnScore) -> Int64:
-    """Of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
+    """The room score of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
     numbered = snapshot.of(kind)
     total = own(snapshot, numbered, rows)
     for name in OF_ROOM:
@@ -48,7 +48,7 @@ def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, own: OwnScor
 
 
 def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
-    """How much of CPU and memory is left, of `EMPTINESS` - 1."""
+    """How much of each row's CPU and memory is free: 0 to `EMPTINESS` - 1."""
     lines = slice(CPU, MEMORY + 1)
     capacity = np.maximum(snapshot.facts.allocatable[lines].take(rows, axis=1), 1)
     shares = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
@@ -58,7 +58,7 @@ def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
 
 @dataclass(slots=True)
 class _Kept:
-    """Of one size, by row; as of these positions of the journals."""
+    """The scores of one pod size by row, as of these positions of the journals."""
 
     scores: Int64
     stale: Mask
@@ -67,7 +67,7 @@ class _Kept:
 
 
 class RoomScores:
-    """Scores that depend on a row's own room alone, kept for each size of pods."""
+    """Room scores, kept for each pod size."""
 
     def __init__(self, own: OwnScore) -> None:
         self._own = own
@@ -75,11 +75,11 @@ class RoomScores:
         self._kept: dict[_Size, _Kept] = {}
 
     def forget(self) -> None:
-        """Our own score may be another one from now on."""
+        """Drops all scores: our own score may have changed."""
         self._kept.clear()
 
     def of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:
-        """As `score_room`."""
+        """The room score of each row, as `score_room` computes it."""
         kept = self._up_to_date(snapshot, kind)
         stale: Mask = kept.stale.take(rows)
         if stale.any():
@@ -89,12 +89,12 @@ class RoomScores:
         return kept.scores.take(rows)
 
     def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _Kept:
-        """What is kept of pods of the kind's size, and which of it is stale."""
+        """The kept scores for the size of the group's pods, with the stale rows marked."""
         if snapshot is not self._snapshot:
             self._snapshot, self._kept = snapshot, {}
         facts, pods, size = snapshot.facts.journal.position, snapshot.journal.position, _size(snapshot.of(kind))
         kept = self._kept.pop(size, None)
-        # What a node has may be what the largest one has, and so concern all rows.
+        # A changed node may be the largest one, which the scores of all rows depend on.
         changed = None if kept is None or kept.facts != facts else snapshot.journal.since(kept.pods, at_most=snapshot.n_rows)
         if kept is None or changed is None:
             if len(self._kept) >= _MOST_SIZES:
@@ -104,7 +104,7 @@ class RoomScores:
         elif len(changed):
             kept.stale[changed] = True
             kept.pods = pods
-        self._kept[size] = kept  # the last one: that of a size which nobody asks about goes first
+        self._kept[size] = kept  # put last: the size that was not asked about for longest is dropped first
         return kept
 
 

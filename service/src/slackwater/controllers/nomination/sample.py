@@ -1,10 +1,10 @@
-"""The best of the rows that kube-scheduler offers for one pod: as its own scoring would have it, and with our score by weight.
+"""Sample scoring: finds the best of the rows that kube-scheduler offers for one pod.
 
     Samples(own).best_of(snapshot, kind, rows)
 
-kube-scheduler filters a sample of the nodes, and its scores compare the nodes of that sample with one another. So do these;
-which of them have nothing to compare for a kind is kept, as its scores of room are. Among equals the emptiest row is taken,
-and of those the first. Deliberately absent: whether the pod fits there.
+The score is kube-scheduler's plus our own by weight. kube-scheduler filters a sample of the nodes, and some of its scores
+compare the nodes of that sample with one another; so do these. Which of them cannot differ between rows for a group is kept, as
+room scores are. Among equals the emptiest row wins, then the first. Deliberately absent: whether the pod fits there.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
-#: A score, and what one point of it counts.
+#: A score function, and what one point of it counts.
 _Compared = tuple[Callable[[ClusterSnapshot, Numbered, Rows], Int64], int]
 _COMPARED: Final[dict[str, _Compared]] = {
     name: (score, EMPTINESS * weight) for name, (score, weight) in PREFERENCES.items() if name in TELLS_APART
@@ -24,14 +24,14 @@ _COMPARED: Final[dict[str, _Compared]] = {
 
 
 class Best(NamedTuple):
-    """The position of the best row. `compared`: by scores that compare rows, so that among fewer another may be best."""
+    """The position of the best row. `compared`: scores that compare rows were used, so among fewer rows another may be best."""
 
     at: int
     compared: bool
 
 
 class Samples:
-    """Finds the best of the nodes that kube-scheduler offers for one pod."""
+    """Scores samples, and keeps what does not change from one to the next."""
 
     def __init__(self, own: OwnScore) -> None:
         self._rooms = RoomScores(own)
@@ -40,7 +40,7 @@ class Samples:
         self._as_of = (-1, -1, -1)
 
     def forget(self) -> None:
-        """Our own score may be another one from now on."""
+        """Drops room scores: our own score may have changed."""
         self._rooms.forget()
 
     def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best:

@@ -1,7 +1,7 @@
-"""What steering keeps of the state machine: a snapshot that follows it, the pods that wait, and the rankings of their kinds.
+"""The nomination snapshot: a snapshot that follows the state machine, the pods that wait, and the rankings of their groups.
 
-It is brought up to date in two ways: by the loop, which lets others have their turn meanwhile, and at once, where filter is to
-be answered by it and little has changed. One of them at a time.
+It is brought up to date in two ways: by the loop, which yields to other tasks in between, and at once, when filter's answer
+needs it and little has changed. Never by both at the same time.
 """
 
 import sys
@@ -25,17 +25,17 @@ from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.equivalence_groups import keys_read
 from slackwater.snapshot.replica import SnapshotReplica
 
-#: Objects collected before other tasks get a turn: a few milliseconds of work.
+#: Objects collected before other tasks run: a few milliseconds of work.
 _SLICE: Final = 200
 #: More changes than this are taken in by a worker thread.
 _MANY: Final = 2_000
-#: As long as it works, the serving loop waits for its turn at most so long, instead of 5 ms.
+#: Python's thread switch interval while that worker runs: the event loop waits for its turn at most so long, instead of 5 ms.
 _SWITCH_SECONDS: Final = 1e-4
 _NOT_KEPT: Final = -1
 
 
 class NominationSnapshot:
-    """Kept as long as there is something to steer."""
+    """What choosing nodes needs of the state machine. Kept as long as nominations are enabled."""
 
     def __init__(self, state_machine: StateMachine, eligible: Eligible, own: OwnScore) -> None:
         self.backlog = Backlog(eligible, state_machine.steering.sequence_of)
@@ -46,26 +46,26 @@ class NominationSnapshot:
         self._eligible = eligible
         self._samples = Samples(own)
         self._collector = NominatedToo(state_machine)
-        #: Collected, and not taken in yet.
+        #: Collected changes that the replica has not taken in yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
-        #: The loop is at it, or has never been.
+        #: The loop is catching up now, or never has.
         self._behind = True
-        #: The snapshot's row of each row of the state machine.
+        #: The snapshot's row for each row of the state machine.
         self._row_at: Rows = np.zeros(0, np.intp)
         self._row_at_is_of: tuple[int, int] = (-1, -1)
 
     def stop(self) -> None:
-        """Nothing is noted for it any more."""
+        """Ends the collection of changes."""
         self._collector.stop()
 
     def forget_scores(self) -> None:
-        """What scores read that no journal tells of may have changed."""
+        """Drops all scores: what they read that is in no journal may have changed."""
         self.chooser.forget()
         self._samples.forget()
 
     async def catch_up(self) -> None:
-        """The snapshot is as the state machine, but for what happened meanwhile."""
+        """Brings the snapshot up to the state machine as of some instant during this call."""
         self._behind = True
         while len(self._collector) > _SLICE:
             nodes, pods = self._collector.some(_SLICE)
@@ -81,8 +81,8 @@ class NominationSnapshot:
         self._behind = False
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best one for the pod of `rows`, rows of the state machine. None: nobody can tell now, or the pod is none that
-        steering has a say in."""
+        """The best of `rows`, rows of the state machine, for the pod. None: the snapshot cannot answer now, or the pod is not
+        eligible."""
         if not self._eligible(pod) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
@@ -116,13 +116,13 @@ class NominationSnapshot:
         if key != self._row_at_is_of:
             row_of = snapshot.facts.row_of
             names = ("" if node is None else node.name for node in nodes.by_row)
-            found = [*(row_of.get(NodeName(name), _NOT_KEPT) for name in names), _NOT_KEPT]  # the last one: of `NO_ROW`
+            found = [*(row_of.get(NodeName(name), _NOT_KEPT) for name in names), _NOT_KEPT]  # the last one is for `NO_ROW`
             self._row_at = np.array(found, np.intp)
             self._row_at_is_of = key
         return self._row_at
 
     def _reads_more(self, changes: Changes) -> bool:
-        """Do pods have selectors that read labels which the snapshot was built without? Then it is rebuilt."""
+        """Do pods have selectors on labels that the snapshot was built without? Then it is rebuilt."""
         kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.pod_constraints is not None}
         return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 

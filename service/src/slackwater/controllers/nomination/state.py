@@ -1,12 +1,12 @@
-"""Nominations made ahead of kube-scheduler's own search: the room is kept, and how each of them ends is counted.
+"""The state of nominations in advance: holds the room of each, and counts how each ends.
 
     picks -> hold and Steer -> written -> filter asks about that one node -> bound there: met
                           \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed
                           (`model.nomination_misses`)
 
-A nomination is a hint: whatever becomes of it, kube-scheduler's own search goes on. So nothing of this has to outlive the
-process; a nomination that an earlier one left behind is like anybody else's. Each pod is told once, unless it had changed
-when it was told. Deliberately absent: which node (`controllers.nomination`), and when to look (`controllers.nomination.loop`).
+A nomination is a hint: if it fails, kube-scheduler's own search goes on. So none of this has to outlive the process, and a
+nomination that an earlier process left behind is treated like anybody else's. Each pod is nominated once; again only if the
+write failed because the pod had changed. Deliberately absent: which node (`chooser`), and when to look (`loop`).
 """
 
 from collections.abc import Callable
@@ -32,18 +32,19 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater_protocol.names import GATE
 
-#: A search that began so soon after our watch showed the nomination may not have known it yet: kube-scheduler's is another.
+#: A search that began within this time after our watch showed the nomination may not have seen it: kube-scheduler has its own
+#: watch.
 _KNOWN_AFTER_SECONDS: Final = 0.25
-#: A nomination's room is kept so many times as long as it is where kube-scheduler takes no pods.
+#: While kube-scheduler is busy with other pods, a nomination's room is kept up to so many times `hold_seconds`.
 _LONGEST_HOLDS: Final = 10
-#: How often a pod is told again that had changed when it was told.
+#: How often a pod is nominated at most, where the writes fail because the pod has changed.
 _MOST_TRIES: Final = 3
 
 
 @dataclass(slots=True)
 class _Nomination:
-    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch has shown it. `picky` is the
-    pod where it asks for more than room."""
+    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch showed it. `picky`: the pod,
+    if it has pod constraints."""
 
     node: NodeName
     at: Instant
@@ -54,7 +55,7 @@ class _Nomination:
 
 
 class Steering:
-    """Nominations made before kube-scheduler asks: the room of each is held, and its end is counted."""
+    """Nominations made before kube-scheduler asks: holds the room of each, and counts its end."""
 
     def __init__(self, cluster_state: ClusterState, *, preempts: Callable[[PodUid], bool]) -> None:
         """`preempts` says whether a preemption of the pod is under way."""
@@ -71,12 +72,12 @@ class Steering:
         self._preempts = preempts
         self._nominations: dict[PodUid, _Nomination] = {}
         self._unwritten = 0
-        #: Nominated pods that kube-scheduler has not come to.
+        #: Nominated pods that filter has not been asked about yet.
         self._ahead: set[PodUid] = set()
-        #: Pods that kube-scheduler was asked about and that nobody told; kept as long as there is a hold.
+        #: Pods that filter was asked about and that had no nomination; kept as long as they have a hold.
         self._not_nominated: dict[PodUid, None] = {}
-        #: When the pods of our scheduler that wait were first seen, and their arrival sequence number; a failed search gives
-        #: a new one.
+        #: When each waiting pod of our scheduler was first seen, and its arrival sequence number; a failed search gives it a
+        #: new number.
         self._came: dict[PodUid, tuple[Instant, int]] = {}
         self._last_sequence = 0
         self._tries: dict[PodUid, int] = {}
@@ -84,15 +85,15 @@ class Steering:
         self.choices = Choices(cluster_state, self.counts, self._note)
         self.pace = Pace()
         self._activity = SchedulerActivity()
-        #: Moves with every pod of ours that comes or changes: whoever steers looks then.
+        #: Counts pods of ours that arrive or change; the nomination loop looks when it moves.
         self.arrived = 0
-        #: Pods that kube-scheduler searches for by itself already, since somebody last cleared this.
+        #: Pods that kube-scheduler has searched for by itself since the nomination loop last cleared this.
         self.searched: set[PodUid] = set()
         #: UIDs of pods that are kept room for now, or are not any more; one set for each who watches.
         self.journal = ChangeJournal[PodUid]()
 
     def node_of(self, uid: PodUid) -> NodeName | None:
-        """Where the pod had to go, or was let pass alone."""
+        """The node that the pod was nominated for, or that filter named alone."""
         nomination = self._nominations.get(uid)
         return self.choices.node_of(uid) if nomination is None else nomination.node
 
@@ -102,23 +103,23 @@ class Steering:
         return -1 if came is None else came[1]
 
     def may_nominate(self, policy: SteeringPolicy, now: Instant) -> int:
-        """How many more pods may be told now."""
+        """How many more pods may be nominated now."""
         if not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
         return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
 
     def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
-        """kube-scheduler asks about a pod. May it be given one node of many? Not where one has room of its own for it."""
+        """May filter's answer about this pod name one node of many? Not if room is already nominated for the pod."""
         free = self._room.node_of(uid) is None and not self._preempts(uid)
         return policy.enabled and free and self.choices.may_choose(uid)
 
     def scheduler_at_work(self, now: Instant) -> bool:
-        """Does kube-scheduler take pods? Then filter names one node when it asks, which spares it as much as a nomination and
-        costs the API server nothing; so only pods behind a gate, which it does not see yet, are nominated in advance."""
+        """Does kube-scheduler take pods now? Then filter names one node when it asks, which saves as much as a nomination and
+        costs the API server nothing. So only pods behind a gate, which it does not see yet, are nominated in advance."""
         return self._activity.at_work(now)
 
     def elsewhere(self) -> list[Pod]:
-        """Pods that kube-scheduler is about to put where nobody has told it to."""
+        """Pods that kube-scheduler is about to bind to a node which we neither nominated nor chose."""
         self._not_nominated = {
             uid: None
             for uid in self._not_nominated
@@ -131,7 +132,7 @@ class Steering:
         ]
 
     def waiting(self) -> list[Pod]:
-        """Pods that were told, are not bound, and ask for more than room."""
+        """Pods that were nominated, are not bound, and have pod constraints."""
         return [pod for nomination in self._nominations.values() if (pod := nomination.picky) is not None]
 
     def __len__(self) -> int:
@@ -140,7 +141,7 @@ class Steering:
     # --- what happens -----------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """The watch shows a pod that is not bound."""
+        """Takes in a pod that the watch shows without a node."""
         if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
             return
         if pod.uid not in self._came:
@@ -155,11 +156,11 @@ class Steering:
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
         elif nomination.shown_at is not None:
-            # kube-scheduler takes a nomination away at the end of a search that found nothing.
+            # kube-scheduler clears a nomination at the end of a search that found nothing.
             self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
 
     def apply(self, event: SteeringEvent, policy: Policy, now: Instant) -> list[Effect]:
-        """Takes a choice in, or the end of what was sent for it."""
+        """Takes in the picks of a choice, or the end of a nomination's write."""
         match event:
             case PodsSteered(picks):
                 effects = [effect for pick in picks if (effect := self._nominate(pick, policy, now)) is not None]
@@ -169,7 +170,7 @@ class Steering:
                 return self._write_ended(uid, node, policy, now, written=written)
 
     def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
-        """Filter was asked about the rows, and answered."""
+        """Takes in that filter was asked about these rows, and what it answered."""
         nomination = self._nominations.get(pod.uid)
         if nomination is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(nomination.node):
             self.sought(pod, policy, now)
@@ -182,7 +183,7 @@ class Steering:
                 self._activity.taken(now)
 
     def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Filter was asked about others than the one node that the pod was told."""
+        """Takes in that filter was asked about other nodes than the one that the pod was nominated for."""
         if not policy.steering.enabled:
             return
         nomination = self._nominations.get(pod.uid)
@@ -194,7 +195,7 @@ class Steering:
         self._search(pod, now)
 
     def _search(self, pod: Pod, now: Instant) -> None:
-        """kube-scheduler searches by itself. Where that is in vain the pod comes to the end of its queue."""
+        """Notes that kube-scheduler searches by itself. If it finds nothing, the pod goes to the end of its queue."""
         self.searched.add(pod.uid)
         self._not_nominated[pod.uid] = None
         self._activity.taken(now)
@@ -207,7 +208,7 @@ class Steering:
         return self._last_sequence
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
-        """The watch shows the pod on a node."""
+        """Takes in that the watch shows the pod on a node."""
         came, nomination = self._came.pop(uid, None), self._nominations.get(uid)
         if nomination is not None and nomination.node != node:
             self._miss(uid, Miss.ELSEWHERE, policy, now)
@@ -222,7 +223,7 @@ class Steering:
             self.counts.until_bound.observe(now - came[0])
 
     def gone(self, uid: PodUid) -> None:
-        """The pod is gone, or has ended."""
+        """Takes in that the pod is gone, or has ended."""
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
         self._not_nominated.pop(uid, None)
@@ -233,15 +234,15 @@ class Steering:
             self.counts.missed[Miss.GONE] += 1
 
     def prolonged(self, uid: PodUid, policy: SteeringPolicy, now: Instant) -> Instant | None:
-        """The time of the pod's room is over. Until when it is kept all the same, since kube-scheduler takes pods and has not
-        come to this one."""
+        """The new deadline of an expired hold, if it is kept because kube-scheduler is busy and has not come to this pod yet;
+        None if the hold ends."""
         nomination = self._nominations.get(uid)
         if nomination is None or nomination.asked or now >= nomination.at + _LONGEST_HOLDS * policy.hold_seconds:
             return None
         return self._activity.idle_at(policy.hold_seconds, now)
 
     def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
-        """The pod's room was given up."""
+        """Takes in that the pod's hold has expired."""
         self.choices.given_up(uid)
         self._miss(uid, Miss.EXPIRED, policy, now)
 
@@ -270,7 +271,7 @@ class Steering:
         return Steer(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
 
     def _is_free(self, pod: Pod) -> bool:
-        """Nobody else has a say in where the pod goes: no bind, no filter's hold, no preemption, no nomination."""
+        """Is nothing else deciding where the pod goes: no bind, no hold by filter, no preemption, no nomination?"""
         uid = pod.uid
         return (
             pod.node is None
@@ -299,7 +300,7 @@ class Steering:
             return []
         asked = nomination.asked
         self._miss(uid, Miss.UNWRITTEN, policy, now)
-        # Where filter has been asked meanwhile, the hold is that question's.
+        # If filter has been asked meanwhile, the hold belongs to that answer.
         if asked or self._holds.drop(uid) is None:
             return []
         return self._unschedulable_pods.activate_held()

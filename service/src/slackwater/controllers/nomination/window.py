@@ -1,9 +1,9 @@
-"""How many nominations may be on their way at once: more while they are met, fewer while they are missed or writing is slow.
+"""The window of nominations: how many may be on their way at once. It grows while they are met, and shrinks otherwise.
 
-Additive increase, multiplicative decrease, as congestion control does: each look at enough outcomes adds a few or halves. What
-was on its way already when it was halved is not held against it once more.
-At the least width nothing is sent for a while, longer each time, and then one is tried again. So steering costs next to nothing
-where it does not pay: where kube-scheduler is quicker than we are, or somebody else takes the room.
+Additive increase, multiplicative decrease, as in congestion control: after enough outcomes the width grows by a few, or is
+halved if too many were missed or writing is slow. Nominations made before a halving do not count against the next.
+At the least width nothing is sent for a pause, which doubles each time, and then one nomination is tried again. So nominations
+cost next to nothing where they do not pay: where kube-scheduler is quicker, or somebody else takes the room.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Final
 from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 
-#: Outcomes between two looks.
+#: Outcomes after which the width is adjusted.
 _ENOUGH: Final = 20
 _STEP: Final = 8
 #: How long nothing is nominated after a failure where the window cannot be halved any more.
@@ -23,8 +23,8 @@ _NEWEST: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacePolicy:
-    """`most` nominations are on their way to the API server at once. Above either limit the pace is halved: the share of
-    nominations that are missed, and how long a write takes in the mean."""
+    """Limits of the window. At most `most` nominations are on their way to the API server at once. Above either other limit the
+    width is halved: the share of nominations that are missed, and the mean time of a write."""
 
     most: int = 64
     max_miss_share: float = 0.2
@@ -36,13 +36,13 @@ class Pace:
 
     def __init__(self) -> None:
         self.width = 32
-        self.write_seconds = 0.0  #: of late, in the mean
+        self.write_seconds = 0.0  #: moving average
         self._hits = self._misses = self._writes = 0
         self._halved_at = self._resume_at = Instant(0.0)
         self._pauses = 0  # in a row
 
     def allowed(self, policy: PacePolicy, now: Instant) -> int:
-        """So many may be on their way now."""
+        """How many nominations may be on their way now."""
         return min(self.width, policy.most) if now >= self._resume_at else 0
 
     def met(self, policy: PacePolicy, now: Instant) -> None:
@@ -55,7 +55,7 @@ class Pace:
             self._look(policy, now)
 
     def written(self, seconds: float, policy: PacePolicy, now: Instant) -> None:
-        """A write ended."""
+        """Takes in that a write ended after so many seconds."""
         self.write_seconds += (seconds - self.write_seconds) * _NEWEST
         self._writes += now - seconds >= self._halved_at
         if self._writes >= _ENOUGH:

@@ -1,1 +1,1 @@
-"""Permits for workloads that grow in place: the agents' requests, their limits, and what is persisted of them."""
+"""Permits of workloads that grow in place: answers agents' requests, sets permit limits, and persists them."""

@@ -1,10 +1,10 @@
-"""Records that cannot all be true: found once, when everything has been listed.
+"""Permit conflicts: finds persisted permits that cannot all be true. Runs once, when everything has been listed.
 
-No process lets the records of a node say more than its Total (`records`), as far as it knows them. But a write of a process
-that died may arrive after its successor has listed, and after that one has given the room away. Nobody learned of what it
-says: an agent is answered when its write is known to have arrived. So where the records of a node, and what is bound there,
-are more than it has, those of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have spoken
-(docs/adr/0011).
+No process knowingly lets the persisted permits of a node exceed its Total (`permit_limits`). But a write of a process that died
+may arrive after its successor has listed and has given the room to another pod. No agent was ever answered by such a write: an
+agent is answered only when its write is known to have arrived. So where the persisted permits of a node and the pods bound
+there exceed its Total, the permits of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have
+asked (docs/adr/0011).
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from slackwater.model.ids import NodeName, PodUid, Row
 
 
 class PermitConflicts:
-    """Looks at every node, and at the pods only of those over Total."""
+    """Puts persisted permits in doubt. Looks at every node, and at single pods only on nodes over Total."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._ledger = cluster_state.ledger
@@ -25,7 +25,7 @@ class PermitConflicts:
         self._vertical_pods = cluster_state.vertical_pods
 
     def settle(self) -> None:
-        """Puts records in doubt until what is certain fits, or no record is left."""
+        """Puts permits in doubt until what is certain fits on each node, or no permit is left that could be doubted."""
         for row, node in self._nodes:
             if not self._fits(row):
                 self._settle_node(row, node.name)

@@ -1,4 +1,4 @@
-"""What the watches and the writes tell of workloads that grow in place: one method for each event."""
+"""Dispatches the events about workloads that grow in place: machines, permit writes and migrations."""
 
 from typing import assert_never
 
@@ -25,7 +25,7 @@ from slackwater.model.machines import Machine
 
 
 class VerticalEvents:
-    """Hands each event to whom it concerns."""
+    """Applies each event to the permit limits, the migrations or the accounts of the machine's pods."""
 
     def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
         self._pods = cluster_state.pods
@@ -65,7 +65,7 @@ class VerticalEvents:
             self._permit_limits.recorded(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
-        """Pods that are counted by a guess are counted again where their machine tells of a permit."""
+        """Takes in a machine. Pods whose account is a guess are counted again if the machine's permit annotation changed."""
         if not self._annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []

@@ -1,7 +1,7 @@
-"""Permits that outlive this process: growth is written ahead, shrinking is written lazily (docs/adr/0011).
+"""Permit limits, which outlive this process: growth is persisted before the answer, shrinking later (docs/adr/0011).
 
-What always holds: each answered permit is at most what a restart would reserve for the pod. And a restart would find no more
-promised on a node than there is now: growth into room that others gave back waits until their lower permits are written too.
+Two invariants hold. Each answered permit is at most what a restart would reserve for the pod. And a restart would not reserve
+more on a node than is there: growth into room that other pods gave back waits until their lower permits are persisted too.
 """
 
 import heapq
@@ -21,29 +21,29 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.permit_annotation import Written, read_written
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 
-#: Compute units that a permit limit is raised above the permit, so that the next small steps need no write.
+#: A permit limit is set so many compute units above the permit, so that the next small steps need no write.
 _STEP_UNITS: Final = 4
-#: A pod's annotation is written lazily at most so often.
+#: The least time between two lazy writes of a pod's annotation.
 _LAZY_SECONDS: Final = 1.0
-#: How long a permit must have been quiet before room kept only for its next steps is given back.
+#: How long a permit must be unchanged before the room between it and its permit limit is given back.
 _QUIET_SECONDS: Final = 2.0
-#: A pod that grows again so soon after its permit limit was lowered is oscillating: both pauses above become so many times as
-#: long for it, again and again up to the most. So a load that comes and goes costs no writes.
+#: A pod that grows again within this time after its permit limit was lowered is oscillating: both pauses above are multiplied
+#: by the factor for it, each time again up to the maximum. So a load that comes and goes costs no writes.
 _OSCILLATING_SECONDS: Final = 90.0
 _OSCILLATING_FACTOR: Final = 4.0
 _MOST_OSCILLATING: Final = 3
-#: After a write that was refused.
+#: The pause after a write that was refused.
 _PATIENCE_SECONDS: Final = 5.0
-#: Lazy writes that one tick starts; the others follow with the next. So few that agents' answers hardly wait for them.
+#: The most lazy writes that one tick starts; the others follow with the next ticks, so agents' answers hardly wait for them.
 _MAX_PER_TICK: Final = 16
-#: When a lazy write is due that somebody waits for: before all others, and however many there are.
+#: The due time of lazy writes that something waits for: they go before all others and are not limited in number.
 _AT_ONCE: Final = Instant(0.0)
-#: How often one growth is written again after finding another text there than expected.
+#: How often the write for one growth is tried when the annotation has another text than expected.
 _MAX_ATTEMPTS: Final = 3
 
 
 class PermitLimits:
-    """Keeps the annotations true. `settled` collects the pods whose urgent write has ended, for whoever waits."""
+    """Keeps the permit annotations true. `settled` collects the pods whose urgent write has ended; `PermitService` reads it."""
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
         self._ledger = cluster_state.ledger
@@ -56,23 +56,23 @@ class PermitLimits:
         self.persisted_permits = PersistedPermits(cluster_state, policy=policy)
         self._policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
-        #: Growth that waits until records of others are lower.
+        #: Pods whose growth waits until persisted permits of other pods are lower, by node.
         self._blocked: dict[NodeName, dict[PodUid, None]] = {}
         self._released: list[NodeName] = []
         #: Pods whose urgent write has ended, or will not be answered any more.
         self.settled = ChangeJournal[PodUid]()
 
     def adopt_policy(self, policy: Policy) -> None:
-        """From now on."""
+        """Uses this policy from now on."""
         self._policy = self.persisted_permits.policy = policy
 
     def safe(self, uid: PodUid) -> Amounts:
-        """The most that may be answered at once."""
+        """The most that the agent may be answered at once."""
         return self.persisted_permits.safe(uid)
 
     def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
-        """The pod's account has grown or shrunk: writes what must be written now, and remembers what may wait. `held`: what the
-        agent that asks has already; None: nobody asks."""
+        """Persists what a change of the pod's account needs: returns the writes that must go out now, and schedules those that
+        may wait. `held`: what the asking agent has already; None: no agent asks."""
         vertical_pod, reservation, pod = self._vertical_pods.get(uid), self._reservations.get(uid), self._pods.known(uid)
         if vertical_pod is None or reservation is None or pod is None:
             return []
@@ -88,15 +88,15 @@ class PermitLimits:
         return self._write_ahead(uid, vertical_pod, now)
 
     def recorded(self, uid: PodUid) -> None:
-        """The watch has shown another text on record for the pod."""
+        """Takes in that the watch has shown another permit annotation for the pod."""
         self.persisted_permits.mark(uid)
 
     def _is_behind(self, uid: PodUid, reservation: Reservation) -> bool:
-        """Has the pod, within its permit limit, grown into room that others gave back, and that is still written as theirs?"""
+        """Has the pod grown, within its permit limit, into room that others gave back but that is still persisted as theirs?"""
         return self._raises(uid, reservation) and self.persisted_permits.crowded(reservation.node, beside=uid)
 
     def _raises(self, uid: PodUid, reservation: Reservation) -> bool:
-        """Would its present permit be more than a restart counts for certain?"""
+        """Is the pod's present permit more than a restart would count for certain?"""
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return False
@@ -104,7 +104,7 @@ class PermitLimits:
         return not reservation.pod_resources.reserved.within(restored.reserved.minus(restored.buffer))
 
     def _note(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> None:
-        """Is there something to be written lazily? Then when?"""
+        """Schedules a lazy write if one is needed."""
         self.persisted_permits.mark(uid)
         reservation, pod = self._reservations.get(uid), self._pods.known(uid)
         if reservation is None or pod is None or not _is_kept(vertical_pod) or reservation.pod_resources.buffer != NOTHING:
@@ -130,7 +130,7 @@ class PermitLimits:
     def _write_ahead(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> list[Effect]:
         reservation = self._reservations.get(uid)
         if reservation is None or vertical_pod.writing is not None:
-            return []  # when that write ends, this one's turn comes
+            return []  # the end of that write starts the next one
         if others := self.persisted_permits.in_the_way(reservation.node, beside=uid):
             self._blocked.setdefault(reservation.node, {})[uid] = None
             return [effect for other in others for effect in self._lower(other, now)]
@@ -139,32 +139,33 @@ class PermitLimits:
         return self._write(uid, permit=permit, permit_limit=self._permit_limit(reservation), now=now)
 
     def room_taken(self, node: NodeName, now: Instant) -> None:
-        """A pod was placed on the node: what others gave back there has to be written with the next tick."""
+        """Schedules writes for the next tick: a pod was placed on the node, so what others gave back there must be
+        persisted."""
         for uid in self.still_on_record(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
     def room_wanted(self, node: NodeName, now: Instant) -> None:
-        """A pod would fit, were it not for records on the node: what pods there gave back is written with the next tick."""
+        """Schedules writes for the next tick: a pod would fit on the node, were the lower permits of pods there persisted."""
         for uid in self.persisted_permits.over_reserved_on(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
     def still_on_record(self, node: NodeName) -> list[PodUid]:
-        """Whose records would take the node over Total, were we to restart now."""
+        """The pods whose persisted permits would take the node over Total if this process restarted now."""
         return self.persisted_permits.in_the_way(node)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
     def _lower(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """Writes what the pod gave back, and of what it took nothing: so it need not wait for others. Where it gave nothing
-        back, the same amounts in a new text: then nothing that was on its way before can change it any more."""
+        """Persists what the pod gave back, and none of its growth, so this write need not wait for other pods. If the pod gave
+        nothing back, the same amounts get a new text: then no earlier write that is still on its way can change it any more."""
         vertical_pod = self._vertical_pods.get(uid)
         if (
             vertical_pod is None or vertical_pod.writing is not None or vertical_pod.written_at > now
-        ):  # mostly: it is being lowered already
+        ):  # usually because it is being lowered already
             return []
         reservation, pod = self._reservations.get(uid), self._pods.known(uid)
         if reservation is None or pod is None:
@@ -179,7 +180,7 @@ class PermitLimits:
         return self._write(uid, permit=permit, permit_limit=permit_limit, now=now)
 
     def _write_lazily(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """What the pod has, once no record of others is in the way; until then what it gave back."""
+        """Persists the pod's present permit if no other pod's persisted permit is in its way; else only what it gave back."""
         vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
         if vertical_pod is None or reservation is None:
             return []
@@ -209,7 +210,7 @@ class PermitLimits:
         return [WritePermit(uid=place.uid, key=place.key, on=place.on, pod=uid, before=place.text, text=written.text())]
 
     def _permit_limit(self, reservation: Reservation) -> Amounts:
-        """A few steps above the permit, within Max and within the room that is there."""
+        """The permit limit to persist: a few steps above the permit, within Max and within the free room."""
         permit, row, unit = (
             reservation.pod_resources.reserved,
             self._nodes.row_of.get(reservation.node),
@@ -220,7 +221,7 @@ class PermitLimits:
         return permit.plus(step).at_most(reservation.pod_resources.max).at_least(permit)
 
     def written(self, event: PermitWritten, now: Instant) -> list[Effect]:
-        """An annotation is known to say this now."""
+        """Takes in that an annotation is known to have this text now."""
         vertical_pod, pod = self._vertical_pods.get(event.pod), self._pods.known(event.pod)
         if pod is not None and pod.vertical is not None:
             self._annotations.note(pod, event.text, event.version, counted=vertical_pod is not None)
@@ -233,7 +234,8 @@ class PermitLimits:
         return self._go_on(event.pod, vertical_pod, now)
 
     def not_written(self, event: PermitNotWritten, now: Instant) -> list[Effect]:
-        """A write failed: whoever waits for it is answered what is safe, and it is tried again with the next request."""
+        """Takes in that a write failed. A waiting agent is answered what is safe, and its next request tries the write
+        again."""
         self._event_counts.permit_write_failures += 1
         vertical_pod = self._vertical_pods.get(event.pod)
         if vertical_pod is None:
@@ -245,7 +247,7 @@ class PermitLimits:
         return self._go_on(event.pod, vertical_pod, now)
 
     def _fence(self, uid: PodUid, vertical_pod: VerticalPodState) -> None:
-        """Whatever was sent before meant an older text, and does nothing any more: so for all pods of the machine."""
+        """Marks all pods of the machine as fenced: every write sent earlier expects an older text, and can change nothing."""
         for other in [uid] if vertical_pod.machine is None else self._vertical_pods.of_machine(vertical_pod.machine):
             if (found := self._vertical_pods.get(other)) is not None:
                 found.fenced = True
@@ -267,8 +269,8 @@ class PermitLimits:
         return effects + (self._unblock(reservation.node, now) if reservation is not None else [])
 
     def _unblock(self, node: NodeName, now: Instant) -> list[Effect]:
-        """Tries those who waited. The first two that have to wait on have everybody who is in the way lowered, one another
-        included; of the others it is only asked whether anybody still is."""
+        """Tries the growth that waited on the node. The first two that still have to wait lower all permits that are in their
+        way, each other's included; for the rest it is enough to check whether any permit still is."""
         effects: list[Effect] = []
         waited = self._blocked.pop(node, {})
         still = self._blocked.setdefault(node, {}) if waited else {}
@@ -285,7 +287,7 @@ class PermitLimits:
         return effects
 
     def due(self, now: Instant) -> list[Effect]:
-        """The lazy writes whose time has come."""
+        """The lazy writes that are due."""
         effects = [effect for node in self._released for effect in self._unblock(node, now)]
         self._released.clear()
         while self._due and self._due[0][0] <= (now if len(effects) < _MAX_PER_TICK else _AT_ONCE):
@@ -296,30 +298,30 @@ class PermitLimits:
         return effects
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
-        """The pod counts no more; growth may have waited for it."""
+        """Takes in that the pod no longer counts on the node; other pods' growth may have waited for that."""
         self.persisted_permits.forget(uid, node)
         self.settled.note(uid)
         self._released.append(node)
 
     def nobody_waits(self) -> None:
-        """As long as nothing is decided."""
+        """Forgets the nodes to unblock. Called on a standby, which decides nothing."""
         self._released.clear()
 
     def begin_again(self) -> None:
-        """Forgets what was due, and who waits: all standings are found again."""
+        """Forgets what is due and which growth waits: all vertical pods' states are about to be found again."""
         self._due.clear()
         self._blocked.clear()
         self._released.clear()
 
     def rebuild(self) -> None:
-        """After standings were put from elsewhere: what is due, and what is stale, follows from them."""
+        """Derives what is due and what is stale from the vertical pods' states, after they were restored from a dump."""
         for uid, vertical_pod in self._vertical_pods.items():
             if vertical_pod.settle_at is not None:
                 heapq.heappush(self._due, (vertical_pod.settle_at, uid))
             self.persisted_permits.mark(uid)
 
     def writing(self) -> int:
-        """Writes under way."""
+        """The number of writes on their way."""
         return sum(vertical_pod.writing is not None for _, vertical_pod in self._vertical_pods.items())
 
 
@@ -332,7 +334,7 @@ def _restlessness(vertical_pod: VerticalPodState, permit: Amounts, now: Instant)
 
 
 def _extremes(texts: Sequence[Written]) -> tuple[Written, ...]:
-    """The least and the most that any of the texts would mean: no more need be remembered, however many there are."""
+    """The least and the most that any of the texts stands for: these bound what a restart may find, however many there are."""
     permits, permit_limits = [text.permit for text in texts], [text.permit_limit for text in texts]
     least = Written(permit=reduce(Amounts.at_most, permits), permit_limit=reduce(Amounts.at_most, permit_limits))
     most = Written(permit=reduce(Amounts.at_least, permits), permit_limit=reduce(Amounts.at_least, permit_limits))
@@ -340,5 +342,5 @@ def _extremes(texts: Sequence[Written]) -> tuple[Written, ...]:
 
 
 def _is_kept(vertical_pod: VerticalPodState) -> bool:
-    """Only who may grow needs a permit on record; a migrating pod's machine is another pod's soon."""
+    """Is the pod's permit to be persisted? Only pods that may grow need it; a migrating pod's machine soon has another pod."""
     return vertical_pod.exact and vertical_pod.vertical.scaling and vertical_pod.vertical.migration is None

@@ -1,9 +1,9 @@
-"""What a process that starts again may find on record: of one pod, and of a node's pods together.
+"""Persisted permits: what a restarted process may find in the annotations, of one pod and of a node's pods together.
 
-The annotation that is known is one possibility. Others are what a write of ours that has not ended, or ended without a word,
-would leave there. Of all these the worst counts: the least where an agent is to be told something, the most where room is to be
-given to somebody else. What a former process has left on its way may be less than is known: until our first write of a pod has
-ended, nothing of its record is safe to be told. It may also be more: `contradictions` settles that when it is found.
+The known annotation is one possibility. Others are the texts of our writes that have not ended, or that ended without an
+answer. The worst case counts: the minimum for what an agent is answered, the maximum for capacity that is given to other pods.
+A write that a former process left on its way may mean less than is known, so until our first write for a pod has ended, nothing
+persisted for it is safe to answer. It may also mean more; `conflicts` settles that when it is found.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class PersistedPermits:
-    """Read by `PermitLimits`, the only writer. Call `mark` whenever a pod's resources or its persisted permit has changed."""
+    """The persisted permits as a restart would count them. Only `PermitLimits` writes them. Call `mark` whenever a pod's
+    account or annotation has changed."""
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
         self._ledger = cluster_state.ledger
@@ -31,26 +32,25 @@ class PersistedPermits:
         self._reservations = cluster_state.reservations
         self._vertical_pods = cluster_state.vertical_pods
         self.policy = policy
-        #: Pods that a restart may count for more than they count for now, with how much more; and the sums by node. Many only
-        #: after a start.
+        #: Over-reservations: by how much a restart may count more for a pod than it counts for now, where that is not zero; and
+        #: their sums by node. There are many only after a start.
         self._over_reservations: dict[NodeName, dict[PodUid, Amounts]] = {}
         self._sums: dict[NodeName, Amounts] = {}
-        #: Pods whose part of these is to be worked out again, when their node is asked about: one request marks its pod often.
+        #: Pods whose over-reservation is computed again when their node is next asked about: one request marks its pod often.
         self._stale: dict[NodeName, dict[PodUid, None]] = {}
-        #: The sums by row, (resources, rows), of the nodes as they were when names had this version.
+        #: The sums by row, shape (resources, rows), for the rows of this version of the node names.
         self._by_row: Int64 = np.zeros((len(RESOURCES), 0), np.int64)
         self._rows_are_of = -1
 
     def restored(self, pod: Pod) -> PodResources:
-        """What a restart would count, by the text that is known. The pod is vertical."""
+        """What a restart would count for the pod, which is vertical, by the known annotation."""
         return self._vertical_pods.after_restart(pod, scheduler_name=self.policy.scheduler_name)
 
     def safe(self, uid: PodUid, *, late: bool = True) -> Amounts:
         """The most that may be answered at once, beyond what the agent has already: what any restart would reserve.
 
-        What the pod of a machine shows as used is no record: it lags behind what its agent does. Unless `late` is False,
-        nothing is safe until what a former process may have sent can do nothing any more: it may have sent a lower permit
-        limit.
+        The use that a machine's pod shows is not persisted: it lags behind what the agent does. Unless `late` is False,
+        nothing is safe until no write of a former process can have an effect any more: it may have sent a lower permit limit.
         """
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
@@ -71,7 +71,8 @@ class PersistedPermits:
         return restored.reserved if own is None else own.permit_limit
 
     def excess(self, uid: PodUid) -> Amounts:
-        """By how much a restart may count more for the pod than it counts for now, beyond its Buffer."""
+        """The pod's over-reservation: by how much a restart may count more for it, without its Buffer, than it counts for
+        now."""
         reservation, pod, vertical_pod = self._reservations.get(uid), self._pods.known(uid), self._vertical_pods.get(uid)
         if reservation is None or pod is None or pod.vertical is None or vertical_pod is None:
             return NOTHING
@@ -82,7 +83,7 @@ class PersistedPermits:
         return most.minus(reservation.pod_resources.reserved).not_below_zero()
 
     def mark(self, uid: PodUid) -> None:
-        """The pod's account or record has changed."""
+        """Notes that the pod's account or annotation has changed."""
         reservation = self._reservations.get(uid)
         if reservation is not None:
             self._stale.setdefault(reservation.node, {})[uid] = None
@@ -97,7 +98,7 @@ class PersistedPermits:
                 self._enter_row(node)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
-        """The pod counts on the node no more."""
+        """Takes in that the pod no longer counts on the node."""
         stale = self._stale.get(node, {})
         if stale.pop(uid, "none") is None and not stale:
             del self._stale[node]
@@ -113,18 +114,19 @@ class PersistedPermits:
             self._enter_row(node)
 
     def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
-        """The pods whose records would take the node over Total, were we to restart now. `beside`: all others than this one."""
+        """The pods whose persisted permits would take the node over Total if this process restarted now; all of them, or all
+        other than `beside`."""
         short = self._short(node, beside)
         if not short:
             return []
         return [uid for uid, excess in self._over_reservations[node].items() if uid != beside and any(excess[r] for r in short)]
 
     def crowded(self, node: NodeName, *, beside: PodUid) -> bool:
-        """Is anybody in the way? As `in_the_way`, at a cost that does not grow with the pods there."""
+        """Is `in_the_way` not empty? The cost does not grow with the pods on the node."""
         return bool(self._short(node, beside))
 
     def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:
-        """The resources that the records of others would take over Total."""
+        """The resources in which the over-reservations of the other pods exceed Total."""
         self._bring_up_to_date(node)
         sums, row = self._sums.get(node), self._nodes.row_of.get(node)
         if sums is None or row is None:
@@ -136,8 +138,8 @@ class PersistedPermits:
         ]
 
     def over_reservation(self) -> Int64 | None:
-        """By how much a restart may count more on each row than counts now, shape (resources, rows); None where it is nothing
-        on all of them. Whoever reads it must not change it."""
+        """By how much a restart may count more on each row than counts now, shape (resources, rows); None if nowhere. The
+        caller must not change it."""
         for node in list(self._stale):
             self._bring_up_to_date(node)
         if not self._sums:
@@ -155,12 +157,12 @@ class PersistedPermits:
             self._by_row[:, row] = self._sums.get(node, NOTHING)
 
     def over_reserved_on(self, node: NodeName) -> list[PodUid]:
-        """The pods that it may count for more."""
+        """The pods on the node that a restart may count for more."""
         self._bring_up_to_date(node)
         return list(self._over_reservations.get(node, ()))
 
     def marked(self) -> dict[PodUid, Amounts]:
-        """The excesses that count; all other pods have none."""
+        """All over-reservations that are not zero, by pod."""
         for node in list(self._stale):
             self._bring_up_to_date(node)
         return {
@@ -169,7 +171,7 @@ class PersistedPermits:
 
 
 def _on_the_way(vertical_pod: VerticalPodState) -> Iterator[Written]:
-    """Texts that may stand there by now."""
+    """Texts that the annotation may have by now."""
     if vertical_pod.writing is not None:
         yield vertical_pod.writing
     yield from vertical_pod.doubted

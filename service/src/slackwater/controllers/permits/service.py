@@ -1,8 +1,9 @@
-"""Answers agents: asks the state machine, has what must be written written first, and wakes whoever waits for room or for a
-write.
+"""Answers agents: asks the state machine, persists the permit limit before answering if needed, and makes requests wait for
+room or for a write.
 
-A request costs one call of the state machine; only growth above the permit limit waits for a write, and only `wait_seconds` for
-room. Deliberately absent: the protocol (`adapters/http` reads it) and the decision (the state machine's).
+A request costs one call of the state machine; only growth above the permit limit waits for a write, and only a request with
+`wait_seconds` waits for room. Deliberately absent: the protocol (`adapters/http` reads it) and the decision (the state
+machine).
 """
 
 from collections import deque
@@ -21,20 +22,20 @@ from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
-#: How long an answer may wait for its permit limit to be written, but for a tick; then the agent gets what is safe, and asks
-#: again. Agents give a request up after 2 s at the earliest.
+#: How long an answer may wait for its permit limit to be written, up to one tick longer; then the agent gets what is safe, and
+#: asks again. Agents give a request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
-#: How long a bind waits for others' lower permits to be written: together with the bind itself less than kube-scheduler waits.
-#: Then it is refused, and kube-scheduler tries the pod again.
+#: How long a bind waits for other pods' lower permits to be written. With the bind itself this is less than kube-scheduler
+#: waits. After that the bind is refused, and kube-scheduler tries the pod again.
 RECORD_SECONDS: Final = 0.5
-#: A wait for room is cut to this.
+#: The longest wait for room; longer ones are cut to it.
 LONGEST_WAIT_SECONDS: Final = 60.0
-#: Between two lines of the log about permits that were not written in time: after a restart of a large cluster there are many.
+#: The least time between two log lines about permits not written in time: after a restart of a large cluster there are many.
 _LATE_LOG_SECONDS: Final = 10.0
 
 
 class PermitService:
-    """Implements `ports.protocols.PermitServing`. `wake` has to be called after each change of the state machine."""
+    """Implements `ports.protocols.PermitServing`. Call `wake` after each change of the state machine."""
 
     def __init__(
         self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
@@ -43,7 +44,7 @@ class PermitService:
         self._submit = submit
         self._clock = clock
         self._for_permit_limit: dict[PodUid, anyio.Event] = {}
-        #: When each of these waits is over, the next one first. A tick ends them: timers would cost as much as the answers.
+        #: When each of these waits ends, the next one first. A tick ends them: a timer each would cost as much as the answer.
         self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
         self._for_room: dict[Row, anyio.Event] = {}
         #: The newest wait for room of each pod.
@@ -113,15 +114,15 @@ class PermitService:
         return decided
 
     def _supersede(self, uid: PodUid) -> None:
-        """Ends the wait of the pod's earlier question: asked again, its old amounts would undo what the newer one decided."""
+        """Ends the wait of the pod's earlier question: asking it again would undo what the newer question decided."""
         earlier = self._waits.pop(uid, None)
         if earlier is not None:
             earlier.cancel()
 
-    # Both events are taken where the question is decided: what happens before somebody waits for them is not missed.
+    # Both events are taken when the question is decided, so nothing is missed that happens before the wait begins.
 
     def _permit_limit(self, uid: PodUid) -> anyio.Event:
-        """Set when the pod's urgent write has ended, or has taken too long."""
+        """The event that is set when the pod's urgent write has ended or has taken too long."""
         event = self._for_permit_limit.get(uid)
         if event is None:
             event = self._for_permit_limit[uid] = anyio.Event()
@@ -129,21 +130,21 @@ class PermitService:
         return event
 
     def _room(self, decided: Decided) -> anyio.Event:
-        """Set when room appears on the pod's node."""
+        """The event that is set when room appears on the pod's node."""
         return self._for_room.setdefault(decided.row, anyio.Event())
 
     async def _until_room(
         self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
     ) -> Decided | PermitRefusal:
-        """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked
-        something newer for the pod."""
+        """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked a
+        newer question for the pod."""
         self.waiting += 1
         latest: Decided | PermitRefusal = decided
         try:
             with wait:
                 while True:
                     await room.wait()
-                    if wait.cancel_called:  # its end and the room came at the same moment
+                    if wait.cancel_called:  # the wait ended when the room appeared, at the same moment
                         break
                     latest = self._decide(ask, caller)
                     if isinstance(latest, PermitRefusal) or not _waits_for_room(latest):
@@ -156,7 +157,7 @@ class PermitService:
         return latest
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
-        """Before a bind is sent: waits, not long, until room that others gave back on the node is on record as given back.
+        """Waits briefly, before a bind is sent, until room that others gave back on the node is persisted as given back.
 
         False: it is not, and the bind was taken back, unless an earlier request (`first` is False) may have sent it.
         """
@@ -187,7 +188,7 @@ class PermitService:
             self._for_record.pop(node).set()
 
     def _end_waits(self) -> None:
-        """Those for writes that have taken too long, or have ended."""
+        """Ends the waits for writes that have taken too long, and drops those that have ended."""
         now = self._clock()
         while self._ends and (self._ends[0][0] <= now or self._ends[0][2].is_set()):
             _, uid, event = self._ends.popleft()

@@ -1,6 +1,6 @@
-"""An agent asks for its pod: the checks, the decision and the answer (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
+"""Permit requests: checks an agent's question, decides it and answers (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
 
-O(1) for each request: nothing here looks at more than the pod, its node's numbers and the head of the node's queue.
+Each request is O(1): it looks only at the pod, its node's sums and the head of the node's migration queue.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What a question came to, before what it needs is written. `denied`: some growth had no room.
+    """The decision about a question, before what it needs is persisted. `denied`: some growth had no room.
 
     `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
     is the pod's first question that is no multiple of its compute unit.
@@ -37,7 +37,7 @@ class Decided:
     asked: Amounts
     held: Amounts
     slot_bytes: int
-    told: bool  #: the agent knows that the pod migrates: it has what it has
+    told: bool  #: the agent knows that the pod migrates, so the permit is what it has
     migrate: bool
     denied: bool
     first_odd: bool
@@ -45,7 +45,7 @@ class Decided:
 
 
 class Permits:
-    """The questions of agents."""
+    """Decides the questions of agents."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Permits:
         self._room_given = room_given
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
-        """Decides, and counts what was decided at once."""
+        """Decides a question, and takes its effect on the account in at once."""
         case = self._case(ask, caller, policy)
         if isinstance(case, PermitRefusal):
             return replace(case, node=self._node_of(ask.key))
@@ -79,7 +79,7 @@ class Permits:
         return None if reservation is None or reservation.node not in self._nodes.row_of else reservation.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
-        """The checks that concern the pod."""
+        """The question with what it concerns, or the refusal if a check fails."""
         pod = self._pods.by_key(ask.key)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -135,7 +135,7 @@ class Permits:
         )
 
     def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
-        """Remembers what the agent told; whether this is the first time that it asked for no multiple of its unit."""
+        """Notes what the agent reported. True if this is its first question that is no multiple of its unit."""
         vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, case.ask.load, True
         if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
@@ -147,7 +147,7 @@ class Permits:
         return first_odd
 
     def _held(self, case: "_Case", now: Instant) -> list[Effect]:
-        """The agent of a pod that migrates has told what the pod has: nothing is left to be uncertain about."""
+        """Takes in what a migrating pod has, as its agent reported it: the pod has no Buffer any more."""
         pod_resources = case.reservation.pod_resources
         if pod_resources.buffer == NOTHING:
             return []
@@ -157,20 +157,20 @@ class Permits:
         return self._room_given(now)
 
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
-        """The formula, and what it changes on the node."""
+        """Applies the growth formula to the pod's account."""
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.reservation.pod_resources
         assert vertical is not None
         question = case.question
-        if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent goes on with what its VM has
+        if case.ask.last_permit is None and before.buffer != NOTHING:  # a new agent continues with what its VM uses
             question = replace(question, last_permit=case.claimed())
         resizing = vertical.resizing
         put_off = resizing is not None and resizing.pending is not None
         if withhold:
             question = replace(question, withhold=True, max_step_units=0)
-        if put_off:  # nobody uses what the node has never given, whatever was permitted
+        if put_off:  # the node has not given the last permit, so the pod cannot be using it
             question = replace(question, last_permit=NOTHING)
         free, over = self._ledger.room(case.row)
-        if put_off or self._quarantine.has_unreadable(case.reservation.node):  # how much room is left is not known there
+        if put_off or self._quarantine.has_unreadable(case.reservation.node):  # the free room is not known
             free = NOTHING
         after = settled(before, free, question, over=over)
         effects: list[Effect] = []
@@ -178,7 +178,7 @@ class Permits:
             case.vertical_pod.permitted = after.reserved
             if not after.reserved.within(before.reserved):
                 case.vertical_pod.resized_from = before.reserved
-            # What the node has put off is left to it for as long as the agent still wants it.
+            # A resize that the node has put off stays requested as long as the agent still wants it.
             to = after.reserved.plus(after.capacity_pressure).at_most(resizing.whole) if put_off else after.reserved
             effects = _resize(case.pod, resizing, to)
             if not put_off:
@@ -193,13 +193,14 @@ class Permits:
         return effects
 
     def answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
-        """What may be said now: never more than a restart would know of, nor less than the agent has. Remembered as told."""
+        """The answer that may be given now: at most what a restart would reserve, at least what the agent has. Notes it as
+        had."""
         reservation, vertical_pod = self._reservations.get(decided.uid), self._vertical_pods.get(decided.uid)
         if reservation is None or vertical_pod is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = reservation.pod_resources.reserved if vertical_pod.permitted is None else vertical_pod.permitted
         granted = granted.at_most(decided.asked)
-        # To an agent that has asked to have less since, an earlier question of its own promises nothing.
+        # If the agent has asked for less since, what it had at this earlier question grants it nothing.
         held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
         safe = granted if decided.told else self._permit_limits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
@@ -214,7 +215,7 @@ class Permits:
 
 
 def _as_held(pod_resources: PodResources, question: Question) -> bool:
-    """Is that what the pod has? Before its agent has been heard, it may have been permitted some of its Buffer."""
+    """Is the question what the pod has? Before its agent is heard, the pod may have been permitted a part of its Buffer."""
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
     return certain.within(question.asked) and question.asked.within(most)
@@ -222,7 +223,7 @@ def _as_held(pod_resources: PodResources, question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One question about one pod."""
+    """One question about one pod, with the pod's state."""
 
     pod: Pod
     vertical_pod: VerticalPodState
@@ -231,11 +232,11 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
-    own: Written | None  #: what is on record for it
+    own: Written | None  #: the pod's persisted permit
 
     def has(self) -> Amounts:
-        """What the agent has already. Of its last permit it has given back what it asked to have less of since, though the
-        answer never came: that may be written by now, by us or, where we count by a record, by a former process."""
+        """What the agent has already. If it has asked for less since its last permit, it has given the difference back even
+        though the answer never came: the lower permit may be persisted by now, by us or by a former process."""
         vertical_pod, claimed = self.vertical_pod, self.claimed()
         if vertical_pod.has is not None:
             return claimed.at_most(vertical_pod.has)
@@ -244,14 +245,14 @@ class _Case:
         return claimed.at_most(self.reservation.pod_resources.reserved if self.own is None else self.own.permit_limit)
 
     def claimed(self) -> Amounts:
-        """What the agent says it has; one that begins goes on with what its pod uses."""
+        """What the agent says it has; a new agent continues with what its pod uses."""
         if self.ask.last_permit is not None or self.pod.vertical is None:
             return self.question.last_permit
         return self.pod.vertical.using.at_most(self.question.asked)
 
 
 def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
-    """The amounts in milliCPU and bytes, and the checks that concern them."""
+    """The question in milliCPU and bytes, or the refusal if a check of the amounts fails."""
     unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
     if vertical.machine is not None and unit.memory % slot_bytes:
         message = (
@@ -268,7 +269,7 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
 
 
 def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
-    """Plain pods have no slots of their own: an agent that counts slots means compute units."""
+    """Bytes of a memory slot. Plain pods have no slots: an agent that counts in slots means compute units there."""
     return vertical.slot_bytes if vertical.machine is not None else policy.vertical.unit.memory
 
 
@@ -277,7 +278,7 @@ def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:
 
 
 def _resize(pod: Pod, resizing: Resizing, permit: Amounts) -> list[Effect]:
-    """Resizes the one container by what the whole pod's permit differs from what the whole pod asks."""
+    """Resizes the one container by the difference between the pod's permit and the pod's present requests."""
     if permit == resizing.whole:
         return []
     to = resizing.requests.plus(permit.minus(resizing.whole)).at_least(NOTHING)

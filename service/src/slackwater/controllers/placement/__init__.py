@@ -1,1 +1,1 @@
-"""Which nodes a pod may go to, and which of them it should: filter, prioritize and preempt of the extender."""
+"""Placement: binds, from the held room to the reservation that the watch confirms. Filter is in `runtime.flows.filter`."""

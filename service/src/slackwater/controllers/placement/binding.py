@@ -1,6 +1,6 @@
-"""Binds: hold -> reservation -> Binding -> confirmed by the watch. Every way a bind can end, ends here.
+"""Binds: turns a hold into a reservation, returns the effect `Bind`, and handles every way in which that API call can end.
 
-The reservation is made before the API call and stays while its outcome is unknown: a binding that may have happened counts.
+The reservation is made before the API call and stays while the outcome is unknown: a bind that may have happened counts.
 """
 
 from typing import Final, NamedTuple
@@ -15,15 +15,15 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.resources import Amounts
 
-#: How long a reservation may stay "binding": longer than the dispatcher's deadline, which always ends it before.
+#: How long a reservation may stay "binding". The dispatcher's deadline is shorter and ends the call before that.
 _BINDING_SECONDS: Final = 120.0
 
 
 class BindAnswer(NamedTuple):
-    """What to do about a bind request.
+    """The answer to a bind request.
 
-    granted: room is reserved; send `effect`. already: the pod is bound there (or will be: another request is on its way, join
-    it by sending the same effect). Otherwise `reason` says why not.
+    `reason` is OK: room is reserved; send `effect` if there is one. `already`: the pod is bound there, or another request is on
+    its way, which the same effect joins. Any other `reason` says why the bind is refused.
     """
 
     reason: Reason
@@ -32,7 +32,7 @@ class BindAnswer(NamedTuple):
 
 
 class Binding:
-    """The only place where a pod gets a reservation before the watch shows it."""
+    """Grants binds. No other class gives a pod a reservation before the watch shows the pod on a node."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._ledger = cluster_state.ledger
@@ -64,8 +64,8 @@ class Binding:
         self._holds.drop(uid)
         if reservation.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
-        # What this request comes to decides, not the read that an earlier one's silence led to. But where it is refused, the
-        # earlier one may have happened all the same.
+        # The outcome of this request decides, not the read that an earlier unanswered request led to. But if this request is
+        # refused, the earlier one may have happened all the same.
         state: ReservationState = "binding" if reservation.state == "binding" else "repeated"
         self._reservations.settle(uid, state, Instant(now + _BINDING_SECONDS))
         return BindAnswer(Reason.OK, Bind(uid, reservation.key, reservation.node), True)
@@ -107,16 +107,17 @@ class Binding:
         return Reason.OK
 
     def _is_certain(self, pod: Pod, row: Row) -> bool:
-        """Was the pod's room there when filter answered, and nobody else's since? It counted there; or kube-scheduler was told
-        of the row and counts the pod as we do."""
+        """Has the pod's room been kept on this row since filter's answer? Either the pod's hold counted there; or filter's
+        answer named the row and kube-scheduler counts the pod by the same amounts as we do."""
         hold = self._holds.get(pod.uid)
         if hold is None or not (hold.rows == row).any():
             return False
         return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
 
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
-        """A pod whose room is certain needs it beside what is Reserved. Any other must leave room for those who can go nowhere
-        else; what counts there for others is a guess, and yields to a bind."""
+        """Why the row has no room, or OK. A pod whose room is certain needs room only next to what is Reserved. Any other pod
+        must also leave the room held for pods that can go nowhere else. Room held for a pod that kube-scheduler may still put
+        elsewhere is a guess, and yields to a bind."""
         columns = self._ledger.columns
         for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
             free = columns.total[r, row] - columns.reserved[r, row]
@@ -127,7 +128,7 @@ class Binding:
         return Reason.OK
 
     def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
-        """The API call ended."""
+        """Takes in how the API call ended."""
         reservation = self._reservations.get(event.uid)
         if event.outcome == "bound" and (reservation is None or reservation.node != event.node):
             self._bound_after_all(event, policy, now)
@@ -146,7 +147,7 @@ class Binding:
         return self._failed(event, reservation, policy, now)
 
     def _bound_after_all(self, event: BindEnded, policy: Policy, now: Instant) -> None:
-        """A binding that had been given up happened: the API server's word stands above what was believed meanwhile."""
+        """A bind that had been given up has happened. The API server's answer overrides what was assumed meanwhile."""
         pod = self._pods.known(event.uid)
         if pod is None or pod.ended or pod.node is not None:
             return
@@ -177,10 +178,10 @@ class Binding:
         return [Announce(event.uid, reservation.key, "Warning", "BindRefused", note)]
 
     def read_unbound(self, uid: PodUid) -> bool:
-        """A read found the pod without a node. (A watch event may be older than our bind; it says nothing.)
+        """Gives up a doubted bind after a read found the pod without a node. True if it was given up.
 
-        An unsure bind is given up only at a read `confirm_seconds` after it was sent: a request that was on its way when the
-        connection broke is long over by then. True where it was given up.
+        Only a read decides: a watch event may be older than our bind. An unsure bind becomes doubted, and is read for this,
+        `confirm_seconds` after it was sent; a request that was on its way when the connection broke is over by then.
         """
         reservation = self._reservations.get(uid)
         if reservation is None or reservation.state != "doubted":
@@ -189,7 +190,7 @@ class Binding:
         return True
 
     def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Asks about each bind whose end nobody has told in time."""
+        """Reads the pod of each bind whose outcome is still unknown at its deadline."""
         effects: list[Effect] = []
         for uid, reservation in self._reservations.overdue(now):
             self._reservations.settle(uid, "doubted", Instant(now + policy.confirm_seconds))

@@ -1,1 +1,1 @@
-"""Which pods have to leave so that a more important one fits, and on which node."""
+"""Preemption: which pods have to leave so that a more important one fits, and on which node."""

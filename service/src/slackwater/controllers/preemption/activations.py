@@ -1,9 +1,10 @@
-"""Pods that were woken and have not come back to filter yet: each is woken again, later every time, and in the end left alone.
+"""Activations: pods that kube-scheduler was asked to try again and that have not come back to filter yet.
 
-Also those whose preemption has failed: they are woken when the pods that did not leave may be counted on again.
+Each is activated again, after a longer pause each time, and at most `_MOST_AGAIN` times. Pods whose preemption has failed wait
+here too: they are activated when the victims that did not leave may be counted on again.
 
-kube-scheduler may hold a pod back up to ten seconds, and has lost wake-ups (field notes 2.6); it tries every pod again by
-itself within five minutes.
+kube-scheduler may hold a pod back up to ten seconds, and has been seen to lose activations; it tries every pod again by itself
+within five minutes.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ _MOST_AGAIN: Final = 5
 
 
 def activating(pod: Pod, why: str) -> Activate | OpenGate:
-    """What makes kube-scheduler try the pod: where it waits behind a real gate of ours, that gate has to go."""
+    """The effect that makes kube-scheduler try the pod: opens its gate if it waits behind a real gate of ours, else
+    activates."""
     return OpenGate(pod.uid, pod.key, why) if GATE in pod.gates else Activate(pod.uid, pod.key, why)
 
 
@@ -32,7 +34,7 @@ class _Expected:
 
 
 class Activations:
-    """By pod UID."""
+    """The pods that were activated and have not come back, by UID."""
 
     def __init__(self) -> None:
         self._expected: dict[PodUid, _Expected] = {}
@@ -43,27 +45,27 @@ class Activations:
         self._expected[pod.uid] = _Expected(pod, Instant(now + _BACKOFF.seconds(1)))
 
     def put_off(self, pod: Pod, until: Instant) -> None:
-        """Whatever comes of this wake-up, the pod may be helped then."""
+        """Notes that the pod is to be activated at `until`, whatever comes of earlier activations."""
         self._later[pod.uid] = (until, pod)
 
     def forget(self, uid: PodUid) -> None:
-        """It came back."""
+        """Forgets the activation: the pod came back to filter."""
         self._expected.pop(uid, None)
 
     def drop(self, uid: PodUid) -> None:
-        """It needs no wake-up any more."""
+        """Forgets the pod: it needs no activation any more."""
         self.forget(uid)
         self._later.pop(uid, None)
 
     def put_off_until(self, now: Instant) -> list[Pod]:
-        """The pods whose time has come, once."""
+        """Takes out the pods whose put-off time has come."""
         ready = [pod for until, pod in self._later.values() if until <= now]
         for pod in ready:
             del self._later[pod.uid]
         return ready
 
     def due(self, now: Instant) -> list[Pod]:
-        """The pods to wake again."""
+        """The pods to activate again now."""
         woken = []
         for uid, expected in list(self._expected.items()):
             if expected.due > now:

@@ -1,7 +1,7 @@
-"""Which nodes are worth a look for victims: those that would take the preemptor, were there room.
+"""Candidate nodes: which nodes are worth a search for victims, because nothing but room is lacking there.
 
-Asked of nodes that kube-scheduler's own filters let pass: only our accounting refuses them, so nothing but room is lacking.
-All of them are compared at once by the least important pods that could make room; the best few are looked at pod by pod.
+They are nodes that kube-scheduler's own filters let pass and only our accounting refuses. All of them are compared at once by
+the priority of the least important pods that could make room; the best few are then searched pod by pod.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 
 _FULL: Final = np.array([Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY, Reason.HELD_FOR_OTHERS], np.uint8)
-#: Nodes looked at together, and for one pod at most; kube-scheduler compares a hundred too, or a tenth of them.
+#: Nodes searched together, and for one pod at most; kube-scheduler compares a hundred too, or a tenth of the nodes.
 _FEW: Final = 8
 _MOST_CANDIDATE_NODES: Final = 100
 
 
 class CandidateNodes:
-    """Yields sites, the most promising first."""
+    """Yields the nodes to search for victims, the most promising first."""
 
     def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
         self._ledger = cluster_state.ledger
@@ -37,13 +37,14 @@ class CandidateNodes:
         self._admitting = cluster_state.admitting
         self._potential_victims = potential_victims
         self._preemptions = preemptions
-        #: Of nodes that promise the same, not always the same ones are looked at.
+        #: Rotates nodes that promise the same, so that the search does not always take the same ones.
         self._turn = 0
 
     def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[PreemptionNode]]:
-        """The sites among `rows`, which were judged `codes`, a few at a time. Better ones never come later, unless a budget
-        would be violated, or pods may not be taken. Only rows where our accounting is the stricter one:
-        elsewhere kube-scheduler finds victims by itself, and what seems full to us alone is about to change."""
+        """The nodes among `rows` to search, a few at a time; `codes` are filter's verdicts. Better ones never come later,
+        unless a budget would be violated, or pods may not be taken. Only rows where our accounting is stricter than
+        kube-scheduler's: elsewhere kube-scheduler finds victims by itself, and a node that only we see as full is about to
+        change."""
         wanted = rows[np.isin(codes, _FULL)]
         wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
         denied = {self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)}
@@ -64,7 +65,7 @@ class CandidateNodes:
             yield found
 
     def _best_first(self, pod: Pod, rows: Rows) -> Rows:
-        """Where pods are leaving already, then by the priority that has to go; without those where nothing would help."""
+        """Rows that a pod is leaving come first, then by the priority that has to go; rows where nothing helps are left out."""
         columns = self._ledger.columns
         free = columns.total[:, rows] - columns.reserved[:, rows] - columns.held[:, rows]
         levels = self._reservations.priority_shares.levels(pod.need, free, rows, below=pod.priority)
@@ -75,10 +76,10 @@ class CandidateNodes:
         return best
 
     def _rows_left(self) -> list[int]:
-        """Rows that some pod is about to leave."""
+        """Rows that a pod is leaving, or is to leave as a victim."""
         leaving = self._pods.leaving | self._preemptions.pending_deletions.awaited_by.keys()
         return [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
 
     def anybody_below(self, priority: int) -> bool:
-        """Is there any pod of lower priority at all?"""
+        """Is there a pod of lower priority in the cluster?"""
         return any(found < priority for found in self._pods.priorities)

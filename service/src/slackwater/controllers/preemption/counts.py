@@ -1,6 +1,6 @@
-"""What became of preemptions, as plain numbers that only grow; the metrics endpoint reads them.
+"""Counts of how preemptions ended, as numbers that only grow; the metrics endpoint reads them.
 
-Every series is there from the start. A preemption that its preemptor's end cut short is neither a success nor an error.
+Every series exists from the start. A preemption that ends because its preemptor does is neither a success nor an error.
 """
 
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from slackwater.model.spread import Spread
 Result = Literal["success", "error", "cancelled"]
 RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
 
-#: Upper bounds of the buckets; one more without bound. Seconds: kube-scheduler's goroutines_duration_seconds, 0.005 * 2^n.
+#: Upper bounds of the buckets; one more bucket has no bound. As in kube-scheduler's goroutines_duration_seconds: 0.005 * 2^n.
 SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
-#: kube-scheduler's preemption_victims.
+#: As in kube-scheduler's preemption_victims.
 VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 @dataclass(slots=True)
 class PreemptionCounts:
-    """`attempts`: preemptions begun. `ends`: by result. `touched_again`: preemptors that did not come back when woken."""
+    """Counts. `attempts`: preemptions begun. `ends`: by result. `touched_again`: repeated activations of preemptors."""
 
     attempts: int = 0
     ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))

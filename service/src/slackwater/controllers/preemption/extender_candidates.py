@@ -1,11 +1,11 @@
-"""The preempt question: kube-scheduler proposes victims, node by node, and we say which nodes help in our accounting too.
+"""Answers the preempt verb: kube-scheduler proposes victims for each node, and we say which nodes help in our accounting too.
 
-    proposed victims -> they suffice -> kept as they are
-                     -> they do not  -> as few others as needed are added, or the node is dropped
+    proposed victims suffice    -> kept as they are
+                     do not     -> as few others as needed are added, or the node is dropped
 
-kube-scheduler chooses one of the nodes and deletes the victims itself. As soon as its choice is known, by its nomination or as
-only one node was kept, the room there is kept for the pod and the victims count as leaving, as in a preemption of ours: neither
-picks what the other has.
+kube-scheduler chooses one of the nodes and deletes the victims itself. Its choice is known when it nominates the pod, or at
+once if only one node was kept. From then on the room there is kept for the pod and the victims count as leaving, as in a
+preemption of ours, so neither side picks the other's victims.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 
-#: For each node that is kept its victims, the most important first, and how many budgets more than proposed they violate.
+#: For each node that is kept: its victims, the most important first, and how many more budgets than proposed they violate.
 Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]
 
 
 class ExtenderCandidates:
-    """`about_the_pod` tells what of the pod itself makes filter refuse it, whatever goes."""
+    """Answers the preempt verb. `about_the_pod` gives filter's reason to refuse the pod regardless of room, or OK."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class ExtenderCandidates:
         self._about_the_pod = about_the_pod
 
     def answer(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], policy: Policy, now: Instant) -> Kept:
-        """The nodes that are kept.
+        """The nodes that are kept, with their victims.
 
-        A node is dropped when it is unknown, when a bind of the pod to it was denied, when a proposed victim is not on it
-        (kube-scheduler would refuse the whole answer), or when not even all pods of lower priority would make room. All are,
-        where filter would refuse the pod whatever goes, or earlier victims are just leaving, or have left since filter was
-        asked: others would die for nothing.
+        A node is dropped if it is unknown, if a bind of the pod to it was denied, if a proposed victim is not on it
+        (kube-scheduler would refuse the whole answer), or if not even all pods of lower priority would make room. All nodes are
+        dropped if filter would refuse the pod regardless of room, or if earlier victims are leaving or have left since filter
+        was asked: further victims would be deleted for nothing.
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return {}
@@ -72,7 +72,7 @@ class ExtenderCandidates:
         return kept
 
     def nominated(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """The watch shows a pending pod, perhaps with the node that kube-scheduler chose."""
+        """Takes in that the watch shows a pending pod, perhaps with the node that kube-scheduler chose."""
         if pod.nominated_node is not None:
             self._chosen(pod, pod.nominated_node, policy, now)
 
@@ -85,7 +85,7 @@ class ExtenderCandidates:
             self._preemptions.agree(pod, node, waiting, policy.preemption, now)
 
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
-        """Without victims, and without a denied bind there."""
+        """Does the pod fit on the node without victims, and was no bind there denied?"""
         row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
         with self._room.beside(pod.priority):
             return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
@@ -99,7 +99,7 @@ class ExtenderCandidates:
             if found is None or not any(found):
                 continue
             chosen, added = found
-            # kube-scheduler's own order is kept where nobody was added: it knows starts that we may not have seen yet.
+            # kube-scheduler's own order is kept if no victim was added: it knows start times that we may not have seen yet.
             ordered = sorted([*chosen, *added], key=importance) if added else chosen
             kept[name] = (tuple(victim.uid for victim in ordered), sum(victim.violates_budget for victim in added))
         return kept
@@ -107,12 +107,12 @@ class ExtenderCandidates:
     def _victims(
         self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid], now: Instant
     ) -> tuple[Sequence[PotentialVictim], Sequence[PotentialVictim]] | None:
-        """The proposed victims, and those to be added; None where the node is dropped."""
+        """The proposed victims, and those to be added; None if the node is dropped."""
         seen = [found for uid in uids if (found := self._potential_victims.seen_on(uid, name)) is not None]
         if len(seen) < len(uids):
             return None
         chosen = [self._potential_victims.potential_victim(victim) for victim in seen]
-        # The usual case: what kube-scheduler found suffices, and nobody else on the node need be looked at.
+        # The usual case: what kube-scheduler found suffices, and the other pods of the node need not be looked at.
         if suffices(pod.need, self._potential_victims.free_for(pod.uid, row), chosen):
             return chosen, ()
         others = [uid for uid in self._reservations.on_node(name) if uid not in uids]

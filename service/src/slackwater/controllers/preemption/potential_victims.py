@@ -1,8 +1,8 @@
-"""A node as a preemptor sees it: the room there, whom it may take, and what each of them gives back.
+"""Potential victims: a node as a preemptor sees it, with the free room, the pods it may take, and what each gives back.
 
-Nobody is taken whose leaving would not help: a pod that a kubelet runs from a file, one that would not go when it was told
-to, one that the preemptor has to stand beside (required pod affinity). Deliberately absent: which nodes are worth a look, and
-who of the potential victims has to go.
+Pods whose deletion would not help are left out: mirror pods, which a kubelet runs from a file; pods that did not leave when
+they were deleted; pods that the preemptor has to run next to (required pod affinity). Deliberately absent: which nodes are
+worth a search, and which of the potential victims have to go.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +20,8 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 
 class PotentialVictims:
-    """`doomed` tells whether a pod is to leave for another preemptor; `immovable` names those that nobody should count on,
-    and until when."""
+    """Lists potential victims. `doomed` says whether a pod is to leave for another preemptor; `immovable` names the pods that
+    no preemption may count on, and until when."""
 
     def __init__(
         self, cluster_state: ClusterState, *, doomed: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
@@ -38,8 +38,8 @@ class PotentialVictims:
     def preemption_node(
         self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()
     ) -> PreemptionNode:
-        """The node, which has a row, with those of the pods there that the preemptor may take. Budgets are judged as if those
-        of `after` went first, then the most important of the others."""
+        """The node, which must have a row, with the pods there that the preemptor may take. Budgets are judged as if the pods
+        of `after` were deleted first, then the most important of the others."""
         takeable = [
             (self.potential_victim(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None
         ]
@@ -56,7 +56,7 @@ class PotentialVictims:
         )
 
     def potential_victim(self, victim: Pod) -> PotentialVictim:
-        """One that counts on a node, without a look at budgets."""
+        """The potential victim for a pod that counts on a node; budgets are not judged."""
         reservation = self._reservations.get(victim.uid)
         assert reservation is not None
         return PotentialVictim(
@@ -68,7 +68,7 @@ class PotentialVictims:
         )
 
     def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
-        """Would the pod fit by requests alone, as kube-scheduler counts them, once these are gone?"""
+        """Would the pod fit by requests alone, as kube-scheduler counts them, once the pods of `gone` are gone?"""
         found = self._nodes.by_row[self._nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)
@@ -79,7 +79,7 @@ class PotentialVictims:
         return fits(pod.kind.requests, free)
 
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
-        """The pod if the watch shows it there: kube-scheduler refuses victims that it does not see on the node itself."""
+        """The pod, if the watch shows it on the node: kube-scheduler refuses victims that it does not see there itself."""
         reservation = self._reservations.get(uid)
         return (
             self._pods.get(uid)
@@ -88,7 +88,7 @@ class PotentialVictims:
         )
 
     def free_for(self, uid: PodUid, row: Row) -> Amounts:
-        """What the pod could have there now; negative where more is promised than there is."""
+        """The room that the pod could use on the row now; negative where more is Reserved or held than there is."""
         columns = self._ledger.columns
         free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
         own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
@@ -108,13 +108,14 @@ class PotentialVictims:
         return None if terms and _stands_beside(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:
-        """Counts again on those that were immovable for long enough."""
+        """Ends the time in which pods counted as immovable, where it is over or the pod is gone."""
         for uid in [uid for uid, until in self._immovable.items() if until <= now or self._pods.get(uid) is None]:
             del self._immovable[uid]
 
 
 def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
-    """Does a term of required pod affinity speak of the victim? Where namespaces are selected, all count as reached."""
+    """Does a required pod affinity term select the victim? A term with a namespace selector counts as reaching all
+    namespaces."""
     labels = dict(victim.labels)
     return any(
         (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)

@@ -1,9 +1,9 @@
-"""Which refused pods preempt, decided on the scheduling path; and which go on after a restart.
+"""Preemptors: decides in filter whether a refused pod preempts; and continues preemptions after a restart.
 
-    filter refuses everywhere -> may the pod preempt? -> sites -> the cheapest candidate -> its preemption begins
+    filter refuses everywhere -> may the pod preempt? -> candidate nodes -> the cheapest candidate -> its preemption begins
 
-Nobody dies for a pod that may not preempt, that fits elsewhere, whose own preemption is under way (ours, or kube-scheduler's
-after the preempt verb), or that has not been refused for as long as the policy asks.
+No preemption begins for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or
+kube-scheduler's after the preempt verb), or that has been refused for less time than the policy asks.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class _Patient:
 
 
 class Preemptors:
-    """Those that are patient yet, and the decision."""
+    """Decides which pods preempt, and remembers those that still have to wait before they may."""
 
     def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
         self._nodes = cluster_state.nodes
@@ -52,7 +52,7 @@ class Preemptors:
         *,
         helps: Callable[[Candidate], bool] = lambda _: True,
     ) -> bool:
-        """Begins a preemption for a pod that fits on none of the rows; False where none begins. `helps` has the last word."""
+        """Begins a preemption for a pod that fits on none of the rows; False if none begins. `helps` may veto a candidate."""
         if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
         found = self._cheapest(pod, rows, codes, now)
@@ -63,7 +63,7 @@ class Preemptors:
         return True
 
     def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Candidate | None:
-        """Looks on only while what was found violates a budget, or nothing was."""
+        """The cheapest candidate. Searches further nodes only while none was found or the best one violates a budget."""
         best: Candidate | None = None
         for preemption_nodes in self._preemption_nodes.of(pod, rows, codes, now):
             found = choose(pod.need, preemption_nodes)
@@ -90,11 +90,11 @@ class Preemptors:
         return patient.until <= now
 
     def forget(self, uid: PodUid) -> None:
-        """The pod was let pass, is bound or gone, or preempts."""
+        """Ends the pod's wait: it passed filter, is bound or gone, or preempts."""
         self._patient.pop(uid, None)
 
     def due(self, now: Instant) -> None:
-        """Wakes those who have waited long enough: kube-scheduler would not."""
+        """Activates pods that have waited long enough: kube-scheduler would not try them by itself then."""
         self._potential_victims.expire(now)
         for patient in self._patient.values():
             if patient.until <= now and not patient.told:
@@ -102,10 +102,10 @@ class Preemptors:
                 self._preemptions.owe(activating(patient.pod, "patience-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
-        """Everything is listed: goes on with what an earlier process began, as far as it is still needed.
+        """Continues what an earlier process began, if still needed. Everything must be listed.
 
-        What the annotation names is checked like a choice of our own: whoever may write it can make nobody leave who is
-        not less important, or need not.
+        What the annotation names is checked like a choice of our own. So whoever can write it cannot make a pod leave that is
+        not less important, or whose room is not needed.
         """
         for pod in list(self._pods):
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:

@@ -1,7 +1,7 @@
-"""The preempt verb: what still suffices of victims that kube-scheduler proposes for a node.
+"""Rules of the preempt verb: whether the victims that kube-scheduler proposes for a node suffice, and which to add.
 
-kube-scheduler found them with its in-tree filters alone. Where they do not suffice in our accounting, as few others of the node
-are added as make the pod fit. Victims are never taken away: in-tree filters needed them.
+kube-scheduler found them with its in-tree filters alone. If they do not suffice in our accounting, as few other pods of the
+node are added as make the pod fit. Proposed victims are never removed: the in-tree filters needed them.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]
 def added_victims(
     wanted: Amounts, proposed: Sequence[PotentialVictim], preemption_node: PreemptionNode
 ) -> tuple[PotentialVictim, ...] | None:
-    """Who of the site has to leave beside the proposed victims, who are none of its potential victims; None where not even all
-    of them would do. Those who leave anyway are among them, as far as they have to be waited for."""
+    """The potential victims of the node that have to leave in addition to the proposed ones, which are not among them; None if
+    not even all of them would do. Pods that leave anyway are included if they have to be waited for."""
     more = needed_victims(
         wanted,
         PreemptionNode(

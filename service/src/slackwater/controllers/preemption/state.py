@@ -1,14 +1,15 @@
-"""The life of a preemption, one for each preemptor: events in, effects out. Every way that it can end opens the gate.
+"""The life of a preemption, one for each preemptor: takes events in, gives effects out. Every way in which it can end opens
+the gate.
 
     agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to; it holds the pod back itself
-                 (where the pod fits before they are gone, it has returned, and awaits them no more)
-    announcing   the preemptor's annotation is being written, so that a restart can go on; nobody has been touched
+                 (if the pod fits before they are gone, the phase is `returned`, and they are not waited for any more)
+    announcing   the preemptor's annotation is being written, so that a restart can continue; no pod has been deleted
     evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
-    opened       everybody is gone: the pod was nominated and woken, and its room is kept until it comes back
-    returned     it came back and may be bound to its node; its own hold keeps the room
+    opened       all victims are gone: the pod was nominated and activated, and its room is kept until it comes back
+    returned     the pod came back and may be bound to its node; its own hold keeps the room
 
-From announcing to opened filter answers `gated` and the preempt verb picks nobody. Each victim is deleted by one flight,
-however many wait for it. Deliberately absent: who has to leave (`victim_sites`, `controllers.preemption`) and the API calls.
+From announcing to opened filter answers `gated` and the preempt verb keeps no node. Each victim is deleted once, however many
+preemptors wait for it. Deliberately absent: which pods have to leave (`potential_victims`, `choose`) and the API calls.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,18 +31,18 @@ from slackwater.model.resources import Amounts
 Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
 _SHUT: Final = ("announcing", "evicting")
 
-#: How long kube-scheduler's nomination of a preemptor may take to be seen; how long room is kept for one that awaits nobody.
+#: How long kube-scheduler's nomination of a preemptor may take to be seen; how long room is kept after the victims are gone.
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
-#: How long nobody counts on a pod to leave: after the API server refused to delete it; after it stayed.
+#: How long no preemption counts on a pod to leave: after the API server refused to delete it; after it stayed.
 _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
-#: How long a pod preempts nobody after the API server could not be asked: its victims may be leaving already.
+#: How long a pod may not preempt after the API server could not be reached: its victims may be leaving already.
 _REST_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
 class Preemption:
-    """`victims` are those to be deleted, as far as they are still there; `waiting` all who have to be gone, nobody when the
-    preemption is opened, returned or over."""
+    """One preemption. `victims` are the pods to be deleted that still exist; `waiting` all pods that must be gone, empty once
+    the preemption is opened, returned or over."""
 
     pod: Pod
     node: NodeName
@@ -51,7 +52,7 @@ class Preemption:
     since: Instant
     deadline: Instant
     text: str  #: of its annotation
-    number: int  #: grows from one to the next
+    number: int  #: grows from one preemption to the next
 
     @property
     def shut(self) -> bool:
@@ -60,7 +61,7 @@ class Preemption:
 
 @dataclass(slots=True)
 class PendingDeletions:
-    """Deletions on their way, one for each victim, and who waits for whom to leave."""
+    """The deletions on their way, one for each victim, and which preemptors wait for which victims."""
 
     running: set[PodUid] = field(default_factory=set)
     awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
@@ -79,12 +80,12 @@ class PendingDeletions:
 
 
 class Preemptions:
-    """All of them, by the preemptor's UID. What they ask for is collected in `owed`."""
+    """All preemptions, by the preemptor's UID. The effects they ask for are collected in `owed`."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._room = cluster_state.room
         self._pods = cluster_state.pods
-        #: Pods that did not go when they had to, and until when nobody counts on their going.
+        #: Pods that did not leave when they had to, and until when no preemption counts on their leaving.
         self.immovable: dict[PodUid, Instant] = {}
         self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
@@ -104,12 +105,12 @@ class Preemptions:
         return found is not None and found.shut
 
     def just_opened(self, uid: PodUid) -> bool:
-        """Has the gate opened since filter was last asked about the pod? What follows from that filter is about the past."""
+        """Has the gate opened since filter was last asked about the pod? A question that follows that filter is outdated."""
         found = self._running.get(uid)
         return found is not None and found.phase == "opened"
 
     def gated_pods(self) -> frozenset[PodUid]:
-        """Pods that need no node: their room is being made."""
+        """Pods that need no node from the autoscaler: room is being made for them."""
         return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
 
     def shut_gates(self) -> int:
@@ -128,12 +129,13 @@ class Preemptions:
         return None if found is None else found.number
 
     def waits_for(self, uid: PodUid) -> tuple[str, ...]:
-        """Names of the victims that have to be gone before the pod is tried again; UIDs of those that are none of its own."""
+        """Names of the pods that have to be gone before the preemptor is tried again; a UID for each that it does not
+        delete."""
         found = self._running.get(uid)
         return () if found is None else tuple(sorted(str(found.victims.get(victim, victim)) for victim in found.waiting))
 
     def rests(self, uid: PodUid, now: Instant) -> bool:
-        """Has the API server failed this preemptor just now?"""
+        """Did the API server fail for this preemptor a short time ago?"""
         return self._resting.get(uid, now) > now
 
     def takes_more(self, policy: PreemptionPolicy) -> bool:
@@ -145,10 +147,10 @@ class Preemptions:
     # --- begin ------------------------------------------------------------------------------------------------------------
 
     def begin(self, pod: Pod, candidate: Candidate, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
-        """Shuts the gate and keeps the room. `announced`: the annotation is there already, from before a restart."""
+        """Shuts the gate and keeps the room. `announced`: the annotation exists already, from before a restart."""
         self._now = now
         self.counts.begun(len(candidate.victims))
-        # Whom another preemption has doomed is a victim of this one too: the other may end before it has sent for anybody.
+        # A victim of another preemption is a victim of this one too: the other may end before it has sent the deletion.
         going = [*candidate.victims, *(one for one in candidate.awaited if self.is_marked_victim(one.uid))]
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
@@ -160,12 +162,13 @@ class Preemptions:
             self.owe(WritePreempting(pod.uid, pod.key, found.text))
 
     def agree(self, pod: Pod, node: NodeName, waiting: set[PodUid], policy: PreemptionPolicy, now: Instant) -> None:
-        """kube-scheduler deletes these by itself: the room is kept for its preemptor, and they count as leaving."""
+        """Begins a preemption whose victims kube-scheduler deletes by itself: keeps the room, and counts them as leaving."""
         self._now = now
         self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds)).phase = "agreed"
 
     def supersede(self, uid: PodUid) -> None:
-        """kube-scheduler begins again for this pod, whose gate is open: what room was kept for it is its own to count with."""
+        """Ends the preemption of a pod whose gate is open, since kube-scheduler preempts for it again: the pod may count with
+        the room that was kept for it."""
         found = self._running.get(uid)
         if found is not None and not found.shut:
             self._end(found, "cancelled")
@@ -200,7 +203,7 @@ class Preemptions:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def apply(self, event: PreemptionEvent, now: Instant) -> list[Effect]:
-        """Takes in one event; what follows is owed."""
+        """Takes in one event; the effects are added to `owed`."""
         self._now = now
         match event:
             case PreemptingWritten(uid, text):
@@ -220,7 +223,7 @@ class Preemptions:
         return []
 
     def _announcing(self, uid: PodUid, text: str | None) -> Preemption | None:
-        """The preemption that waits for this text to be written; the end of an earlier one's write is nobody's."""
+        """The preemption that waits for this text to be written; None if the write belongs to an earlier preemption."""
         found = self._running.get(uid)
         return found if found is not None and found.phase == "announcing" and found.text == text else None
 
@@ -239,13 +242,13 @@ class Preemptions:
                 self._rest(found)
 
     def _rest(self, found: Preemption) -> None:
-        """It fails, and is not tried again at once."""
+        """Fails the preemption, and keeps the preemptor from beginning another one at once."""
         self._fail(found, "error", "preemption-failed")
         self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
         self.activations.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
-        """The pod counts on its node no more, however that came."""
+        """Takes in that the pod no longer counts on its node, for whatever reason."""
         self.pending_deletions.running.discard(victim)
         for uid in sorted(self.pending_deletions.awaited_by.pop(victim, ())):
             found = self._running[uid]
@@ -254,7 +257,7 @@ class Preemptions:
                 self._open(found)
 
     def preemptor_gone(self, uid: PodUid) -> None:
-        """It is bound, has ended, or is gone: nobody need leave for it any more."""
+        """Takes in that the preemptor is bound, has ended, or is gone: no pod need leave for it any more."""
         self.activations.drop(uid)
         found = self._running.get(uid)
         if found is not None:
@@ -264,7 +267,7 @@ class Preemptions:
         self._room.drop(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
-        """The watch shows it, not bound: what was decided was decided for a pod that asked the same."""
+        """Takes in that the watch shows the preemptor without a node. If what it asks for has changed, the preemption fails."""
         found = self._running.get(pod.uid)
         if pod.deleting:
             self.preemptor_gone(pod.uid)
@@ -278,7 +281,7 @@ class Preemptions:
             self._fail(found, "error" if found.shut else "success", "node-gone")
 
     def due(self, now: Instant) -> None:
-        """Time passed: what took too long ends, and who did not come back is woken again."""
+        """Ends preemptions that took too long, and activates preemptors that did not come back."""
         self._now = now
         for found in [found for found in self._running.values() if found.deadline <= now]:
             if found.shut:
@@ -304,15 +307,16 @@ class Preemptions:
     # --- end --------------------------------------------------------------------------------------------------------------
 
     def _was_dropped(self, found: Preemption) -> bool:
-        """kube-scheduler nominates a pod to the node where it preempts, and takes that back when it fails."""
+        """Has kube-scheduler given up an agreed preemption? It nominates the pod to that node, and clears that when it
+        fails."""
         seen = self._pods.get(found.pod.uid)
         late = found.since + _NOMINATED_SECONDS <= self._now
         return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
 
     def _open(self, found: Preemption) -> None:
-        """All victims are gone. kube-scheduler clears nominations when it fails, so it is told only now (seen with
-        kube-scheduler 1.36)."""
-        if found.phase == "agreed":  # it sees that by itself
+        """Opens the gate: all victims are gone. The pod is nominated only now, because kube-scheduler clears nominations when
+        a scheduling attempt fails (seen with kube-scheduler 1.36)."""
+        if found.phase == "agreed":  # kube-scheduler sees by itself that the victims are gone
             found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
             self.activations.expect(found.pod, self._now)
         if not found.shut:
@@ -324,7 +328,7 @@ class Preemptions:
         self._wake(found, "victims-gone", announced=announced)
 
     def _fail(self, found: Preemption, result: Result, why: str) -> None:
-        """The nomination is taken back and the pod tried again."""
+        """Ends the preemption and activates the pod."""
         shut, announced = found.shut, bool(found.victims)
         self._end(found, result)
         self._wake(found, why, announced=shut and announced)
@@ -337,7 +341,7 @@ class Preemptions:
             self.counts.ended(result, self._now - found.since)
 
     def _awaits_nobody(self, found: Preemption) -> None:
-        """Whoever is still there need not leave for this pod any more; others may need it, and kube-scheduler may go on."""
+        """Stops waiting: pods that are still there need not leave for this preemptor; other preemptors may still need it."""
         self.pending_deletions.leave(found.pod.uid, found.waiting)
         found.waiting.clear()
 
@@ -349,7 +353,7 @@ class Preemptions:
         self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
-        """Gates open in memory alone: the annotations stay, and with them whoever comes after us goes on."""
+        """Ends all preemptions in memory alone: the annotations stay, so that the next process continues."""
         self._stopping = True
         for found in list(self._running.values()):
             self._end(found, "cancelled")
@@ -357,12 +361,13 @@ class Preemptions:
     # --- the preemptor comes back -----------------------------------------------------------------------------------------
 
     def came_back(self, uid: PodUid) -> None:
-        """kube-scheduler asks about the pod, whose gate is open: its room is its own while it is judged."""
+        """Takes in that filter is asked about the pod: while it is judged, the room kept for it must not count as taken."""
         self.activations.forget(uid)
         self._room.drop(uid)
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
-        """What came of that: None where the pod fits nowhere. Where it may go elsewhere alone, its nomination is over."""
+        """Takes in filter's verdict on a pod that came back: `passing` says which nodes passed; None if none did. If the pod
+        may only go elsewhere, the preemption ends."""
         found = self._running.get(uid)
         if found is None or found.shut:
             return
@@ -377,7 +382,7 @@ class Preemptions:
             found.phase = "returned"
 
     def hold_expired(self, uid: PodUid) -> None:
-        """It was let pass and not bound: the room stays its own until its time is over."""
+        """Takes in that the pod passed filter and was not bound: its room is kept again until the preemption's deadline."""
         found = self._running.get(uid)
         if found is not None and found.phase == "returned":
             self._room.put(found.pod, found.node, found.number)

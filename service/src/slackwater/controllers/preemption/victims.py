@@ -1,8 +1,8 @@
-"""The fewest pods of one node that have to leave so that a more important pod fits there.
+"""Needed victims: the fewest pods of one node that have to leave so that a more important pod fits there.
 
-All pods of lower priority are taken away in thought; then each is spared again that the pod fits beside, the most important
-first and those before all whose leaving would violate a budget (kube-scheduler's reprieve pass). Pods that are leaving anyway
-are never spared: their room costs nothing. What a pod gives back is its account's, not its request: a virtual machine that has
+As in kube-scheduler's reprieve pass, all pods of lower priority are assumed gone; then each is spared that the pod still fits
+next to, the most important first, and before those all whose deletion would violate a budget. Pods that are leaving anyway take
+no part in this: their room costs nothing. A pod gives back what is Reserved for it, not its request: a virtual machine that has
 grown gives back all of it. Deliberately absent: which pods may be taken at all, which the caller knows.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts
 
-#: After every start: who has not started loses least.
+#: Sorts after every start time: a pod that has not started loses least.
 _NOT_YET: Final = "9999"
 
 
@@ -21,8 +21,8 @@ _NOT_YET: Final = "9999"
 class PotentialVictim:
     """A pod on the node that the preemptor may take. `reserved` is what its leaving gives back.
 
-    `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty where the pod has not started.
-    `leaving`: it goes, whatever is decided.
+    `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty if the pod has not started.
+    `leaving`: the pod leaves, whatever is decided.
     """
 
     uid: PodUid
@@ -39,7 +39,7 @@ class PotentialVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionNode:
-    """A node that the preemptor could go to, were there room. `free` may be negative; `potential victims` are in any order."""
+    """A node where the preemptor lacks nothing but room. `free` may be negative; `potential_victims` are in any order."""
 
     node: NodeName
     free: Amounts
@@ -60,18 +60,18 @@ class Candidate:
 
 
 def importance(potential_victim: PotentialVictim) -> tuple[int, str, PodUid]:
-    """Most important first, as kube-scheduler has it: 1. higher priority  2. started first  3. uid: arbitrary, but the same on
-    every run."""
+    """The sort key of importance, the most important first, as in kube-scheduler: 1. higher priority  2. started first
+    3. UID: arbitrary, but the same on every run."""
     return (-potential_victim.priority, potential_victim.start, potential_victim.uid)
 
 
 def spared_first(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
-    """The order of the reprieve pass: 1. a budget would be violated  2. importance."""
+    """The sort key of the reprieve pass: 1. a budget would be violated  2. importance."""
     return (not potential_victim.violates_budget, *importance(potential_victim))
 
 
 def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidate | None:
-    """The fewest potential victims whose leaving makes `wanted` fit on the site; None where not even all of them would do."""
+    """The fewest potential victims whose leaving makes `wanted` fit on the node; None if not even all of them would do."""
     free = given_back(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
         return None
@@ -82,7 +82,7 @@ def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidat
             free = without
         else:
             victims.append(potential_victim)
-    # The free ones last: whom the pod need not wait for, it does not.
+    # Leaving pods come last: the preemptor waits only for those whose room it still needs.
     for potential_victim in sorted((o for o in preemption_node.potential_victims if o.leaving), key=importance):
         without = free.minus(potential_victim.reserved)
         if fits(wanted, without):
@@ -93,12 +93,12 @@ def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidat
 
 
 def fits(wanted: Amounts, free: Amounts) -> bool:
-    """Equal is within; a resource of which nothing is asked is not judged."""
+    """Does `wanted` fit into `free`? Equal amounts fit; a resource of which nothing is asked is not judged."""
     return all(amount == 0 or amount <= room for amount, room in zip(wanted, free, strict=True))
 
 
 def given_back(free: Amounts, potential_victims: Iterable[PotentialVictim]) -> Amounts:
-    """What is free once all of them are gone."""
+    """What is free once all these potential victims are gone."""
     for potential_victim in potential_victims:
         free = free.plus(potential_victim.reserved)
     return free

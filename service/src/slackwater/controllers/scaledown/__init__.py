@@ -1,1 +1,1 @@
-"""Which nodes can go together, which of them go now, and whether what has begun still holds: pure, one loop at a time."""
+"""Scale-down: which nodes can be removed together, which removals begin now, and how a removal that has begun goes on."""

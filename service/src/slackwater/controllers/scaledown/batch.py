@@ -1,8 +1,8 @@
-"""What begins now: of the nodes that can go, those whose time has come, as many as may be under way.
+"""Batches: which removals begin now, of the nodes that can go, those that have waited long enough, within the limits.
 
-Empty nodes come first, up to `max_parallelism` less what is under way; then drains, up to what is left of that and of
-`max_drains`. A group that is all or nothing goes as a whole: it waits until all its nodes can, and then counts once, however
-large. Everything else is held, and each node says why.
+Empty nodes come first, up to `max_parallelism` less the removals under way; then drains, up to what is left of that and of
+`max_drains`. An all-or-nothing group goes as a whole: it waits until all its nodes can go, and then is limited like one node,
+however large it is. Every other removable node is held, with the reason.
 """
 
 from collections import defaultdict
@@ -17,13 +17,13 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-#: started: something begins. throttled: nothing, since no more may be under way. homeless: pods that leave fit nowhere.
+#: started: a removal begins. throttled: none does, because of the limits. homeless: a pod that leaves its node fits nowhere.
 Status = Literal["started", "throttled", "cooldown", "waiting", "no-candidates", "homeless", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
-    """How many removals run; `drains` of them are of nodes that had pods."""
+    """The number of removals under way; `drains` of them are of nodes that had pods."""
 
     removals: int = 0
     drains: int = 0
@@ -31,7 +31,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Nodes to begin with, the first first; and why the other removable ones are held."""
+    """The nodes whose removal begins, in order, and why the other removable nodes are held."""
 
     status: Status
     empty: tuple[Removable, ...] = ()
@@ -52,7 +52,7 @@ def choose_batch(
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
 ) -> Batch:
-    """`cooling`: why a group may not shrink yet. `now` is compared with the times of the plan."""
+    """Chooses the next batch. `cooling`: why a group may not shrink yet. `now` is compared with the times of the plan."""
     if not policy.enabled:
         return Batch(status="disabled")
     if plan.homeless is not None:
@@ -76,7 +76,7 @@ def choose_batch(
 
 
 def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[UnremovableReason, str] | None:
-    """Why a node is not to go yet, whatever else goes."""
+    """Why the node may not go yet, independent of other nodes."""
     why = cooling.get(found.group)
     waited = now - found.since
     if why is not None:
@@ -92,7 +92,7 @@ def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) 
 
 
 def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGroup], choice: "_Choice") -> list[Removable]:
-    """Offers groups that are all or nothing; answers the nodes of the other groups."""
+    """Offers all-or-nothing groups; returns the nodes of the other groups."""
     singles: list[Removable] = []
     whole: dict[GroupName, list[Removable]] = defaultdict(list)
     for found in ripe:
@@ -149,7 +149,7 @@ class _Choice:
         return self.under_way.drains + len(self.drains) < self.policy.max_drains
 
     def offer_whole(self, nodes: Sequence[Removable]) -> None:
-        """A group goes as a whole where one of its nodes may; it may then be more than the limits say."""
+        """Takes the whole group if one of its nodes may go; it may then exceed the limits."""
         drained = any(not found.empty for found in nodes)
         blocked = drained and not self.policy.overlap_drains and self.under_way.removals > 0
         if self._removals() < self.policy.max_parallelism and (not drained or self._may_drain()) and not blocked:

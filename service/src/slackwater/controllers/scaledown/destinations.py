@@ -1,9 +1,9 @@
-"""In which order rows are tried as destinations: from the far end of the node list, candidates last.
+"""Destinations: the order in which rows are tried for pods that have to move.
 
-The list has the candidates first, in the order in which they are tried, and the nodes that stay behind them. Pods go to the far
-end first, so to nodes that stay, and only then to the candidates that would be tried last. Among the nodes that stay a
-cyclic pointer remembers where the last pod went: the next search begins there and comes round to the full ones at the end.
-Among candidates there is none: each that becomes a destination is lost as a candidate, so the holes of one are filled first.
+The node list has the candidates first, in the order in which they are tried, then the nodes that stay. Pods go to the far end
+of the list first: to nodes that stay, and only then to the candidates that would be tried last. Among the nodes that stay a
+cyclic pointer remembers where the last pod went; the next search begins there and reaches the nodes it has filled last. Among
+candidates there is no pointer: each that becomes a destination is lost as a candidate, so the free room of one is filled first.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from slackwater.model.ids import Row
 
 
 class Destinations:
-    """`staying` and `candidates` in the order of the list."""
+    """The order of destinations. `staying` and `candidates` are in the order of the node list."""
 
     def __init__(self, *, staying: Rows, candidates: Rows) -> None:
         self._ring: Rows = staying[::-1].copy()
@@ -22,9 +22,9 @@ class Destinations:
         self._pointer = 0
 
     def rows(self) -> Rows:
-        """The order of the next search."""
+        """The rows in the order of the next search."""
         return np.concatenate([self._ring[self._pointer :], self._ring[: self._pointer], self._last])
 
     def went_to(self, row: Row) -> None:
-        """The last pod went there: the next search begins there, if the row stays."""
+        """Notes where the last pod went: the next search begins there, if that node stays."""
         self._pointer = self._place.get(row, self._pointer)

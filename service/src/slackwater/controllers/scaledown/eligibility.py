@@ -1,6 +1,7 @@
-"""Which nodes may be tried at all: Cluster Autoscaler's rules in order, the first word counts.
+"""Eligibility: which nodes may be tried at all. These are Cluster Autoscaler's rules in its order; the first that applies
+counts.
 
-What depends on the nodes tried before (minima, destinations) is asked again when a node's turn comes; see `plan`.
+What depends on the nodes tried before (minima, destinations) is judged when a node's turn comes; see `plan`.
 """
 
 from collections.abc import Callable
@@ -16,13 +17,13 @@ from slackwater.model.objects import Node
 from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-#: A taint of a removal that is none of ours says nothing any more when it is older.
+#: A removal taint that we did not write is ignored when it is older than this.
 _STALE_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the rules see of a node. `group` and `rules` are None where it belongs to no group."""
+    """What the rules read of a node. `group` and `rules` are None if it belongs to no group."""
 
     node: Node
     group: GroupName | None
@@ -34,12 +35,12 @@ class Look:
 
 
 Word = tuple[UnremovableReason, str] | None
-#: What was found by looking for places.
+#: Reasons found by the expensive search for destinations.
 _DEAR: Final = frozenset({UnremovableReason.NO_PLACE, UnremovableReason.SLACK_NEEDED})
 
 
 def being_deleted(look: Look) -> Word:
-    """It is in the deleted set, or somebody else has tainted it a short while ago."""
+    """The node is in the deleted set, or somebody else tainted it a short while ago."""
     if look.node.name in look.state.deleted_set:
         return UnremovableReason.BEING_DELETED, ""
     at = taint_time(look.node, TO_BE_DELETED_TAINT)
@@ -66,7 +67,7 @@ def unready_disabled(look: Look) -> Word:
 
 
 def not_underutilized(look: Look) -> Word:
-    """Equal to the threshold is low enough."""
+    """The node's utilization is above its threshold; equal is low enough."""
     if look.rules is None:
         return None
     used = look.utilization
@@ -77,14 +78,14 @@ def not_underutilized(look: Look) -> Word:
 
 
 def drain_failed(look: Look) -> Word:
-    """Each failed drain disturbs the node's other pods in vain; what was in the way the last time is told again."""
+    """The node's drain failed, and it backs off: each failed drain disturbs its other pods in vain. Repeats the last reason."""
     return backing_off(look.node.name, look.state, look.policy, look.now)
 
 
 def recently_unremovable(look: Look) -> Word:
-    """Its pods found no place a short while ago, which is dear to try again; what was in the way then is told again.
+    """The node's pods found no destination a short while ago, which is expensive to try again. Repeats the reason found then.
 
-    Pods that a rule does not let go are judged again in each loop: that is cheap, and a budget may allow one any moment.
+    Pods that a rule does not let go are judged again in each loop: that is cheap, and a budget may allow one at any moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
@@ -98,7 +99,7 @@ def recently_unremovable(look: Look) -> Word:
 
 
 def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:
-    """Why a node is left alone after its drain failed, as long as it is."""
+    """The reason while a node backs off after failed drains; None afterwards."""
     failed = state.failed_drains.get(node)
     if failed is None:
         return None
@@ -121,7 +122,7 @@ RULES: Final[tuple[Callable[[Look], Word], ...]] = (
 
 
 def judge_node(look: Look) -> KeptNode | None:
-    """Why the node may not be tried; None where it may."""
+    """Why the node may not be tried; None if it may."""
     for rule in RULES:
         word = rule(look)
         if word is not None:

@@ -1,9 +1,9 @@
-"""Which recently evicted pods still need room: their controllers may not have made new ones yet.
+"""Recent evictions: which evicted pods still need room, because their controllers may not have created new ones yet.
 
-A pod whose controller is unknown needs it for as long as it is remembered. Where it is known how many pods a controller wants,
-at most as many are missing as it has too few; what it has is counted here, as its own count may be older than the eviction.
-Where only the controller's name is known, pods that it has made since count as the evicted ones' successors. Whoever is
-pending already is not missed: it has its room in the snapshot, or has asked for more.
+A pod whose controller is unknown needs room for as long as it is remembered. If the number of replicas that a controller wants
+is known, at most as many pods are missing as it has too few; its present pods are counted here, since its own count may be
+older than the eviction. If only the controller's name is known, pods that it has created since replace evicted ones. Pending
+pods are not missing: they have their room in the snapshot, or are demand already.
 """
 
 from collections import Counter, defaultdict
@@ -16,19 +16,19 @@ from slackwater.model.controllers import ControllerKey, Targets
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.objects import Pod
 
-#: Objects' times are whole seconds.
+#: Times in API objects are whole seconds.
 _RESOLUTION_SECONDS = 1.0
 
 
 def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> tuple[Eviction, ...]:
-    """Those that were evicted less than `seconds` ago."""
+    """The evictions of less than `seconds` ago."""
     return tuple(eviction for eviction in evictions if now - eviction.at < seconds)
 
 
 def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> list[Pod]:
-    """The evicted pods that nothing has been made for yet, in the order of their eviction.
+    """The evicted pods that have no replacement yet, in the order of their eviction.
 
-    One that stands somewhere still, as far as the watch has told, has its room there.
+    A pod that is still on a node, as far as the watch has shown, has its room there.
     """
     if not evictions:
         return []
@@ -48,9 +48,9 @@ def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> lis
 
 
 def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> Iterator[Pod]:
-    """The evicted pods themselves where they still stand, and those of their controllers, and of others named like them.
+    """The evicted pods themselves where they still exist, the pods of their controllers, and of other controllers so named.
 
-    By name alone, as there may be 150,000 pods, and few are of these controllers.
+    They are found by name alone: there may be 150,000 pods, and few are of these controllers.
     """
     uids = {eviction.pod.uid for eviction in evictions}
     names = {eviction.pod.eviction_facts.owner.name for eviction in evictions if eviction.pod.eviction_facts.owner is not None}
@@ -61,7 +61,7 @@ def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> It
 
 
 def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
-    """How many pods each controller still has to make."""
+    """How many pods each controller still has to create."""
     evicted: dict[ControllerKey, list[float]] = defaultdict(list)
     for eviction in gone:
         controller = _controller(eviction.pod)
@@ -90,7 +90,7 @@ def _controller(pod: Pod) -> ControllerKey | None:
 
 
 def _born(pod: Pod) -> float:
-    """When the pod was made; 0 where it does not say."""
+    """When the pod was created; 0 if not known."""
     if not pod.created_at:
         return 0.0
     at = datetime.fromisoformat(pod.created_at)

@@ -1,9 +1,9 @@
-"""Which removals to give up because pods need the room: of nodes that are being removed, those where homeless pods would fit.
+"""Giving up removals for pods that need the room: finds the nodes under removal where homeless pods would fit.
 
-    given_up = room_in_leaving(planning input, leaving, homeless, hints)
+    given_up = room_in_leaving(planning_input, leaving, homeless)
 
-Each is opened in a trial, those that began last first, since the least is lost there; what fits stays. It is asked before
-new nodes are: a node that is there is sooner ready than one that is to come.
+Each such node is reopened in a trial, those whose removal began last first, since the least is lost there; pods that fit stay
+placed. This is tried before new nodes are added: an existing node is ready sooner.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-#: What the node lifecycle controller adds to a node that is cordoned, and takes off again.
+#: The taint that the node lifecycle controller adds to a cordoned node, and removes again.
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
 def room_in_leaving(
     planning_input: PlanningInput, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]
 ) -> tuple[NodeName, ...]:
-    """The nodes whose removal is to be given up for pods that fit nowhere else, the latest first."""
+    """The nodes whose removal is to be given up for pods that fit nowhere else, the latest removal first."""
     if not homeless or not leaving:
         return ()
     snapshot, found = planning_input.snapshot, list[NodeName]()
@@ -48,7 +48,7 @@ def room_in_leaving(
 
 
 def kept_after_all(node: Node) -> Node:
-    """The node as it is once its removal is given up: where the cordon was ours, it goes with its taint."""
+    """The node as it is once its removal is given up: without our taint, and without the cordon if that was ours."""
     ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
     taints = tuple(taint for taint in node.taints if taint.key not in ours)
     return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

@@ -1,10 +1,10 @@
-"""Removal of nodes as the loop's part: what was planned is begun, what has ended is remembered and told.
+"""Scale-down's part of the autoscaler's loop: begins what was planned, and notes and reports what has ended.
 
     inquiry = shrinking.sense()            # what has happened since the last loop, and what is to be planned
-    ...                                    # the plan, in the planning thread
-    record = shrinking.act(plan, ...)      # gives up, begins, marks
+    ...                                    # the plan, in the planner process
+    record = shrinking.act(plan, ...)      # gives up removals, begins removals, marks candidates
 
-How a removal goes on is the state machine's (`state_machine.drains`); machines are deleted by `runtime.autoscaler.machines`.
+The state machine carries removals on (`state_machine.removals.drains`); `runtime.autoscaler.machines` deletes machines.
 Deliberately absent: anything that waits.
 """
 
@@ -33,15 +33,15 @@ from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, S
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
-#: Ends of removals that are no failure of the group: it may go on shrinking.
+#: Reasons of a rollback that are no failure of the group: it may go on shrinking.
 _NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
-#: Of the others those after which the node may be tried again at once: no pod of it was disturbed.
+#: Failures after which the node may be tried again at once: no pod of it was disturbed.
 _UNDISTURBED: Final = frozenset({UnremovableReason.TAINT_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownDelays:
-    """Seconds for which a group does not shrink after each."""
+    """For how many seconds a group does not shrink after each of these."""
 
     after_add: float = 600.0
     after_delete: float = 0.0
@@ -50,7 +50,7 @@ class ScaleDownDelays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownRecord:
-    """What one loop saw and did of removals. `unneeded` and `reasons` count nodes; `begun` were started now."""
+    """What one loop saw and did about removals. `unneeded` and `reasons` count nodes; `begun` removals were started now."""
 
     status: Status | None = None
     unneeded: Mapping[GroupName, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ScaleDownRecord:
     given_up: tuple[NodeName, ...] = ()
     ended: tuple[DrainEnd, ...] = ()
     under_way: tuple[int, int] = (0, 0)
-    #: Nodes that are being removed, and how far each has come.
+    #: Nodes that are being removed, and the phase of each.
     removals: tuple[tuple[NodeName, Phase], ...] = ()
     #: Groups that may not shrink yet, and why.
     cooling: Mapping[GroupName, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ScaleDownRecord:
 
 
 class ScaleDownLoop:
-    """One for the life of the process. `policy` is asked for once a loop."""
+    """Scale-down in the autoscaler's loop; one for the life of the process. `policy` is called once a loop."""
 
     def __init__(
         self,
@@ -112,10 +112,10 @@ class ScaleDownLoop:
     # --- sense ------------------------------------------------------------------------------------------------------------
 
     def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], replicas: Targets) -> ScaleDownInquiry | None:
-        """What happened to removals since the last loop. The first time: what the taints of the nodes tell.
+        """Takes in what happened to removals since the last loop; the first time, what the nodes' taints show.
 
-        None where nothing is to be planned: it is switched off, and what had begun is given up; or no provider has told yet
-        which nodes are its own.
+        None if nothing is to be planned: scale-down is disabled, and removals under way are given up; or a provider has not
+        reported its nodes yet.
         """
         policy, now = self._policy(), self._steady()
         if self.state is None:
@@ -145,7 +145,7 @@ class ScaleDownLoop:
         )
 
     def _switched_off(self) -> None:
-        """No node stays tainted for a removal that nobody goes on with."""
+        """Gives up all removals, so that no node stays tainted while scale-down is disabled."""
         now = self._clock()
         for drain in self._drains.active:
             _, effects = self._state_machine.cancel_drain(
@@ -159,7 +159,9 @@ class ScaleDownLoop:
     def _resumed(
         self, group_status: Mapping[GroupName, NodeGroupStatus], policy: ScaleDownPolicy, now: UnixTime
     ) -> ScaleDownState:
-        """Removals of nodes that belong to no group of ours are somebody else's."""
+        """The state after a start, by the taints. Removals of nodes in no group of ours are left alone: somebody else began
+        them.
+        """
         longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
         state = restored((node for _, node in self._state_machine.nodes), now=now, longest_seconds=longest)
         membership = Membership(found.group for found in group_status.values())
@@ -175,7 +177,7 @@ class ScaleDownLoop:
         return state
 
     def _note(self, end: DrainEnd) -> None:
-        """Cool-downs, and words for people."""
+        """Starts the group's cool-down, and writes an event about a rollback."""
         if end.outcome == "removed":
             self._group_registry.deleted(end.order.group, self._clock(), ok=True)
         elif end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE:
@@ -184,12 +186,12 @@ class ScaleDownLoop:
             note = f"removal given up: {TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
 
-    # --- told -------------------------------------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------------------------------
 
     def held_back(
         self, node: NodeName, group: NodeGroup, *, ready: bool
     ) -> tuple[float | None, list[tuple[UnremovableReason, str]]]:
-        """For how long a node has been a candidate (None: it is none), and what holds it back now but time for planning."""
+        """How long the node has been a candidate (None: it is none), and what holds it back now, apart from planning time."""
         if self.state is None:
             return None, []
         policy, delays, since = self._policy(), self._delays, self.state.since(node)
@@ -222,7 +224,7 @@ class ScaleDownLoop:
     # --- act --------------------------------------------------------------------------------------------------------------
 
     def give_up(self, names: Iterable[NodeName]) -> tuple[NodeName, ...]:
-        """Those of the nodes whose removal could be given up."""
+        """Gives up removals; the nodes whose removal could be given up."""
         now = self._clock()
         return tuple(name for name in names if self._give_up(name, now))
 
@@ -234,7 +236,7 @@ class ScaleDownLoop:
         healthy: bool,
         given_up: tuple[NodeName, ...] = (),
     ) -> ScaleDownRecord:
-        """Gives up what has to be beside `given_up`, begins what may, and keeps the candidates' times in taints."""
+        """Gives up removals in addition to `given_up`, begins removals, and keeps the candidates' times in taints."""
         plan, now = found.plan, self._clock()
         self.state = plan.state if healthy else without_candidates(plan.state)
         given_up = (*given_up, *self.give_up(found.given_up))
@@ -273,7 +275,7 @@ class ScaleDownLoop:
             now=unix_now,
             cooling=cooling,
         )
-        # Empty nodes need not wait until all others are tainted.
+        # Two batches, because empty nodes need not wait until all others are tainted.
         for some in (batch.empty, batch.drains):
             orders = [order for one in some if (order := self._order(one, unix_now)) is not None]
             self._submit(self._state_machine.begin_drains(orders, now))
@@ -300,7 +302,7 @@ class ScaleDownLoop:
         return {name: why for name, why in found if why is not None}
 
     def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
-        """None where the node has gone since the plan was made."""
+        """The order to remove the node; None if it has gone since the plan was made."""
         node = self._node(found.node)
         if node is None:
             return None
@@ -318,7 +320,7 @@ class ScaleDownLoop:
         )
 
     def _mark(self) -> None:
-        """Candidates' taints, a few in each loop."""
+        """Writes and removes candidates' taints, a few in each loop."""
         assert self.state is not None
         found = soft_taints((node for _, node in self._state_machine.nodes), self.state, most=self._policy().max_soft_taints)
         effects: list[Effect] = []
@@ -342,6 +344,6 @@ class ScaleDownLoop:
 
 
 def _is_failed_drain(end: DrainEnd) -> bool:
-    """Did a removal of a node with pods fail for a reason that may be there the next time too?"""
+    """Did a removal of a node with pods fail for a reason that may apply the next time too?"""
     failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE | _UNDISTURBED
     return failed and not end.order.empty

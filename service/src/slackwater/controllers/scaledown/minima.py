@@ -1,4 +1,4 @@
-"""How many nodes may still go: no group below its minimum, nor the cluster below its own, whatever goes at the same time."""
+"""Minima: how many nodes may still go, so that no group, nor the cluster, falls below its minimum by all removals together."""
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ClusterMinimum
@@ -10,7 +10,7 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
 class Minima:
-    """Counts down while a plan takes nodes; the deleted set is taken from the start."""
+    """What is left of groups and the cluster while a plan takes nodes; the deleted set is subtracted from the start."""
 
     def __init__(self, planning_input: PlanningInput, state: ScaleDownState, minimum: ClusterMinimum) -> None:
         facts = planning_input.snapshot.facts
@@ -30,7 +30,7 @@ class Minima:
                 self._left[group] -= 1
 
     def refusal(self, row: Row, group: GroupName, group_minimum: int) -> tuple[UnremovableReason, str] | None:
-        """Why the node of a row may not go too; None where it may."""
+        """Why the node of the row may not go as well; None if it may."""
         left = self._left[group]
         if left - 1 < group_minimum:
             return UnremovableReason.GROUP_MIN_SIZE, f"{group}: {left} left of it, at least {group_minimum}"
@@ -45,7 +45,7 @@ class Minima:
         return None
 
     def take(self, row: Row, group: GroupName) -> None:
-        """The node of the row goes."""
+        """Subtracts the node of the row, which goes."""
         self._left[group] -= 1
         self._take_amounts(row)
 
@@ -55,7 +55,7 @@ class Minima:
 
 
 def _told_to_go(group: NodeGroup) -> frozenset[NodeName | str]:
-    """Nodes and machines that the provider deletes already: the target counts them no more."""
+    """Nodes and machines that the provider deletes already: the group's target does not include them."""
     leaving = [instance for instance in group.instances if instance.state == "deleting"]
     named = [instance.node for instance in leaving if instance.node is not None]
     return frozenset((*named, *(str(instance.id) for instance in leaving)))

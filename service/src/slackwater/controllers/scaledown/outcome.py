@@ -1,4 +1,4 @@
-"""What a plan says: the nodes that can go together, why the others stay, and the state for the next loop."""
+"""The outcome of a plan: the nodes that can go together, why the others stay, and the state for the next loop."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """A node of the candidate set. `moves` are its pods and where they would go, the first to find its place first.
+    """A node of the candidate set. `moves` are its pods and their destinations, in the order in which they were placed.
 
-    `awaited` are pods that have to complete before the node goes. `risky`: some budget allows fewer disruptions now than the
-    node has pods of it, so that its drain will wait in between. `ripe_after_seconds` in the candidate set it may go.
+    `awaited` are pods that have to complete before the node goes. `risky`: a budget allows fewer disruptions now than the node
+    has pods of it, so its drain will have to wait. The node may go after `ripe_after_seconds` in the candidate set.
     """
 
     node: NodeName
@@ -33,16 +33,16 @@ class Removable:
 
     @property
     def empty(self) -> bool:
-        """Nobody has to leave: placeholders only stand in plans."""
+        """Does no pod have to leave? Placeholders exist only in plans."""
         return not self.awaited and all(is_placeholder(pod) for pod, _ in self.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPlan:
-    """`removable` in the order in which they were tried, `kept` in the order of the node list.
+    """The plan. `removable` is in the order in which nodes were tried, `kept` in the order of the node list.
 
-    `homeless` is set where there may be no candidates at all: a pod that is leaving its node, or left one, fits nowhere.
-    `evaluated` nodes were tried. `cut`: the time was over before the last.
+    `homeless` is set if there may be no candidates at all: a pod that is leaving its node, or has left it, fits nowhere.
+    `evaluated` nodes were tried. `cut`: time was over before the last one.
     """
 
     state: ScaleDownState

@@ -1,8 +1,8 @@
-"""Slack in a plan of removals: placeholders stand on their nodes like pods that move, after all pods that are there.
+"""Slack in scale-down plans: placeholders are put on their nodes like pods that would have to move, after all pods.
 
-They count for nothing in which nodes may be tried, and in what a removal is worth: room that is kept is no use of a node, and
-nobody is disturbed. But no node goes unless they fit elsewhere. Pods of nodes that are being removed, and evicted ones,
-find their places before them. A placeholder that they leave no room for stands nowhere: no removal makes that worse.
+They do not count in which nodes may be tried, nor in a removal's score: kept room is no use of a node, and moving it disturbs
+no pod. But no node goes unless its placeholders fit elsewhere. Pods of nodes under removal, and evicted ones, are placed before
+them. A placeholder for which they leave no room is not placed: no removal makes that worse.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from slackwater.snapshot.running_pods import RunningPod, Standing
 
 
 class PlaceholderPods:
-    """Who stands on a row, placeholders among them once they have been put there."""
+    """The pods of each row, with placeholders once `put` has placed them."""
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
@@ -29,7 +29,7 @@ class PlaceholderPods:
         return [*self._standing.on(row), *self._put.get(row, ())]
 
     def put(self, snapshot: ClusterSnapshot, pods: Sequence[Pod], rows: Rows) -> None:
-        """Places placeholders where they stood, or on the first of `rows` that takes them."""
+        """Places placeholders where they were, or on the first of `rows` that takes them."""
         if not pods:
             return
         row_of, nowhere = snapshot.facts.row_of, NodeName("")

@@ -1,14 +1,14 @@
-"""One loop's plan: do the pods that are leaving still fit, and which nodes can all go together?
+"""Plans a scale-down: do the pods that are leaving still fit, and which nodes can all go together?
 
-    plan = plan_scale_down(state, planning input, policy, now=now, stop=stop)
+    plan = plan_scale_down(state, planning_input, policy, now=now, stop=stop)
 
-First the pods of nodes that are being removed look for a place again, where the plan before saw them if they can; budgets
-are not asked about them, but count them. Then the recently evicted ones. If one of all these finds none, no other node is
-tried. Else the eligible nodes are emptied one after another, each where the ones before left room, until `stop` says that
-the time is over; `min_evaluated` are tried whatever it says. The order: empty nodes; candidates of the loop before, so that
-their times go on; then what is worth most, or the order of the list. Nothing of all this stays in the snapshot.
+First the pods of nodes under removal are placed again, if possible where the previous plan placed them. Budgets do not block
+them, but count their disruptions. Then the recently evicted pods are placed. If one of all these fits nowhere, no other node is
+tried. Otherwise the eligible nodes are emptied one after another, each with the room that the ones before left, until `stop`
+says that time is over; `min_evaluated` nodes are tried regardless. The order: empty nodes; candidates of the previous loop, so
+that their times go on; then by removal score, or in the order of the node list. The snapshot is left as it was.
 
-Deliberately absent: what begins now (`batch`), and what time it is.
+Deliberately absent: which removals begin now (`batch`), and the clock.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,12 +39,12 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-#: How many verdicts a detail names.
+#: The most verdicts that a detail names.
 _MOST_REASONS: Final = 3
 
 
 class _Eligible(NamedTuple):
-    """A node whose turn comes."""
+    """A node that may be tried."""
 
     row: Row
     node: NodeName
@@ -64,7 +64,7 @@ def plan_scale_down(
 ) -> ScaleDownPlan:
     """Finds the nodes that can be removed together.
 
-    Every live row of the snapshot is a node, and every pod on it stands in `planning_input.standing`."""
+    Every live row of the snapshot is a node, and `planning_input.standing` has every pod on it."""
     facts = Facts(
         now=now,
         policy=policy.rules,
@@ -85,7 +85,7 @@ class _Planning:
     evacuations: Evacuations = field(init=False)
     destinations: Destinations = field(init=False)
     hints: Mapping[PodUid, NodeName] = field(init=False)
-    #: Rows that pods other than the evacuations' guests go to.
+    #: Rows that are destinations of pods other than those that the evacuations placed.
     arrivals: set[int] = field(default_factory=set)
     evaluated: int = 0
     cut: bool = False
@@ -125,8 +125,8 @@ class _Planning:
     # --- who may be tried -------------------------------------------------------------------------------------------------
 
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
-        """The others are kept, with their reason; also those with a pod that no rule lets go: nodes that stay are where pods
-        should go, so it is best to know them before the first pod looks for a place."""
+        """The nodes that may be tried. The others are kept, with their reason, also those with a pod that a rule does not let
+        go: pods should move to nodes that stay, so these must be known before the first pod is placed."""
         weighing = Weighing(self.planning_input, self.facts)
         rules = {name: rules_of(group, self.policy) for name, group in self.planning_input.groups.items()}
         nodes = self.planning_input.snapshot.facts.nodes
@@ -160,7 +160,8 @@ class _Planning:
         return without_daemons(self.planning_input.snapshot, self.planning_input.standing, row)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
-        """1. empty ones  2. candidates of the loop before  3. what is worth most, if that counts  4. the order of the list."""
+        """The order: 1. empty nodes  2. candidates of the previous loop  3. higher removal score, if chosen  4. the node
+        list."""
         by_removal_score = self.policy.choice == "value"
 
         def key(one: _Eligible) -> tuple[bool, bool, float, int]:
@@ -182,7 +183,7 @@ class _Planning:
         return None
 
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
-        """They stay in the trial, as a safety buffer."""
+        """Places recently evicted pods without a replacement; they stay placed in the trial, as a safety buffer."""
         pods = sorted(evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
@@ -258,7 +259,7 @@ class _Planning:
         )
 
     def _remember(self, found: Evacuated, node: NodeName) -> tuple[tuple[Pod, NodeName], ...]:
-        """Moves the pointer, and keeps where the node's pods would go as hints for the next loop."""
+        """Advances the pointer, and keeps the destinations of the node's pods as hints for the next loop."""
         nodes = self.planning_input.snapshot.facts.nodes
         moves = tuple((move.pod, nodes[move.to].name) for move in found.moves)
         if found.moves:
@@ -270,7 +271,7 @@ class _Planning:
         self.kept[kept.node] = kept
 
     def _failed(self, kept: KeptNode) -> None:
-        """It cannot be emptied: not tried again for a while."""
+        """Notes that the node cannot be emptied, so that it is not tried again for a while."""
         self._keep(kept)
         self.failures[kept.node] = Failure(self.facts.now, kept)
 
@@ -309,7 +310,9 @@ class _Planning:
         )
 
     def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
-        """A node that has not failed again for the longest back-off after its own was over begins again."""
+        """The back-offs that go on. A node that does not fail again within the longest back-off after its own ended is
+        forgotten.
+        """
         old, policy = self.state.failed_drains, self.policy
         return {
             name: failed
@@ -319,10 +322,10 @@ class _Planning:
         }
 
     def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
-        """Where pods were seen to fit, by the node that they leave.
+        """The destinations found for pods, by the node that they leave.
 
-        Nodes whose turn did not come keep their hints. So do nodes that are being removed, with what was found now laid over
-        them: their evicted pods stand there no more, and need the same place in the next loop.
+        Nodes whose turn did not come keep their hints. So do nodes under removal, updated with what was found now: their
+        evicted pods are no longer on them, and need the same place in the next loop.
         """
         old, deleted = self.state.pod_destination_hints, self.state.deleted_set
         hints = {node: found for node, found in old.items() if node in self.unreached or node in deleted}
@@ -332,6 +335,6 @@ class _Planning:
 
 
 def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
-    """The most frequent verdicts, as kube-scheduler counts them."""
+    """The most frequent verdicts, counted as in kube-scheduler's messages."""
     told = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
     return ", ".join([*told, "..."] if len(reasons) > _MOST_REASONS else told)

@@ -1,4 +1,5 @@
-"""What a plan reads: the snapshot with who stands where, the groups, the budgets, and what controllers still want."""
+"""The input of a scale-down plan: the snapshot with the pods on each row, the groups, the budgets, and controllers'
+replicas."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ from slackwater.snapshot.running_pods import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningInput:
-    """Budgets and replicas are None where nothing is known of such objects: what needs them is skipped, or is careful.
+    """What a plan reads. Budgets and replicas are None if nothing is known of such objects: rules that need them are skipped or
+    judge cautiously.
 
-    `group_of` names the nodes that belong to a group. `arriving`: nodes that pending pods are about to go to, and count on
-    already in the snapshot. `prices` are of one node of a group for any length of time, the same for all.
+    `group_of` has the nodes that belong to a group. `arriving`: nodes that pending pods are about to go to, where they count in
+    the snapshot already. `prices` are per node of a group, all for the same length of time.
     """
 
     snapshot: ClusterSnapshot
@@ -27,7 +29,7 @@ class PlanningInput:
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
     prices: Mapping[GroupName, float] = field(default_factory=dict)
-    #: Placeholders with the nodes where they stand: not in the snapshot, nor in `standing`.
+    #: Placeholders with their nodes; they are neither in the snapshot nor in `standing`.
     placeholders: Sequence[Pod] = ()
-    #: Pods without a node; those that fit somewhere stand in the snapshot already.
+    #: Pods without a node; those that fit somewhere are in the snapshot already.
     pending: Sequence[Pod] = ()

@@ -1,4 +1,4 @@
-"""What the configuration says about removing nodes: for all of them, and for single groups."""
+"""The policy of scale-down: its settings as values, for all nodes and for single groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName, NodeGroup
 
-#: value: what is saved against what is disturbed. list: the order of the node list, as Cluster Autoscaler takes it.
+#: value: by removal score. list: in the order of the node list, as in Cluster Autoscaler.
 Choice = Literal["value", "list"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMinimum:
-    """What the cluster keeps of all nodes together: a count, milliCPU and bytes of allocatable; 0 is no minimum."""
+    """What all nodes of the cluster together must keep: a count, allocatable milliCPU and bytes; 0 is no minimum."""
 
     nodes: int = 0
     cpu: int = 0
@@ -23,7 +23,7 @@ class ClusterMinimum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPolicy:
-    """What the configuration says of one group; None: as for all."""
+    """The configuration of one group; None: the value for all groups applies."""
 
     enabled: bool = True
     utilization_threshold: float | None = None
@@ -33,11 +33,11 @@ class GroupPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPolicy:
-    """Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little time there is.
+    """Settings. Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little time there is.
 
     A node that could not be emptied is not tried again for `recheck_seconds`, nor is one whose drain failed; each further
-    failure doubles that, up to `longest_backoff_seconds`. An evicted pod is kept in mind for `eviction_memory_seconds`. With
-    `overlap_drains` false no drain begins while any node is being removed.
+    failure doubles that, up to `longest_backoff_seconds`. An evicted pod is remembered for `eviction_memory_seconds`. If
+    `overlap_drains` is False, no drain begins while any node is being removed.
     """
 
     enabled: bool = True
@@ -68,7 +68,7 @@ class ScaleDownPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRules:
-    """What holds for the nodes of one group, everything told."""
+    """The rules for the nodes of one group, with every default filled in."""
 
     enabled: bool
     utilization_threshold: float
@@ -82,7 +82,7 @@ _UNSAID: Final = GroupPolicy()
 
 
 def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
-    """1. what the configuration says of the group  2. what its provider says  3. what holds for all."""
+    """The group's rules: 1. by the configuration of the group  2. by its provider  3. by the configuration for all."""
     own, options = policy.groups.get(group.name, _UNSAID), group.options
     return GroupRules(
         enabled=own.enabled,
@@ -95,5 +95,5 @@ def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
 
 
 def _first(*values: float | None) -> float:
-    """The first that is said."""
+    """The first value that is set."""
     return next(value for value in values if value is not None)

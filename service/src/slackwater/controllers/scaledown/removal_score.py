@@ -1,13 +1,13 @@
-"""What removing a node is worth: what is saved, against what is disturbed.
+"""The removal score: what removing a node saves, against what it disrupts.
 
-    worth = saved / (1 + disturbed / 10)
+    score = saved / (1 + disruption_cost / 10)
 
-`saved` is the node's size against that of the cluster's mean node: the mean of its shares of the mean node's CPU and memory.
-A node's price takes the place of its size where prices are known; no provider reports any yet. `disturbed` sums over the
-pods that would move: 1 for the move, 1 where the pod restarts (a virtual machine that migrates does not), up to 1 for its age
-(a day or more is 1: the longer it ran, the more is warm), 1/(1+slack) for the tightest of its budgets, and up to 1 more or
-less for its pod-deletion-cost.
-The scale of ten pods is a choice: a node with ten ordinary pods is worth half of an empty one of the same size.
+`saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. If
+prices are known, the node's price takes the place of its size; no provider reports any yet. `disruption_cost` is a sum over the
+pods that would move: 1 for the move, 1 if the pod restarts (a virtual machine that migrates does not), up to 1 for its age (a
+day or more is 1: the longer it ran, the more is warm), 1/(1+left) where `left` is what the tightest of its budgets allows, and
+up to 1 more or less for its pod-deletion-cost. The scale of ten pods is a choice: a node with ten ordinary pods is worth half
+of an empty one of the same size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,14 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 _POD_SCALE: Final = 10.0
 _DISRUPTION_COST: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.WAIT})
 _DAY: Final = 86_400.0
-#: A pod-deletion-cost of so much counts half.
+#: A pod-deletion-cost of this amount counts one half.
 _COST_SCALE: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalScore:
-    """`saved` in mean nodes, the rest as in the module; `tight` are pods whose budget allows one disruption or none."""
+    """The score of one node and its parts. `saved` is in mean nodes; `tight` are pods whose budget allows at most one
+    disruption; the rest as in the module."""
 
     saved: float
     disruption_cost: float
@@ -48,7 +49,7 @@ class RemovalScore:
         return self.saved / (1.0 + self.disruption_cost / _POD_SCALE)
 
     def words(self) -> str:
-        """For people."""
+        """The score as a text for people."""
         return (
             f"saves {self.saved:.2f} nodes, disturbs {self.disruption_cost:.1f}: {self.pods} pods move, "
             f"{self.restarts} restart, "
@@ -57,7 +58,7 @@ class RemovalScore:
 
 
 class Weighing:
-    """Weighs nodes of one planning input."""
+    """Computes removal scores for the nodes of one planning input."""
 
     def __init__(self, planning_input: PlanningInput, facts: Facts) -> None:
         nodes = planning_input.snapshot.facts
@@ -69,8 +70,8 @@ class Weighing:
         self._mean_price = _mean_price(planning_input.prices, planning_input)
 
     def weigh(self, row: Row, group: GroupName | None) -> RemovalScore | tuple[Pod, UnremovableReason]:
-        """Or the first pod that no rule lets go, and why. Pods that an earlier evacuation would bring do not count: they are
-        disturbed there."""
+        """The node's score; or the first pod that a rule does not let go, and why. Pods that an earlier evacuation would bring
+        do not count: they are disrupted on their own node."""
         movers: list[Pod] = []
         facts = self._facts
         for pod, _ in self._planning_input.standing.on(row):
@@ -112,7 +113,7 @@ def _mean_price(prices: Mapping[GroupName, float], planning_input: PlanningInput
 
 
 def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
-    """How many disruptions the tightest budget of each pod allows; pods without a budget are left out."""
+    """The disruptions that the tightest budget of each pod allows; pods without a budget are left out."""
     found = (disruptions.of(pod) for pod in pods)
     return [min(disruptions.left(*budget) for budget in budgets) for budgets in found if budgets]
 
@@ -123,14 +124,14 @@ def _cost(pod: Pod) -> float:
 
 
 def _age(pod: Pod, now: UnixTime) -> float:
-    """In seconds; 0 where the pod does not say."""
+    """The pod's age in seconds; 0 if not known."""
     at = _time(pod.started_at or pod.created_at)
     return 0.0 if at is None else max(now - at, 0.0)
 
 
 @lru_cache(maxsize=8_192)
 def _time(text: str) -> float | None:
-    """A time as the API writes it; None for a text that is none."""
+    """Parses a time of the API; None if the text is none."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

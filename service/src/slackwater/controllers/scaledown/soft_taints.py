@@ -1,7 +1,7 @@
-"""Which nodes get and which lose the taint of candidates, whose value keeps their time over a restart.
+"""Soft taints: which nodes get and which lose the taint of candidates, whose value keeps their time over a restart.
 
-Pods that may go elsewhere then do. A few in each loop: those that lose it first, so that no node is shunned for longer than
-it has to be. A node that is being removed has another taint and is left alone.
+kube-scheduler then prefers other nodes. A few taints change in each loop, removals first, so that no node is avoided for longer
+than necessary. A node under removal has another taint and is left alone.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftTaints:
-    """`mark`: since when each has been a candidate, in whole seconds."""
+    """The taints to write and to remove. `mark`: since when each node has been a candidate, in whole seconds."""
 
     mark: tuple[tuple[NodeName, UnixTime], ...] = ()
     clear: tuple[NodeName, ...] = ()
 
 
 def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> SoftTaints:
-    """In the order of the nodes, at most `most` in all. A taint with another time than the state's is written again."""
+    """The changes in the order of the nodes, at most `most` in all. A taint with another time than the state's is rewritten."""
     clear: list[NodeName] = []
     mark: list[tuple[NodeName, UnixTime]] = []
     for node in nodes:

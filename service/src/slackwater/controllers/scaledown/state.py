@@ -1,13 +1,14 @@
-"""What scale-down remembers from one loop to the next, in the words of the parallel-drain proposal.
+"""The state of scale-down from one loop to the next, with the names of the parallel-drain proposal.
 
-    state = restored(nodes, now=now)            # after a start: what the taints tell
-    plan = plan_scale_down(state, planning input, policy, now=now)
+    state = restored(nodes, now=now)            # after a start: what the taints show
+    plan = plan_scale_down(state, planning_input, policy, now=now)
     state = plan.state
     state = state.begun(["n1"], now)            # candidate set -> deleted set
     state = state.evicted(pod, now)
     state = state.ended("n1")
 
-Frozen: each step gives a new value. Times are Unix times, since taints carry them over restarts, of a clock that never jumps.
+The state is frozen: each step returns a new value. Times are Unix times, since taints keep them over restarts, of a clock that
+never jumps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptNode:
-    """Why a node stays: `detail` has the numbers, `blocked_by` is the pod in the way where there is one."""
+    """Why a node stays: `detail` has the numbers, `blocked_by` is the pod that prevents the removal, if any."""
 
     node: NodeName
     unremovable_reason: UnremovableReason
@@ -31,7 +32,7 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """When a node was last tried in vain, and why."""
+    """When a node could last not be emptied, and why."""
 
     at: UnixTime
     kept: KeptNode
@@ -48,7 +49,7 @@ class DrainFailure:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that was evicted, as it stood before."""
+    """A pod that was evicted, as it was before."""
 
     pod: Pod
     at: UnixTime
@@ -56,12 +57,12 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownState:
-    """`candidate_set`: nodes that can all go together, and since when each has been in it without a break.
+    """What scale-down remembers. `candidate_set`: nodes that can all go together, and since when each has been in it.
 
-    `unreached`: nodes that were in it, and whose turn did not come when planning was cut short: their time goes on, but
-    nothing begins with them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that were tried
-    in vain. `pod_destination_hints`: for each node of the candidate and the deleted set where each of its pods would go.
-    `recent_evictions`: the oldest first. `failed_drains`: nodes whose drain failed, so that they are left alone for a while.
+    `unreached`: former candidates whose turn did not come when planning was cut short: their time goes on, but no removal
+    begins for them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be
+    emptied. `pod_destination_hints`: for each node of the candidate set and the deleted set, where each of its pods would go.
+    `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed.
     """
 
     candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
@@ -73,11 +74,11 @@ class ScaleDownState:
     failed_drains: Mapping[NodeName, DrainFailure] = field(default_factory=dict)
 
     def since(self, node: NodeName) -> UnixTime | None:
-        """Since when the node has been a candidate."""
+        """Since when the node has been a candidate; None if it is none."""
         return self.candidate_set.get(node, self.unreached.get(node))
 
     def begun(self, nodes: Iterable[NodeName], now: UnixTime) -> "ScaleDownState":
-        """The nodes' removal has begun: from the candidate set into the deleted set."""
+        """Moves the nodes, whose removal has begun, from the candidate set to the deleted set."""
         leaving = frozenset(nodes)
         return replace(
             self,
@@ -87,7 +88,7 @@ class ScaleDownState:
         )
 
     def ended(self, node: NodeName) -> "ScaleDownState":
-        """The node's removal has ended, however: where the node is still there it begins again, like any other."""
+        """Forgets the node's removal, which has ended. If the node still exists, it starts again like any other."""
         gone = frozenset((node,))
         return replace(
             self,
@@ -96,22 +97,22 @@ class ScaleDownState:
         )
 
     def drain_failed(self, node: NodeName, why: str, now: UnixTime) -> "ScaleDownState":
-        """A drain of the node was given up for a reason of its own, and perhaps disturbed pods in vain."""
+        """Counts a drain that was given up for a reason of the node's own, and may have disturbed pods in vain."""
         before = self.failed_drains.get(node)
         failure = DrainFailure(now, why, 1 if before is None else before.count + 1)
         return replace(self, failed_drains={**self.failed_drains, node: failure})
 
     def evicted(self, pod: Pod, now: UnixTime) -> "ScaleDownState":
-        """The API server has taken an eviction."""
+        """Remembers a pod whose eviction the API server has accepted."""
         return replace(self, recent_evictions=(*self.recent_evictions, Eviction(pod, now)))
 
 
 def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) -> ScaleDownState:
-    """What the taints of the nodes tell after a start: who has been a candidate since when, and whose removal has begun.
+    """The state after a start, by the nodes' taints: the candidates with their times, and the removals that have begun.
 
-    Candidates are `unreached` until a plan has tried them. A taint without a time, with one to come, or one more than
-    `longest_seconds` old, tells nothing of a candidate: the clock was set meanwhile, or nobody has looked for long. No node has
-    been a candidate for longer than it is there.
+    Candidates are `unreached` until a plan has tried them. A candidate's taint is ignored if its value is no time, a time in
+    the future, or one more than `longest_seconds` ago: the clock was set meanwhile, or scale-down did not run for long. A
+    node's time as a candidate starts at its creation at the earliest.
     """
     candidates: dict[NodeName, UnixTime] = {}
     leaving: dict[NodeName, UnixTime] = {}
@@ -125,7 +126,7 @@ def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) ->
 
 
 def taint_time(node: Node, key: str) -> UnixTime | None:
-    """The time that a taint's value tells; None where the node has no such taint, or its value is no time."""
+    """The time in the value of the node's taint; None if it has no such taint, or the value is no time."""
     value = next((taint.value for taint in node.taints if taint.key == key), "")
     return UnixTime(float(value)) if value.isascii() and value.isdecimal() else None
 

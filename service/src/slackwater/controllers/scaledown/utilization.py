@@ -1,7 +1,7 @@
-"""How full nodes are, as Cluster Autoscaler counts it: the larger share of CPU and memory that is requested of allocatable.
+"""Utilization: how full nodes are, as Cluster Autoscaler counts it: the larger of the requested shares of CPU and memory.
 
-A node with graphics cards is as full as its cards. DaemonSets' pods count, unless they are to be ignored: then what they ask
-is taken off allocatable too.
+Shares are of allocatable. A node with GPUs is as full as its GPUs. DaemonSet pods count, unless they are to be ignored: then
+their requests are subtracted from allocatable too.
 """
 
 from typing import Final, NamedTuple
@@ -15,12 +15,12 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from slackwater.snapshot.running_pods import Standing
 
-#: Extended resources that are graphics cards or the like.
+#: Extended resources that count as a GPU.
 GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
 
 
 class Utilization(NamedTuple):
-    """`share` of `resource`; may pass 1."""
+    """A node's utilization: `share` of `resource`; may exceed 1."""
 
     share: float
     resource: str
@@ -31,7 +31,7 @@ class Utilization(NamedTuple):
 
 
 def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
-    """One for each row."""
+    """The utilization of each row."""
     facts = snapshot.facts
     shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
     by_memory = shares[1] > shares[0]
@@ -52,7 +52,7 @@ def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
 
 
 def without_daemons(snapshot: ClusterSnapshot, standing: Standing, row: Row) -> Utilization:
-    """Of one row, with what DaemonSets' pods ask left out on both sides."""
+    """The utilization of one row, with DaemonSet pods subtracted from requests and from allocatable."""
     daemons = [running_pod.kind for running_pod in standing.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
     asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
     used, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
@@ -65,6 +65,6 @@ def _is_daemon(eviction_facts: EvictionFacts) -> bool:
 
 
 def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
-    """Nothing of nothing is 0, something of nothing is all of it."""
+    """Used over allocatable; if nothing is allocatable, 0 if nothing is used, else 1."""
     none = allocatable <= 0
     return np.where(none, (used > 0).astype(np.float64), used / np.where(none, 1, allocatable))

@@ -1,1 +1,1 @@
-"""Which nodes to add for which pending pods: pure, on a snapshot. See `plan`."""
+"""Scale-up: which nodes to add for which pending pods. Pure, on a snapshot; see `plan`."""

@@ -1,6 +1,7 @@
-"""How many volumes a new node of a group can attach: what the CSINodes of the group's nodes say, else the template's own word.
+"""Volume limits of new nodes: how many volumes a new node of a group can attach, by the CSINodes of the group's nodes, else by
+the template.
 
-Without it a new node would seem to attach any number of volumes, and a plan would buy too few nodes.
+Without a limit a new node would seem to attach any number of volumes, and a plan would add too few nodes.
 """
 
 from collections import Counter
@@ -12,14 +13,14 @@ from slackwater.model.storage import CsiNode
 
 
 def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: CsiNode | None) -> Template | None:
-    """The template with what its nodes can attach. `csi_nodes` are those of the group's nodes that have started."""
+    """The template with the volume limits of its nodes. `csi_nodes` are those of the group's nodes that have started."""
     return None if template is None else replace(template, node=replace(template.node, csi=usual_csi(csi_nodes, said)))
 
 
 def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | None:
-    """For each driver the limit that most nodes report, of equally frequent ones the smallest. None where nobody knows.
+    """For each driver the limit that most nodes report; the smallest of equally frequent ones. None if no limit is known.
 
-    A driver that no node reports counts as `said`. Nodes on which a driver is still starting do not report it.
+    For a driver that no node reports `said` counts. Nodes on which a driver is still starting do not report it.
     """
     reported: dict[str, Counter[int | None]] = {}
     for csi_node in csi_nodes:
@@ -33,5 +34,5 @@ def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | N
 
 
 def _tightness(limit: int | None) -> float:
-    """Larger for smaller limits."""
+    """A number that is larger for smaller limits."""
     return float("-inf") if limit is None else -float(limit)

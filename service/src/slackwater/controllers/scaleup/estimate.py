@@ -1,8 +1,8 @@
-"""How many new nodes of some similar groups the demand needs, and which pods they take.
+"""Estimates: how many new nodes of a bundle of similar groups the demand needs, and which pods they take.
 
-First-fit decreasing over whole kinds: the pods that ask the largest share of a node come first, and each goes to the first
-new node that takes it. Where a limit leaves some out, the estimate is made again with the more important pods first.
-Whatever was found when time ran out is valid. Deliberately absent: which estimate is the best (`expanders`).
+First-fit decreasing over whole equivalence groups: the pods that request the largest share of a node come first, and each goes
+to the first new node that takes it. If a limit leaves some out, the estimate is made again with the more important pods first.
+An estimate that time cuts short is valid as far as it goes. Deliberately absent: which estimate is the best (`expanders`).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Pods of one kind, by their position in the demand, the most important first."""
+    """Pods of one equivalence group, by their position in the demand, the most important first."""
 
     kind: KindId
     pods: Rows
@@ -31,12 +31,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Option:
-    """What growing some similar groups together would bring.
+    """The result of growing a bundle of similar groups.
 
-    `groups` says for each new node which group it is of, shape (nodes,); `kinds` are those of the pods that found a place, in
-    order. `pods[i]` of the demand goes to node `at[i]`; `~row` is a row of the snapshot that was there before. `asked` is what
-    these pods ask, `offered` what the new nodes have.
-    `left_out` pods would fit if it were not for a limit, or time. `moving`: it holds only on the snapshot it was made on.
+    `groups` is the group of each new node, shape (nodes,); `kinds` are the equivalence groups of the pods that found a place,
+    in order. `pods[i]` of the demand goes to new node `at[i]`; an entry `~row` is an existing row of the snapshot. `asked` is
+    what these pods request, `offered` what the new nodes have. `left_out`: further pods would fit but for a limit, or time.
+    `cut`: time ended the estimate. `moving`: the option holds only on the snapshot it was made on.
     """
 
     bundle: tuple[int, ...]
@@ -69,8 +69,8 @@ def estimate(
     priorities: Rows,
     stop: Callable[[], bool],
 ) -> Option:
-    """`runs` are pods that are left, of kinds of which a new node may take some. `priorities` are those of the demand, shape
-    (pods of the demand,). The snapshot is as before."""
+    """Estimates one bundle. `runs` are the pods still without a node, of equivalence groups that a new node may take.
+    `priorities` are those of the demand, shape (pods of the demand,). Leaves the snapshot as it was."""
     found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
         by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)
@@ -79,7 +79,7 @@ def estimate(
 
 
 def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]) -> list[Run]:
-    """By the share of an empty node of the group that a pod asks, CPU and memory added; then by first pod."""
+    """The runs by the share of an empty node of the group that a pod requests, CPU and memory added; then by first pod."""
     has = template_nodes.node(group).allocatable
 
     def key(run: Run) -> tuple[float, int]:
@@ -91,7 +91,7 @@ def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]
 
 
 def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
-    """Each run cut where priorities change, higher ones first; within one priority the order stays."""
+    """The runs cut where priorities change, higher priorities first; within one priority the order stays."""
     found: list[tuple[int, Run]] = []
     for run in runs:
         of = priorities[run.pods]
@@ -113,7 +113,7 @@ def _filled(
             cut = cut or tracked.cut
     whole = _whole_groups(template_nodes, nodes)
     groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
-    if whole is None:  # all of the group is more than a limit allows
+    if whole is None:  # a limit does not allow all of an all-or-nothing group
         placed, groups = [], groups[:0]
     return Option(
         bundle=tuple(bundle),
@@ -147,7 +147,7 @@ def _offered(template_nodes: TemplateNodes, groups: Rows) -> Resources:
 
 
 def _whole_groups(template_nodes: TemplateNodes, nodes: NewNodes) -> list[int] | None:
-    """The further nodes of groups that grow to their maximum or not at all; None where that is not allowed."""
+    """The further nodes that bring all-or-nothing groups to their maximum; None if a limit does not allow them."""
     further: list[int] = []
     for group in sorted(
         set(filter(template_nodes.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())
@@ -163,7 +163,7 @@ def _whole_groups(template_nodes: TemplateNodes, nodes: NewNodes) -> list[int] |
 def _fill_all(
     fill: Callable[[KindId, int], Rows], runs: Sequence[Run], stop: Callable[[], bool]
 ) -> tuple[list[tuple[Run, Rows]], bool]:
-    """The node of each pod placed, run by run, and whether `stop` ended it early."""
+    """The node of each pod placed, run by run, and whether `stop` ended the filling early."""
     placed: list[tuple[Run, Rows]] = []
     for run in runs:
         if stop():

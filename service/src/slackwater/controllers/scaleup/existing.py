@@ -1,8 +1,8 @@
-"""Pods that fit nodes which exist, or which are on their way, need no new ones: they are placed first and stay placed.
+"""Places pods on existing and upcoming nodes first; a pod that fits there needs no new node.
 
-What flows through: the demand -> the row of each pod that fits, in the order in which they were placed. More important pods
-choose first, and among equals those that were seen to fit somewhere before (hints). Deliberately absent: scores; which node
-kube-scheduler will choose in the end does not matter, that there is one does.
+In flows the demand; out flows the row of each pod that fits. More important pods choose first, and within a priority those that
+were seen to fit somewhere before (hints). Deliberately absent: scores; it does not matter which node kube-scheduler will choose
+in the end, only that there is one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: In the names of devices, which a node tells of later than of its CPU and memory.
+#: Part of the names of devices, which a node reports later than its CPU and memory.
 _DEVICE_MARK: Final = "/"
 
 
@@ -31,7 +31,7 @@ def place_existing(
     hints: Mapping[PodUid, NodeName],
     stop: Callable[[], bool] = lambda: False,
 ) -> Rows:
-    """The row of each pod, NOWHERE where it fits none; shape (pods,). `pods` are in the order of importance."""
+    """The row of each pod, NOWHERE if it fits on none; shape (pods,). `pods` are in the order of importance."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
     if not snapshot.n_rows:
         return rows
@@ -45,7 +45,7 @@ def place_existing(
 
 
 def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Demand:
-    """Pods that were nominated to a node which is gone count like any other."""
+    """The demand with each pod that was nominated to a node which is gone counted like any other."""
     known = tuple(pod for pod in demand.nominated if pod.nominated_node in snapshot.facts.row_of)
     if len(known) == len(demand.nominated):
         return demand
@@ -54,7 +54,7 @@ def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Deman
 
 
 def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
-    """Pods for which room is being made count where they were nominated, fit or not. Their nodes must be there."""
+    """Places pods for which room is being made on the nodes they were nominated for, fit or not. These nodes must exist."""
     placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
     for kind, (_, name) in zip(snapshot.number(pods).tolist(), placed, strict=True):
         snapshot.place(KindId(kind), snapshot.facts.row_of[name])
@@ -62,9 +62,9 @@ def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tupl
 
 
 def awaits_devices(node: Node, template: Node) -> bool:
-    """Has a node not told yet of a device that the nodes of its group have? It then counts as upcoming.
+    """Does the node not report yet a device that the nodes of its group have? Then it counts as upcoming.
 
-    A GPU appears on a node only once its driver's plug-in runs there, minutes after the node is Ready.
+    A GPU appears on a node only once its device plug-in runs there, minutes after the node is Ready.
     """
     has = dict(node.scalars)
     return any(_DEVICE_MARK in name and amount and not has.get(name) for name, amount in template.scalars)
@@ -85,7 +85,7 @@ def _by_priority(pods: Sequence[Pod]) -> list[Rows]:
 
 
 def _kinds_together(pods: Sequence[Pod], kinds: Rows, part: Rows) -> Rows:
-    """An order of a part: higher priorities first, within one the kind whose first pod comes first, then as they are."""
+    """An order of one part: higher priorities first, within one the group whose first pod comes first, then as they are."""
     priorities = np.fromiter((-pods[pod].priority for pod in part.tolist()), np.int64, len(part))
     _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
     order: Rows = np.lexsort((np.arange(len(part)), first[of], priorities))

@@ -1,7 +1,7 @@
-"""A node group as planning sees it: what its provider says, what a new node looks like, and why it may not grow.
+"""The node groups that planning sees: what the provider says of a group, its template, and why it may not grow.
 
-What flows through: one value for each group, made again each loop by whoever remembers groups between loops. Deliberately
-absent: that memory (back-off, cool-downs, what is in creation), and how a template is found (`template`).
+One value for each group is made again in each loop, by the code that remembers groups between loops. Deliberately absent: that
+memory (back-off, cool-downs, what is in creation), and how a template is found (`template`).
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from slackwater.model.resources import NOTHING, Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: switched-off: the configuration says so. not-ready: the group is unhealthy. backoff: it failed a while ago. no-template:
-#: nobody knows what a node of it looks like. limit: it, the cluster or a quota is at its maximum. time: planning took too long.
+#: switched-off: by configuration. not-ready: the group is unhealthy. backoff: it failed a while ago. no-template: it is not
+#: known what a node of it looks like. limit: the group, the cluster or a quota is at its maximum. time: planning took too long.
 SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipReason:
-    """Why a group may not grow, or not further: `text` is for people."""
+    """Why a group may not grow, or not further; `text` is for people."""
 
     kind: SkipKind
     text: str
@@ -33,10 +33,10 @@ class SkipReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A new node of a group: `node` names no machine; `standing` are the pods that it has from the start (DaemonSets').
+    """The template of a group's new nodes: `node` stands for no real machine; `standing` are the DaemonSet pods it starts with.
 
-    It was copied from `n_models` real nodes, 0 where the provider or the configuration said it. `differing` are keys of labels
-    that differ between these nodes.
+    It was copied from `n_models` real nodes, 0 if it comes from the provider or the configuration. `differing` are the keys of
+    labels that differ between these nodes.
     """
 
     node: Node
@@ -47,9 +47,9 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowableGroup:
-    """A group, and what keeps it from growing, where something does.
+    """A group as planning sees it, with the reason why it may not grow, if any.
 
-    `upcoming` of its nodes are on their way and not in the snapshot: they are planned with as copies of the template.
+    `upcoming` nodes of it are on their way and not in the snapshot: planning adds them as copies of the template.
     """
 
     group: NodeGroup
@@ -63,12 +63,13 @@ class GrowableGroup:
 
 
 def upcoming_name(group: GroupName, number: int) -> NodeName:
-    """What a node that has not registered is called in a plan: its real name is not known yet."""
+    """The name in a plan of a node that has not registered, since its real name is not known yet."""
     return NodeName(f"upcoming:{group}:{number}")
 
 
 def add_nodes(snapshot: ClusterSnapshot, template: Template, names: Sequence[NodeName], *, system: Amounts = NOTHING) -> range:
-    """New rows like the template, with its pods on them; by our accounting they have so much less as `system` says."""
+    """Adds nodes like the template, with its pods on them, to the snapshot; their rows. In our accounting each has `system`
+    less than is allocatable."""
     rows = snapshot.add_copies(template.node, names)
     if not names:
         return rows

@@ -1,10 +1,10 @@
-"""What the pods of a demand mean for one another on new nodes, told before any of them is placed.
+"""Inter-pod constraints: how pods of the demand affect one another on new nodes, found before any of them is placed.
 
-Three cases. Most kinds mean nothing to others: a node is full when its amounts are. Some must not share a node, by
-anti-affinity on the hostname or by host ports: then a pod marks its node, and other pods keep away from a mark (`leaves`,
-`avoids`). The rest, whose verdict anywhere may change with a pod placed elsewhere (spread, affinity, terms over zones,
-volumes), are `moving`: they are judged on the snapshot each time. A rule that no other pod of the demand can touch is settled
-by one look at an empty new node, whatever it says.
+Three cases. Most equivalence groups do not affect others: a node is full when its amounts are. Some must not share a node, by
+anti-affinity on the hostname or by host ports: then a pod leaves a mark on its node, and other pods avoid nodes with that mark
+(`leaves`, `avoids`). The rest, whose verdict anywhere may change with a pod placed elsewhere (spread, affinity, terms over
+zones, volumes), are `moving`: they are judged on the snapshot each time. A rule that no other pod of the demand can affect is
+settled by judging an empty new node once.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -17,12 +17,12 @@ from slackwater.snapshot.counters import Carrying, Counter
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import HOSTNAME
 
-#: What a pod may leave on its node, by number. Thousands of kinds under one rule share one.
+#: What a pod may leave on its node, by number. Thousands of equivalence groups under one rule share a mark.
 Mark = int
 
 
 class InterPodConstraints:
-    """What pods of the demand mean for one another on a new node."""
+    """How pods of the demand affect one another on a new node."""
 
     def __init__(self, snapshot: ClusterSnapshot, kinds: Sequence[KindId]) -> None:
         self._snapshot = snapshot
@@ -37,22 +37,22 @@ class InterPodConstraints:
         self.moving = frozenset(kind for kind in kinds if self._moves(snapshot.of(kind)))
 
     def leaves(self, kind: KindId) -> Iterable[Mark]:
-        """The marks that a pod of the kind leaves on its node."""
+        """The marks that a pod of the group leaves on its node."""
         return self._leaves.get(kind, ())
 
     def avoids(self, kind: KindId) -> Iterable[Mark]:
-        """The marks that no pod of the kind may share a node with."""
+        """The marks of nodes that no pod of the group may go to."""
         return self._avoids.get(kind, ())
 
     def is_alone(self, kind: KindId) -> bool:
-        """Do pods of the kind keep away from one another?"""
+        """Do pods of the group avoid one another?"""
         left = self._leaves.get(kind, {})
         return any(mark in left for mark in self.avoids(kind))
 
     def is_free_on_empty(self, kind: KindId, standing: Set[KindId]) -> bool:
-        """Do the kind's rules about other pods let it onto every empty node where only `standing` kinds are?
+        """Do the group's rules about other pods admit it to every empty node where only pods of `standing` run?
 
-        So it is where they are about the hostname alone, and about none of these.
+        They do if they are about the hostname alone, and about none of these.
         """
         numbered = self._snapshot.of(kind)
         if kind in self.moving or numbered.asks.affinity:
@@ -82,13 +82,14 @@ class InterPodConstraints:
         )
 
     def _touches(self, counter: Counter) -> bool:
-        """Does the counter count any kind of the demand?"""
+        """Does the counter count any group of the demand?"""
         if counter not in self._touched:
             self._touched[counter] = not self._here.isdisjoint(counter.kinds)
         return self._touched[counter]
 
     def _mark_by_terms(self, kind: Numbered) -> None:
-        """Pods that a term matches leave a mark, which those that carry the term avoid; and the other way round."""
+        """Marks by anti-affinity: pods that a term matches leave a mark, which pods that carry the term avoid; and vice
+        versa."""
         for term in kind.asks.anti_affinity:
             if term.topology_key == HOSTNAME:
                 matched = self._left_by(term_counter(self._snapshot, term))
@@ -98,7 +99,7 @@ class InterPodConstraints:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
 
     def _left_by(self, counter: Counter) -> Mark:
-        """The mark of the kinds that a counter counts."""
+        """The mark that all groups leave which the counter counts."""
         mark = self._numbers.get(counter)
         if mark is None:
             mark = self._numbers[counter] = len(self._numbers)
@@ -107,7 +108,8 @@ class InterPodConstraints:
         return mark
 
     def _mark_by_ports(self, kind: Numbered) -> None:
-        """A pod that takes a port on every address avoids any other; one that names an address, these and its like."""
+        """Marks by host ports: a pod that takes a port on every address avoids all others with the port; a pod that names an
+        address avoids those on every address and on its own."""
         for port in kind.asks.host_ports:
             own, anybody = self._port_mark(port, port.ip), self._port_mark(port, None)
             self._leaves.setdefault(kind.id, {}).update({own: None, anybody: None})
@@ -120,9 +122,9 @@ class InterPodConstraints:
 
 
 def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
-    """For each kind the first of those that nothing here tells apart: images and schedulers fill no node.
+    """For each equivalence group the first of those that planning cannot distinguish; shape (len(kinds),).
 
-    Shape (len(kinds),). 22,000 pods without controllers are then a handful of kinds.
+    Images and the scheduler's name do not matter for filling a node. So 22,000 pods without controllers become a few groups.
     """
     first: dict[object, int] = {}
     known: dict[int, int] = {}

@@ -1,9 +1,9 @@
-"""How far groups may grow: their own maximum, the cluster's, quotas, and the most nodes of one plan.
+"""Limits on growth: a group's own maximum, the cluster's, quotas, and the most nodes of one plan.
 
-What flows through: one `Budget` for each planning; opening a node in a trial takes from a copy of it. Every limit is a pot
-of integers, of which a node of a group takes so many: nodes are counted, CPU is in milliCPU, memory in bytes, everything
-else in whole numbers. Amounts are what nodes have allocatable. Deliberately absent: who is being created at the moment; a plan
-is the whole demand, and whoever carries it out decides how many nodes at a time.
+Each planning has one `Budget`; opening nodes in a trial takes from a copy of it. Every limit is a pot of integers, of which a
+node of a group takes so many: nodes are counted, CPU is in milliCPU, memory in bytes, everything else in whole numbers. Amounts
+are what nodes have allocatable. Deliberately absent: what is in creation at the moment; a plan is for the whole demand, and the
+code that carries it out decides how many nodes to create at a time.
 """
 
 from collections import Counter
@@ -16,16 +16,16 @@ from slackwater.model.columns import Rows
 from slackwater.model.objects import Node
 from slackwater.model.selectors import EVERYTHING, Selector, selects
 
-#: The resource of a quota that counts nodes.
+#: The resource name in quotas that counts nodes.
 NODES: Final = "nodes"
 _GROUP_FULL: Final = "max node group size reached"
-#: Nodes that stand for other clusters count for no quota.
+#: The label of nodes that stand for other clusters, which count for no quota.
 _VIRTUAL: Final = ("type", "virtual-kubelet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The most that nodes whose labels `selector` selects may have together, by resource: nodes, cpu, memory, others."""
+    """A quota: the most that the nodes selected by `selector` may have together, by resource: nodes, cpu, memory, others."""
 
     name: str
     limits: Mapping[str, int]
@@ -34,7 +34,7 @@ class Quota:
 
 @dataclass(slots=True, kw_only=True)
 class _Pot:
-    """`left` of something, and what a new node of each group takes of it."""
+    """One limit: what is `left`, and what a new node of each group takes of it."""
 
     text: str
     left: int
@@ -42,12 +42,12 @@ class _Pot:
 
 
 class Budget:
-    """What may still be opened, by a group's position."""
+    """What may still be opened within all limits. Groups are given by position."""
 
     __slots__ = ("_most", "_pots", "sizes")
 
     def __init__(self, sizes: list[int], most: tuple[int, ...], pots: list[_Pot]) -> None:
-        #: How large each group is, what was opened included.
+        #: The size of each group, with the nodes opened so far.
         self.sizes = sizes
         self._most = most
         self._pots = pots
@@ -56,7 +56,7 @@ class Budget:
     def of(
         cls, groups: Sequence[GrowableGroup], *, nodes: Sequence[Node], quotas: Iterable[Quota] = (), max_nodes: int = 0
     ) -> Self:
-        """`nodes` are there or upcoming. `max_nodes` bounds the whole plan; 0: no limit."""
+        """The budget of one planning. `nodes` exist or are upcoming. `max_nodes` bounds the whole plan; 0: no limit."""
         pots = [pot for quota in quotas for pot in _pots(quota, groups, nodes)]
         if max_nodes:
             text = f"one plan adds at most {max_nodes} nodes"
@@ -64,7 +64,7 @@ class Budget:
         return cls([group.group.target for group in groups], tuple(group.group.max_size for group in groups), pots)
 
     def room(self, group: int) -> int:
-        """How many more nodes of the group may be opened, if of no other; >= 0."""
+        """How many more nodes of the group may be opened, if no other group's are; >= 0."""
         room = self._most[group] - self.sizes[group]
         for pot in self._pots:
             if pot.takes[group]:
@@ -77,12 +77,12 @@ class Budget:
             pot.left -= pot.takes[group] * count
 
     def take_all(self, groups: Rows) -> None:
-        """Nodes of these groups are opened, one entry for each."""
+        """Opens nodes of these groups, one for each entry."""
         for group, count in counted(groups):
             self.take(group, count)
 
     def skip_reason(self, group: int) -> SkipReason | None:
-        """Why no node of the group may be opened any more; None where one may."""
+        """Why no more node of the group may be opened; None if one may."""
         if self.sizes[group] >= self._most[group]:
             return SkipReason(kind="limit", text=_GROUP_FULL)
         full = (pot.text for pot in self._pots if pot.takes[group] and pot.left < pot.takes[group])
@@ -90,7 +90,8 @@ class Budget:
         return None if text is None else SkipReason(kind="limit", text=text)
 
     def needs(self, groups: Rows) -> list[tuple[int, int]]:
-        """The limits that opening nodes of these groups takes from, by number, and how much of each; one entry for a node."""
+        """The limits that opening nodes of these groups, one for each entry, takes from: their numbers, and how much of
+        each."""
         found = counted(groups)
         of_groups = tuple(found)
         for number, pot in enumerate(self._pots, len(self.sizes)):
@@ -100,7 +101,7 @@ class Budget:
         return found
 
     def left(self, limit: int) -> int:
-        """How much is left of a limit: nodes of a group, or what a pot holds."""
+        """How much is left of a limit: of a group's maximum, or of a pot."""
         n_groups = len(self.sizes)
         return self._most[limit] - self.sizes[limit] if limit < n_groups else self._pots[limit - n_groups].left
 
@@ -110,8 +111,8 @@ class Budget:
 
 
 def counted(groups: Rows) -> list[tuple[int, int]]:
-    """Each group of which there is an entry, and how many there are; in order of groups."""
-    if len(groups) and (groups == groups[0]).all():  # mostly: an option is about one group
+    """The number of entries for each group that has any, in order of groups."""
+    if len(groups) and (groups == groups[0]).all():  # the usual case: an option with one group
         return [(int(groups[0]), len(groups))]
     return sorted(Counter(groups.tolist()).items())
 
@@ -128,13 +129,13 @@ def _pots(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) 
 
 
 def counts_for(quota: Quota, node: Node) -> bool:
-    """Is the node one of those that the quota limits?"""
+    """Does the quota apply to the node?"""
     key, value = _VIRTUAL
     return node.labels.get(key) != value and selects(quota.selector, node.labels)
 
 
 def amount_of(node: Node, resource: str) -> int:
-    """What a node has of a resource; of `nodes` one."""
+    """What a node has of a resource; for `nodes` it is 1."""
     match resource:
         case "nodes":
             return 1

@@ -1,8 +1,9 @@
-"""New nodes of some groups, filled kind after kind: each pod goes to the first one opened that takes it, else one is opened.
+"""New nodes of a bundle of groups: each pod goes to the first open one that takes it, else another node is opened.
 
-The answer is that of doing it pod by pod, and costs a few operations on columns for each kind. Nodes are opened where the
-groups are smallest, so that similar groups grow alike. Rules are known beforehand (`sites`, `company`); kinds whose
-verdicts move with pods placed elsewhere are not for this file (see `tracked`).
+The result equals that of placing pod by pod, at the cost of a few column operations for each equivalence group. Nodes are
+opened in the smallest group first, so that similar groups grow evenly. Rules about other pods are known beforehand
+(`template_nodes`, `inter_pod_constraints`). Equivalence groups whose verdicts move with pods placed elsewhere are filled by
+`tracked`.
 """
 
 from collections import Counter
@@ -20,11 +21,9 @@ from slackwater.snapshot.value_column import grown
 
 
 class NewNodes:
-    """New nodes of some groups, filled group of pods by group of pods.
+    """The new nodes of a bundle of groups, filled equivalence group by equivalence group.
 
-    Nodes are numbered as they are opened; `groups[:n]` says which group each is of.
-
-    The budget is taken from; give a copy.
+    Nodes are numbered as they are opened; `groups[:n]` is the group of each. The budget is taken from, so pass a copy.
     """
 
     def __init__(self, template_nodes: TemplateNodes, budget: Budget, bundle: Sequence[int]) -> None:
@@ -34,11 +33,11 @@ class NewNodes:
         self.n = 0
         self.free: Int64 = np.zeros((len(template_nodes.empty), 64), np.int64)
         self.groups: Rows = np.zeros(64, np.intp)
-        #: Nodes by the mark that some pod left there.
+        #: Which nodes have each mark.
         self._marked: dict[Mark, Mask] = {}
 
     def fill(self, kind: KindId, count: int) -> Rows:
-        """Places as many of `count` pods as can be, opening nodes; the node of each, shape (placed,)."""
+        """Places as many of `count` pods as possible and opens nodes for them; the node of each, shape (placed,)."""
         placed = self._onto_open(kind, count)
         rest = count - len(placed)
         if rest:
@@ -48,7 +47,7 @@ class NewNodes:
         return placed
 
     def open(self, kind: KindId, count: int) -> range:
-        """Opens nodes until `count` pods of the kind would fit, or the budget ends; each takes at least one."""
+        """Opens nodes until `count` pods of the equivalence group would fit, or the budget ends; each takes at least one."""
         return self.add(opening(self, kind, count))
 
     def add(self, groups: Sequence[int]) -> range:
@@ -65,7 +64,7 @@ class NewNodes:
         return range(first, self.n)
 
     def note(self, kind: KindId, nodes: Rows) -> None:
-        """Pods of the kind stand on these nodes now, one for each entry."""
+        """Counts pods that `tracked` has placed: one pod of the equivalence group for each entry of `nodes`."""
         at, counts = np.unique(nodes, return_counts=True)
         self._stand(kind, at, counts)
 
@@ -77,7 +76,7 @@ class NewNodes:
         return self._put(kind, np.flatnonzero(welcome), count)
 
     def _welcoming(self, kind: KindId) -> Mask:
-        """Open nodes where the rules, amounts aside, let a pod of the kind."""
+        """The open nodes that take a pod of the equivalence group by all rules but amounts."""
         if len(self.bundle) == 1:
             welcome = np.full(self.n, self.template_nodes.takes(kind, self.bundle[0]))
         else:
@@ -88,7 +87,7 @@ class NewNodes:
         return welcome
 
     def _put(self, kind: KindId, nodes: Rows, count: int) -> Rows:
-        """Fills nodes in their order; each takes at least one."""
+        """Fills nodes in their order; each must take at least one pod."""
         nodes = nodes[:count]
         if not len(nodes):
             return nodes
@@ -102,7 +101,7 @@ class NewNodes:
         return np.repeat(nodes, counts)
 
     def _stand(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
-        """`counts[i]` pods on `nodes[i]`, which are distinct."""
+        """Counts `counts[i]` pods on `nodes[i]`, which are distinct."""
         for line, amount in self.template_nodes.amounts(kind):
             self.free[line, nodes] -= amount * counts
         for mark in self.template_nodes.inter_pod_constraints.leaves(kind):
@@ -112,9 +111,9 @@ class NewNodes:
 
 
 def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
-    """Which groups to open nodes of, one after another, for `count` pods of the kind: the smallest first, then by position.
+    """The groups to open nodes of, one after another, for `count` pods: the smallest group first, then by position.
 
-    As many as are needed where each pod finds room as far as its own node goes; fewer where the budget ends.
+    As many nodes as are needed if only the pods' own amounts and marks limit them; fewer if the budget ends.
     """
     each = nodes.template_nodes.copies(kind, nodes.bundle)
     takers = [(group, copies) for group, copies in zip(nodes.bundle, each, strict=True) if copies]

@@ -1,7 +1,7 @@
-"""The nodes that a plan adds, and who goes where, as they come together option by option.
+"""The plan in the making: the nodes that it adds, and which pod goes where, option by option.
 
-Nodes are numbered in the order in which they were opened. Some of them stand in the snapshot, because pods are judged by
-what stands on them; their rows are known here.
+Nodes are numbered in the order in which they were opened. Where pods are judged by other pods' places, the new nodes are also
+in the snapshot; their rows are known here.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 class NewPlan:
-    """The plan while it is being made: nodes to add, and the pods of each.
+    """The plan in the making: nodes to add, and the pods of each.
 
-    Pods are told by their position in the demand, groups by theirs."""
+    Pods are given by their position in the demand, groups by theirs."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
         self._snapshot, self._groups, self._pods = snapshot, groups, pods
@@ -34,7 +34,7 @@ class NewPlan:
         self._elsewhere: dict[int, NodeName] = {}  # the node of a pod that needs no new one, in the order of placement
 
     def open(self, groups: Sequence[int], *, system: Amounts, shown: bool) -> int:
-        """Adds nodes; the number of the first. `shown`: they stand in the snapshot."""
+        """Adds nodes; the number of the first. `shown`: they are added to the snapshot too."""
         first = len(self._group_of)
         self._group_of += groups
         for group, numbers in _numbered(groups, first).items() if shown else ():
@@ -47,11 +47,11 @@ class NewPlan:
         return first
 
     def join(self, pods: Rows, nodes: Rows) -> None:
-        """Pods go to new nodes."""
+        """Assigns pods to new nodes, by number."""
         self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
 
     def stand(self, pods: Rows, rows: Rows) -> None:
-        """Pods go to rows of the snapshot, new nodes among them."""
+        """Assigns pods to rows of the snapshot, which may be new nodes."""
         for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
             if row in self._node_at:
                 self._on[pod] = self._node_at[row]
@@ -59,7 +59,7 @@ class NewPlan:
                 self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
-        """Pods that have a node now stand there in the snapshot, by their kinds."""
+        """Places pods that have been assigned to a node in the snapshot, by equivalence group."""
         rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
         for kind in np.unique(kinds[pods]).tolist():
             at = rows[kinds[pods] == kind]
@@ -78,7 +78,7 @@ class NewPlan:
         return [(self._pods[pod], name) for pod, name in self._elsewhere.items()]
 
     def scale_ups(self) -> tuple[ScaleUp, ...]:
-        """In the order of the groups; each group's most important nodes first."""
+        """The scale-ups in the order of the groups; each group's most important nodes first."""
         pods_on: list[list[int]] = [[] for _ in self._group_of]
         for pod in sorted(self._on):
             pods_on[self._on[pod]].append(pod)
@@ -94,7 +94,7 @@ class NewPlan:
 
 
 def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
-    """The numbers of new nodes by their group; `first` is that of the first."""
+    """The numbers of new nodes by their group, where the first has number `first`."""
     found: dict[int, list[int]] = {}
     for number, group in enumerate(groups, first):
         found.setdefault(group, []).append(number)

@@ -1,9 +1,9 @@
-"""The options that are left, the best first, while one after another is taken.
+"""The option queue: the options that are left, the best first, while one after another is taken.
 
-What is taken touches other options: those that count on the same pods, or on room within a limit that is gone now, and those
-whose pods are judged by where others stand. Of few options that are touched each is estimated again at once, and the choice
-is exact. Of many each is estimated again when its turn comes: estimating a thousand groups for each node group that grows
-would take an hour. Whatever is taken was estimated on the snapshot as it is (docs/adr/0160).
+Taking an option affects others: those that count on the same pods, those that need more of a limit than is left, and those
+whose pods are judged by where other pods are. If few are affected, each is estimated again at once, and the choice is exact. If
+many are, each is estimated again when its turn comes: estimating a thousand groups for each node group that grows would take an
+hour. Every option that is taken was estimated on the present snapshot (docs/adr/0160).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,12 @@ from slackwater.controllers.scaleup.limits import Budget
 from slackwater.snapshot.equivalence_groups import KindId
 
 Bundle = tuple[int, ...]
-#: As many options that are touched are estimated again at once.
+#: Up to so many affected options are estimated again at once.
 _FEW: Final = 64
 
 
 class OptionQueue:
-    """A queue of options: the best first, estimated again when something that they rest on was taken.
-
-    `merit` orders options, the best first."""
+    """A queue of options, the best first by `merit`. An option is estimated again when something it rests on was taken."""
 
     def __init__(
         self,
@@ -36,20 +34,20 @@ class OptionQueue:
         self._budget = budget
         self._estimate, self._merit = estimate, merit
         self._options: dict[Bundle, Option] = {}
-        #: Moves with every estimate of the bundle, so that entries of an earlier one are known.
+        #: Grows with every estimate of the bundle, so that entries of earlier estimates are recognized.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
         self._queue: list[tuple[Merit, int, Bundle]] = []
-        #: By limit: what options need of it, the most first, below 0.
+        #: By limit: how much each option needs of it, negated, as a heap with the largest need first.
         self._needs: dict[int, list[tuple[int, int, Bundle]]] = {}
         self._of_kind: dict[KindId, dict[Bundle, None]] = {}
         self._moving: dict[Bundle, None] = {}
-        #: Options that may be others now.
+        #: Options that must be estimated again before they are taken.
         self._touched: dict[Bundle, None] = {}
         for bundle in bundles:
             self._renew(bundle)
 
     def best(self) -> Option | None:
-        """The best option; None where none helps any pod."""
+        """The best option; None if no option helps any pod."""
         while True:
             while self._queue:
                 _, version, bundle = self._queue[0]
@@ -61,17 +59,17 @@ class OptionQueue:
                     return self._options[bundle]
             if not self._touched:
                 return None
-            for bundle in list(self._touched):  # those that helped nobody before
+            for bundle in list(self._touched):  # options that helped no pod at their last estimate
                 self._renew(bundle)
 
     def best_known(self) -> Option | None:
-        """The best of those that nothing touched, when there is no time to estimate any more. What was cut off in its
-        beginnings is no match for a whole option."""
+        """The best option that needs no new estimate, for when time is over. An option whose estimate was cut short is used
+        only if there is no complete one."""
         known = [option for bundle, option in self._options.items() if option.n_pods and bundle not in self._touched]
         return min([option for option in known if not option.cut] or known, key=self._merit, default=None)
 
     def took(self, option: Option, *, shown: bool) -> None:
-        """The option was taken, and its pods are left no more. `shown`: they stand in the snapshot."""
+        """Takes in that the option was taken, with its pods. `shown`: they were placed in the snapshot."""
         self._touched[option.bundle] = None
         for kind in option.kinds:
             self._touched.update(self._of_kind.get(kind, {}))
@@ -84,7 +82,7 @@ class OptionQueue:
                 self._renew(bundle)
 
     def _touch_those_above(self, limit: int) -> None:
-        """Options that need more of a limit than is left."""
+        """Marks options that need more of a limit than is left."""
         needs, left = self._needs.get(limit, []), self._budget.left(limit)
         while needs and -needs[0][0] > left:
             _, version, bundle = heappop(needs)

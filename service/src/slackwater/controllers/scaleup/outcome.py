@@ -1,4 +1,4 @@
-"""What a planning found: a plan is a value, checked again before anything is done with it."""
+"""The outcome of a planning, as values. A plan is checked again before it is carried out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from slackwater.model.reasons import Reason
 class ScaleUp:
     """How a group should grow: one entry for each new node, with the pods that it is for.
 
-    The most important nodes come first (highest priority on it, then its first pod's place in the demand), so that a caller
-    who may create only some of them begins at the front. A node that only brings the group to its minimum has no pods.
+    The most important nodes come first (by highest priority, then by their first pod's place in the demand), so a caller that
+    may create only some of them begins at the front. A node that only brings the group to its minimum has no pods.
     """
 
     group: GroupName
@@ -30,13 +30,13 @@ class ScaleUp:
         return tuple(pod for node in self.nodes for pod in node)
 
     def priority(self, number: int) -> int | None:
-        """The highest priority among the pods of one new node; None where it has none."""
+        """The highest priority among the pods of one new node; None if it has none."""
         return max((pod.priority for pod in self.nodes[number]), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Why a new node of a group would not do: the verdict, and kube-scheduler's words for it."""
+    """Why a new node of a group would not take the pod: the verdict, and kube-scheduler's texts for it."""
 
     reason: Reason
     words: tuple[str, ...]
@@ -44,7 +44,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhelpable:
-    """Pods of one kind for which no group grows, and for every group why."""
+    """Pods of one equivalence group for which no group grows, and the reason for every group."""
 
     pods: tuple[Pod, ...]
     groups: Mapping[GroupName, Refused | SkipReason]
@@ -60,10 +60,10 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPlan:
-    """Every pod that was given is in exactly one of the lists.
+    """The plan. Every given pod is in exactly one of its lists.
 
-    `growths` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
-    nodes that exist or are upcoming, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
+    `scale_ups` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
+    existing or upcoming nodes, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
     `not_looked_at` are those beyond the cap on pods in one loop. `notes` are for people: settings that had no effect.
     `again_at` is when the first pod that is passed over for its age will count.
     """

@@ -1,14 +1,15 @@
-"""Which pending pods nodes may be bought for, and in which order they are looked at.
+"""Pending pods: which of them nodes may be added for, and in which order they are planned.
 
-What flows through: every pod without a node -> those that count, the oldest and most important first; those that have a
-node in view; and for each other one why it does not count now. A burst is what one controller makes at a time: its pods
-wait until its first one is a little older, since a Deployment takes seconds to make a thousand pods, and planning for the
-first ten of them buys the wrong nodes. Pods that ask for a GPU wait longer: such nodes are dear. Bursts wait each for
-itself, so neither hold one another up nor hide behind a pod that has been pending for a day.
+In flows every pod without a node. Out flow the pods that count, the oldest and most important first; the pods that are
+nominated to a node; and for every other pod the reason why it does not count now. A burst is what one controller creates at a
+time. Its pods wait until the first of them is a little older: a Deployment takes seconds to create a thousand pods, and
+planning for the first ten of them adds the wrong nodes. Pods that request a GPU wait longer, since such nodes are expensive.
+Each burst waits separately, so bursts do not delay one another, and a pod that has been pending for a day does not end the wait
+of new ones.
 
-A scheduler that has twenty thousand pods to try says of the last one minutes later that it fits nowhere. Since "fits" means
-the same here, the pods of schedulers that are known to mean the same count before they were tried, once they are a little
-older; unless trying them could make room by preemption.
+A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. "Fits" means the same
+here, so pods of schedulers that are known to mean the same count before they were tried, once they are a little older, unless
+trying them could make room by preemption.
 
 Deliberately absent: whether anything fits, and the clock.
 """
@@ -23,19 +24,19 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
 
-#: Resources that stand for a GPU: those that Cluster Autoscaler knows.
+#: Resources that count as a GPU: those that Cluster Autoscaler knows.
 GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
 _PIECE: Final = 1_000
-#: A pod that was made so much later than now was made by another clock: its age tells nothing, and it need not wait for it.
+#: A pod created more than this in the future was created by another clock: its age means nothing, so it need not wait for it.
 _SKEW_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRules:
-    """Pods of a priority below `priority_cutoff` are expendable. Ages in seconds. `max_pods` 0: no limit.
+    """Settings. Pods of a priority below `priority_cutoff` are expendable. Ages are in seconds. `max_pods` 0: no limit.
 
-    `after_scheduler`: a pod counts only once the scheduler has said that it found no place for it; but those of the schedulers
-    `bypassed` once they are `untried_seconds` old.
+    `after_scheduler`: a pod counts only once its scheduler has reported that it fits nowhere; but pods of the schedulers in
+    `bypassed` count once they are `untried_seconds` old.
     """
 
     priority_cutoff: int = -10
@@ -48,18 +49,19 @@ class PendingRules:
     untried_seconds: float = 5.0
 
     def waits_for_scheduler(self, pod: Pod) -> bool:
-        """Has the pod not been tried yet by a scheduler that has to be waited for?"""
+        """Is the pod untried, by a scheduler whose report is required?"""
         return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed
 
     def seconds_of(self, pod: Pod) -> float:
-        """How old the pod has to be, whatever its burst."""
+        """The age that the pod must have, whatever its burst."""
         untried = self.untried_seconds if self.after_scheduler and is_untried(pod) else 0.0
         return max(self.new_pod_seconds, pod.scale_up_delay_seconds or 0.0, untried)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """`counted` in the order of importance. `nominated` pods wait for a node where room is being made for them.
+    """The pods to plan for. `counted` are in the order of importance. `nominated` pods wait for a node where room is being
+    made.
 
     `not_looked_at` are beyond the cap. `again_at` is when the first pod that waits for its age will count.
     """
@@ -72,12 +74,12 @@ class Demand:
 
 
 def importance(pod: Pod) -> tuple[int, str, str, str]:
-    """1. higher priority  2. created earlier  3. namespace and name: arbitrary, but the same on every run."""
+    """The sort key of pods: 1. higher priority  2. created earlier  3. namespace and name: arbitrary, but stable."""
     return (-pod.priority, pod.created_at, *pod.key)
 
 
 def in_order(pods: Sequence[Pod]) -> list[Pod]:
-    """The most important first. In pieces: one sort of 20,000 is 50 ms in which no other thread gets its turn."""
+    """The pods by importance. Sorted in pieces: one sort of 20,000 takes 50 ms, in which no other thread runs."""
     pieces = (sorted(pods[start : start + _PIECE], key=importance) for start in range(0, len(pods), _PIECE))
     return list(merge(*pieces, key=importance))
 
@@ -90,10 +92,10 @@ def which_count(
     reserved: Container[PodUid] = frozenset(),
     preemptible: int | None = None,
 ) -> Demand:
-    """Sorts the pods that have no node; see the module. Without `now` nothing waits for its age.
+    """Sorts the pods that have no node into a demand; see the module. Without `now` no pod waits for its age.
 
-    `reserved` are those for which we have promised room already; `preemptible` is the lowest priority of a pod that stands in
-    the cluster, of those that are not expendable.
+    `reserved` are pods that room is reserved for already; `preemptible` is the lowest priority of a placed pod that is not
+    expendable.
     """
     nominated: list[Pod] = []
     passed: list[PassedOver] = []
@@ -127,12 +129,12 @@ def asks_gpu(pod: Pod) -> bool:
 
 
 def is_untried(pod: Pod) -> bool:
-    """Has no scheduler said anything of the pod yet?"""
+    """Has the pod's scheduler reported nothing about it yet?"""
     return pod.unschedulable_message is None and pod.nominated_node is None
 
 
 def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str | None:
-    """The first that holds."""
+    """The first reason that applies, or None."""
     return (
         ((pod.node is not None or pod.ended or pod.deleting) and "it has a node, has ended or is being deleted")
         or (pod.gates and f"gated: {', '.join(pod.gates)}")
@@ -154,10 +156,10 @@ def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> 
 
 
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[PassedOver], UnixTime | None]:
-    """Those that are old enough, those that are not, and when the next one is."""
+    """The pods that are old enough, those that are not, and when the next one will be."""
     old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
     if all(created_at_of(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
-        return list(pods), [], None  # whose burst each belongs to is not worth finding out: no burst is younger than its pods
+        return list(pods), [], None  # bursts need no look: a burst is at least as old as each of its pods
     first: dict[tuple[str, Owner | None, bool], float] = {}
     bursts = []
     for pod in pods:

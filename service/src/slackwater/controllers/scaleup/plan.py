@@ -1,17 +1,17 @@
-"""The whole of scaling up as one function: a snapshot, the demand and the groups in, a plan out.
+"""Plans a scale-up: a snapshot, the demand and the groups in, a plan out.
 
     demand = which_count(pods, rules=policy.pending, now=now)
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock)
 
-1. What fits nodes that exist or are upcoming is placed there; groups below their minimum get their missing nodes first.
-2. For every set of similar groups: how many new nodes would the rest need, and whom would they help (`estimate`)?
-3. The expanders choose one. Its pods are done with. What it does not take goes back to 2, until nothing helps any more:
-   the whole demand is planned at once, and no pod counts twice.
-4. For each pod that is left: why no group helps.
+1. Groups below their minimum get their missing nodes. Pods that fit on existing or upcoming nodes are placed there.
+2. Every bundle of similar groups is estimated: how many new nodes the other pods need, and which pods these help (`estimate`).
+3. The expanders choose one option. Its pods are done; 2 is repeated with the rest until no option helps any more. So the whole
+   demand is planned at once, and no pod counts twice.
+4. For each pod that is left, the plan says why no group helps.
 
 What was placed on existing and upcoming nodes stays in the snapshot, which the caller should have forked; new nodes do not.
-Deliberately absent: the clock (an argument), what is in creation, calls to anybody.
+Deliberately absent: the clock (an argument), what is in creation, any call to the outside.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,9 +56,9 @@ def plan_scale_up(
 ) -> ScaleUpPlan:
     """Plans a scale-up: which groups grow, by how many nodes, and for which pods.
 
-    `clock` counts seconds. `hints` say where pods of an earlier plan were seen to fit.
+    `clock` counts seconds. `hints` are the nodes where an earlier plan saw pods fit.
 
-    Raises `UnreadLabel` where the snapshot was built without the demand's kinds, or the templates' pods.
+    Raises `UnreadLabel` if the snapshot was built without the equivalence groups of the demand or of the templates' pods.
     """
     planning = _Planning(snapshot, demand, groups, policy, clock)
     planning.add_upcoming()
@@ -68,7 +68,7 @@ def plan_scale_up(
 
 
 class _Planning:
-    """One planning. `left` are the pods that nobody takes so far, by their position in the demand."""
+    """One planning. `_left` marks the pods without a node so far, by their position in the demand."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Planning:
         self._snapshot, self._demand, self._groups, self._policy, self._clock = snapshot, demand, groups, policy, clock
         self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
         self._cut = False
-        #: Seconds that the estimates of each bundle have taken so far.
+        #: Seconds spent on estimates of each bundle so far.
         self._spent: dict[tuple[int, ...], float] = {}
         self._kinds = representatives(snapshot, snapshot.number(demand.counted))
         self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
@@ -92,7 +92,7 @@ class _Planning:
         self._nominated = place_nominated(snapshot, demand.nominated)
 
     def add_upcoming(self) -> None:
-        """Nodes on their way stand in the snapshot; then those that groups lack to their minimum, which are new."""
+        """Adds upcoming nodes to the snapshot, then the new nodes that groups lack to their minimum."""
         snapshot, system = self._snapshot, self._policy.system
         for group in self._groups:
             if group.template is not None:
@@ -117,7 +117,7 @@ class _Planning:
         self._new.stand(placed, rows[placed])
 
     def choose(self) -> None:
-        """Options, the best of them, and again with what it leaves."""
+        """Takes the best option, again and again, until none helps; then finds out why the rest is not helped."""
         if not self._left.any():
             return
         with self._snapshot.fork():
@@ -170,7 +170,7 @@ class _Planning:
         return option
 
     def _take(self, option: Option) -> bool:
-        """Whether the pods stand in the snapshot now, where others are judged by them."""
+        """Takes the option into the plan. True if its pods were placed in the snapshot, because others are judged by them."""
         self._budget.take_all(option.groups)
         self._left[option.pods] = False
         for kind in option.kinds:
@@ -218,7 +218,7 @@ class _Planning:
             again_at=self._demand.again_at,
         )
 
-    _runs: dict[KindId, Run]  #: the pods that are left, by kind
+    _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group
     _template_nodes: TemplateNodes
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
@@ -229,7 +229,7 @@ def _skip_reason_of(group: GrowableGroup) -> SkipReason | None:
 
 
 def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:
-    """Pods in their order, by kind."""
+    """Pods in their order, by equivalence group."""
     order = pods[np.argsort(kinds[pods], kind="stable")]
     present, starts = np.unique(kinds[order], return_index=True)
     parts = np.split(order, starts[1:])

@@ -1,4 +1,4 @@
-"""What the user decides about scaling up: filled from the configuration, read by `plan` and `pending`."""
+"""The policy of scale-up: its settings as values, read by `plan` and `pending`."""
 
 from dataclasses import dataclass, field
 
@@ -12,11 +12,12 @@ from slackwater.model.resources import NOTHING, Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPolicy:
-    """`max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no limit.
+    """Settings. `max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no
+    limit.
 
-    `balance` lets similar groups grow alike, whatever they carry of `ignored_labels`. `system` is set aside on every node by
-    our own accounting. `taints` says which taints are no property of a group. `priorities` and `seed` are for the expanders of
-    these names; the seed decides among equals too.
+    `balance` lets similar groups grow evenly; they may differ in `ignored_labels`. `system` is set aside on every node in our
+    own accounting. `taints` says which taints belong to single nodes, not to their group. `priorities` and `seed` are for the
+    expanders of these names; the seed also decides among equal options.
     """
 
     pending: PendingRules = field(default_factory=PendingRules)

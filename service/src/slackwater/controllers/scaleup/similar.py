@@ -1,9 +1,9 @@
-"""Which groups are alike, so that they grow together and stay of a size: as a rule one group for each zone.
+"""Similar groups: finds the bundles of groups that grow together and stay of one size, usually one group for each zone.
 
-The tolerances are Cluster Autoscaler's. Two differences, both on purpose. Groups of different priority (expander `priority`)
-are never alike, since their owner prefers one. And groups need not take the very same pods: each pod goes to a group of the
-bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ from
-node to node, or that name the group, say nothing: no list can know them all.
+The tolerances are Cluster Autoscaler's. There are two deliberate differences. Groups of different priority (expander
+`priority`) are never similar, since their owner prefers one. And groups need not take the same pods: each pod goes to a group
+of the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ
+from node to node, or whose value is the group's name, are ignored, since no list can contain them all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
 
-#: Labels that similar groups may differ in: names, places, and what providers write of their own groups.
+#: Labels that similar groups may differ in: names, places, and the providers' own labels of groups.
 IGNORED_LABELS: Final = frozenset(
     {
         "kubernetes.io/hostname",
@@ -41,7 +41,7 @@ IGNORED_LABELS: Final = frozenset(
         "topology.gke.io/zone",
     }
 )
-#: How far amounts may differ, of the larger one.
+#: How far amounts may differ, in percent of the larger one.
 _PERCENT: Final = 5
 
 
@@ -53,7 +53,7 @@ def bundles(
     balance: bool,
     ignored_labels: frozenset[str] = frozenset(),
 ) -> list[tuple[int, ...]]:
-    """Each of the groups with those alike, every bundle once; the groups of a bundle are in order. Positions throughout."""
+    """The bundles: each group with the groups similar to it, every bundle once, its groups in order. Groups are positions."""
     if not balance:
         return [(group,) for group in groups]
     labels = _labels(template_nodes, groups, IGNORED_LABELS | ignored_labels)
@@ -69,7 +69,7 @@ def bundles(
 
 
 class _Class:
-    """Groups that differ in amounts at most, by their amounts: cloud providers sell few sizes, so that these are few."""
+    """Groups that differ at most in amounts, by their amounts. Cloud providers sell few sizes, so these are few."""
 
     def __init__(self) -> None:
         self._by_amounts: dict[tuple[int, ...], list[int]] = {}
@@ -82,18 +82,18 @@ class _Class:
         members = list(self._by_amounts.values())
         for own, amounts in enumerate(table):
             near = (100 * np.abs(table - amounts) <= _PERCENT * np.maximum(table, amounts)).all(axis=1)
-            near[own] = True  # also where DaemonSets ask for more than there is: nothing is near an amount below 0
+            near[own] = True  # needed where DaemonSets request more than there is: no amount is near one below 0
             yield tuple(sorted(group for at in np.flatnonzero(near).tolist() for group in members[at]))
 
 
 def _amounts(template_nodes: TemplateNodes, group: int) -> tuple[int, ...]:
-    """What may differ a little: CPU and memory that pods may use, and what DaemonSets leave of them and of pods."""
+    """The amounts that may differ a little: allocatable CPU and memory, and what DaemonSets leave of them and of pod slots."""
     has = template_nodes.node(group).allocatable
     return (has.cpu, has.memory, *(int(template_nodes.empty[line, group]) for line in (CPU, MEMORY, PODS)))
 
 
 def _labels(template_nodes: TemplateNodes, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
-    """By group, the labels that say something of it."""
+    """The labels of each group that count when groups are compared."""
     templates = {group: template_nodes.template(group) for group in groups}
     lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
     shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}

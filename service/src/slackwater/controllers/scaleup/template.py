@@ -1,9 +1,10 @@
-"""What a new node of a group looks like: a real one of its nodes, cleaned of what is its own, or the provider's word.
+"""Templates: what a new node of a group looks like, by one of its real nodes without what is that node's own, or by the
+provider.
 
-A real node that is ready comes first, since it says what the kubelet keeps for itself and which DaemonSets run there; then what
-the provider or the configuration says; then a real node that is not ready. Taints and labels are those of most of the group's
-nodes (`usual`). Deliberately absent: remembering the node of a group that has none any more (the caller's, who gives it as the
-provider's word).
+A real node that is ready comes first, since it shows what the kubelet reserves and which DaemonSets run there; then what the
+provider or the configuration says; then a real node that is not ready. Taints and labels are those of most of the group's
+nodes (`usual`). Deliberately absent: remembering the node of a group that has none any more; the caller does, and passes it as
+the provider's template.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,9 +36,9 @@ def template_of(
     system: Amounts = NOTHING,
     taints: TaintRules = DEFAULT_TAINT_RULES,
 ) -> Template | None:
-    """None where nobody knows. `nodes` are the group's, `daemons` the pods that DaemonSets would make.
+    """The group's template; None if nothing is known. `nodes` are the group's, `daemons` the pods that DaemonSets would create.
 
-    `system` is what is set aside on a node of the provider's word; that of real nodes is taken to be gone already.
+    `system` is subtracted from a provider's template; real nodes are taken to have it subtracted already.
     """
     models = _models(group, nodes)
     if not models and group.template is None:
@@ -59,7 +60,7 @@ def template_of(
 
 
 def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
-    """The node without what is its own: name, cordon, what happened to it. A kubelet gives every node its hostname."""
+    """The node without its name, cordon and other state of its own. It gets a hostname label, as every kubelet sets one."""
     name = NodeName(f"template-of:{group.name}")
     return replace(
         node,
@@ -77,7 +78,7 @@ def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
 
 
 def runs_on(daemon: Pod, node: Node) -> bool:
-    """Would the DaemonSet controller put its pod there? It asks for labels and taints, not for room."""
+    """Would the DaemonSet controller create its pod on the node? It judges labels and taints, not room."""
     facts = NodeFacts()
     facts.add([node])
     here = slice(0, 1)
@@ -87,7 +88,7 @@ def runs_on(daemon: Pod, node: Node) -> bool:
 
 
 def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
-    """The real nodes to go by: those that are as they should be, or all where nobody else knows."""
+    """The real nodes to copy from: the good ones, or all of them if none is good and the provider has no template."""
     there = list(nodes)
     good = [node for node in there if _is_good(node, group)]
     return good if good or group.template is not None else there
@@ -100,12 +101,12 @@ def _is_good(node: Node, group: NodeGroup) -> bool:
 
 
 def _n_devices(node: Node) -> int:
-    """A node that tells of fewer devices than its like may not have found them yet."""
+    """The number of device resources. A node that reports fewer than others of its group may not have found them yet."""
     return sum(1 for _, amount in node.scalars if amount)
 
 
 def _by_itself(daemon: Pod) -> Pod:
-    """As far as it fills a node: its rules about other pods are not ours to keep, and might read labels unknown so far."""
+    """The DaemonSet pod without its rules about other pods: these do not bind us, and might read labels unknown so far."""
     asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
     only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
     return replace(daemon, kind=replace(daemon.kind, pod_constraints=only))

@@ -1,8 +1,8 @@
-"""Each group's new node as it is when empty, and which kinds of the demand it would take.
+"""Template nodes: each group's new node when empty, and which equivalence groups of the demand it would take.
 
-What flows through: one template node of each group stands in the snapshot for a moment, with its DaemonSets' pods, and every
-kind is judged on it by every rule. What a template node has left is what each new node starts with. Deliberately absent: pods
-of the demand beside one another (`company`, `newnodes`).
+One template node of each group is put in the snapshot during a trial, with its DaemonSet pods, and every equivalence group is
+judged on it by every rule. What a template node has left is what each new node starts with. Deliberately absent: how pods of
+the demand affect one another (`inter_pod_constraints`, `new_nodes`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
-#: Looking up a member of an enum costs more than comparing the verdicts of a kind.
+#: Constants, because looking up a member of an enum costs more than comparing the verdicts of an equivalence group.
 _OK: Final = np.uint8(Reason.OK)
 _SHORT: Final = np.uint8(Reason.RESOURCES_SHORT)
-#: Verdicts of rules that a pod placed elsewhere may change.
+#: Verdicts that a pod placed elsewhere may change.
 MOVING: Final = (
     Reason.OK,
     Reason.SPREAD_SKEW,
@@ -42,11 +42,11 @@ MOVING: Final = (
 
 
 class TemplateNodes:
-    """Positions are those of `groups`; a group without a template takes nobody.
+    """The groups' new nodes when empty. Positions are those of `groups`; a group without a template takes no pod.
 
-    `empty` is what a new node has left: a line for each resource of the snapshot, then, where our accounting is judged, one
-    for CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the template nodes, shape
-    (groups,). `company` says what the kinds mean for one another.
+    `empty` is what a new node has left: a line for each resource of the snapshot, then, if our accounting is judged, one for
+    CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the template nodes, shape
+    (groups,). `inter_pod_constraints` says how the equivalence groups affect one another.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class TemplateNodes:
             self._judge(kinds, rows)
 
     def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
-        """Judges every kind. Where rules about pods have no say, kinds that ask the same of a node, amounts aside, share it."""
+        """Judges every equivalence group. Those that no rule about pods affects share verdicts, amounts aside, if they ask the
+        same of a node."""
         pods = [pod for _, template in self._templates for pod in template.standing]
         standing = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
@@ -81,7 +82,7 @@ class TemplateNodes:
             self.codes[kind] = self._with_room(kind, known[asks])
 
     def _with_room(self, kind: KindId, codes: Codes) -> Codes:
-        """The verdicts, and where they are good those on room, by what empty nodes have left."""
+        """The verdicts, with those on room by what empty nodes have left where the others are good."""
         short = np.zeros(len(codes), np.bool_)
         for line, amount in self.amounts(kind):
             short |= self.empty[line] < amount
@@ -91,8 +92,8 @@ class TemplateNodes:
     def _codes(self, kind: Numbered, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
         """The verdicts on the template nodes; shape (groups,).
 
-        A spread may change its mind about a node with every pod, and one group's template node counts for another's: here it
-        says only that a node lacks its label.
+        A topology spread's verdict on a node may change with every pod, and the template node of one group counts for others.
+        So it is used only where a node lacks the spread's label.
         """
         spreads = self._spreads(kind.id)
         found = feasible(self.snapshot, kind.id, without=(SPREAD,) if spreads else without).codes
@@ -104,7 +105,7 @@ class TemplateNodes:
         return codes
 
     def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
-        """For each kind, of the groups that would not take a pod of it as the snapshot is now: why, by position."""
+        """For each equivalence group, the groups that would not take a pod of it on the present snapshot, and why."""
         found: dict[KindId, dict[int, Refused]] = {kind: {} for kind in kinds}
         alone = [kind for kind in kinds if self._spreads(kind)]
         parts = [(sorted(set(kinds).difference(alone)), self._templates)]
@@ -134,7 +135,7 @@ class TemplateNodes:
         return template
 
     def all_or_nothing(self, group: int) -> bool:
-        """Is the group either empty or at its maximum?"""
+        """Does the group grow to its maximum or not at all?"""
         return bool(self.groups[group].group.options.all_or_nothing)
 
     def node(self, group: int) -> Node:
@@ -144,7 +145,7 @@ class TemplateNodes:
         return not self.codes[kind][group]
 
     def amounts(self, kind: KindId) -> list[tuple[int, int]]:
-        """What a pod of the kind takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
+        """What a pod takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
         found = self._amounts.get(kind)
         if found is None:
             n_lines = len(self.snapshot.facts.resource)
@@ -155,12 +156,12 @@ class TemplateNodes:
         return found
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """How many pods of the kind an empty new node of each group takes, as far as that node goes; 0 where it takes none."""
+        """How many pods an empty new node of each group takes by the pods' own amounts and marks; 0 if it takes none."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, self.codes[kind][at] == _OK)
 
     def most_copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """How many an empty node of each group might take once other pods stand where they should; 0 where none ever."""
+        """How many pods an empty node of each group might take, wherever other pods go; 0 if it can never take one."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, np.isin(self.codes[kind][at], MOVING))
 
@@ -173,7 +174,7 @@ class TemplateNodes:
         return found
 
     def takers(self, groups: Sequence[int]) -> list[KindId]:
-        """The kinds of the demand of which a new node of one of the groups may take a pod."""
+        """The equivalence groups of the demand of which a new node of one of the groups may take a pod."""
         if self._takers is None:
             everywhere = range(len(self.groups))
             each = [
@@ -186,7 +187,7 @@ class TemplateNodes:
 
     @contextmanager
     def _template_rows(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
-        """Specimens' rows by the group's position, for as long as the block lasts."""
+        """Puts template nodes in the snapshot for as long as the block lasts; their rows by the group's position."""
         with self.snapshot.fork():
             rows = {}
             for at, template in self._templates if some is None else some:
@@ -196,7 +197,7 @@ class TemplateNodes:
 
 
 def _of_the_node(numbered: Numbered) -> object:
-    """What a kind asks of a node, other pods and amounts aside."""
+    """What an equivalence group asks of a node, other pods and amounts aside."""
     kind, asks = numbered.kind, numbered.asks
     labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)
     return (asks.host_ports, asks.resource_claims, labels)

@@ -1,10 +1,10 @@
-"""Filling new nodes where verdicts move: pods that spread, stick together, keep apart in zones, or have volumes.
+"""Tracked new nodes: fills new nodes where verdicts move, for pods with spread, affinity, anti-affinity over zones, or volumes.
 
-As `newnodes`, but every node that is opened stands in the snapshot too, and kinds whose verdicts move are judged there, by
-every rule, each time. They may go to nodes that exist already, which a pod placed elsewhere may have opened to them. New
-nodes are tried before they count: one that takes nobody is not opened, since even an empty node changes what a spread allows.
+As in `new_nodes`, but every node that is opened is also put in the snapshot, and equivalence groups whose verdicts move are
+judged there, by every rule, each time. They may also go to existing nodes, which a pod placed elsewhere may have made feasible.
+New nodes are tried first: one that takes no pod is not opened, since even an empty node changes what a spread allows.
 
-At first one node is tried at a time. Later as many at once as the pods need at least, by their amounts.
+At first one node is tried at a time; later as many at once as the pods need at least, by their amounts.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: So many nodes are opened one by one: what is found is then what pod by pod would find.
+#: So many nodes are opened one by one, with the same result as placing pod by pod.
 _ONE_BY_ONE: Final = 64
 
 
 class TrackedNodes:
-    """Fills new nodes on the snapshot itself, where one pod's place changes what others may do.
+    """Fills new nodes on the snapshot itself, where one pod's place changes which nodes are feasible for others.
 
-    Nodes are told by number as in `NewNodes`; a row of the snapshot that was there before is `~row`."""
+    Nodes are numbered as in `NewNodes`; an existing row of the snapshot is `~row`."""
 
     def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
         self._nodes = nodes
@@ -38,7 +38,7 @@ class TrackedNodes:
         self.cut = False
 
     def fill(self, kind: KindId, count: int) -> Rows:
-        """The node of each pod placed, shape (placed,): the first ones of `count`."""
+        """Places as many of `count` pods as possible; the node of each, shape (placed,)."""
         if kind not in self._nodes.template_nodes.inter_pod_constraints.moving:
             before = self._nodes.n
             placed = self._nodes.fill(kind, count)
@@ -54,7 +54,7 @@ class TrackedNodes:
         return placed
 
     def _open_some(self, kind: KindId, count: int) -> Rows:
-        """Opens nodes that take at least one pod; the node of each pod placed, none where no group helps."""
+        """Opens nodes that take at least one pod each; the node of each pod placed, empty if no group helps."""
         nodes, snapshot = self._nodes, self._snapshot
         for groups in self._attempts(kind, count):
             first = self._first + nodes.n
@@ -75,7 +75,7 @@ class TrackedNodes:
         return np.zeros(0, np.intp)
 
     def _moved_up(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
-        """Nodes that stayed empty are not opened: the others appear, and the pods stand there, one after another."""
+        """Opens only the nodes that took pods, and places the pods on them; the rows after that."""
         self._show(before)
         number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
         moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
@@ -83,7 +83,7 @@ class TrackedNodes:
         return moved
 
     def _place(self, kind: KindId, count: int) -> Rows:
-        """Places as many pods of the kind as can be on what is there; the row of each that has one."""
+        """Places as many pods as possible on what is in the snapshot; the row of each that has one."""
         snapshot = self._snapshot
         found = place_pods(snapshot, np.full(count, kind), rows=np.arange(snapshot.n_rows), stop=self._stop, reasons=False)
         self.cut = self.cut or found.cut
@@ -91,14 +91,14 @@ class TrackedNodes:
         return placed
 
     def _noted(self, kind: KindId, rows: Rows) -> Rows:
-        """Pods of the kind stand on these rows of the snapshot; the node of each."""
+        """Counts the pods that were placed on these rows of the snapshot; the node of each."""
         new = rows >= self._first
         self._nodes.note(kind, rows[new] - self._first)
         found: Rows = np.where(new, rows - self._first, ~rows)
         return found
 
     def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
-        """Which nodes to try together: at first one of each group, the smallest group first."""
+        """The sets of nodes to try together: at first one node of each group, the smallest group first."""
         nodes = self._nodes
         each = dict(zip(nodes.bundle, nodes.template_nodes.most_copies(kind, nodes.bundle), strict=True))
         takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
@@ -117,7 +117,7 @@ class TrackedNodes:
 
     def _stand(self, kind: KindId, rows: Rows) -> None:
         if self._snapshot.of(kind).asks.claims:
-            for row in rows.tolist():  # volumes that one takes are gone for the next
+            for row in rows.tolist():  # a volume that one pod takes is not available to the next
                 assume_volumes(self._snapshot, kind, Row(row))
                 self._snapshot.place(kind, row)
             return
@@ -125,7 +125,7 @@ class TrackedNodes:
         self._snapshot.place_many(kind, at, counts)
 
     def _show(self, before: int) -> None:
-        """Nodes opened since `before` appear in the snapshot."""
+        """Adds the nodes opened since `before` to the snapshot."""
         self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
 
     def _add_rows(self, before: int, groups: Sequence[int]) -> None:

@@ -1,8 +1,8 @@
-"""What the nodes of a group have in common: what most of them lack is no property of the group.
+"""What the nodes of a group have in common: a taint or label that most of them lack is no property of the group.
 
-What flows through: a group's nodes that are as they should be -> the taints and the labels of a new one. A node under repair,
-or one that somebody labelled by hand, changes nothing for its group. Deliberately absent: taints that say how one node is for
-now (`model.nodetaints`).
+In flow a group's good nodes; out flow the taints and the labels of a new one. A node under repair, or one that somebody
+labelled by hand, changes nothing for its group. Deliberately absent: taints about the present state of one node
+(`model.nodetaints`).
 """
 
 from collections import Counter
@@ -12,12 +12,12 @@ from typing import Final
 from slackwater.model.nodetaints import taint_id
 from slackwater.model.objects import Node, Taint
 
-#: So many nodes tell what is different on every one of them.
+#: So many nodes are needed to find labels that differ on every node.
 _FEW: Final = 2
 
 
 def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
-    """The taints of most nodes. What is configured, or said by the provider, counts as one node more; it decides a tie."""
+    """The taints of most nodes. The node `said`, by configuration or provider, counts as one more node and decides ties."""
     carriers = Counter(id_ for node in nodes for id_ in {taint_id(taint) for taint in node.taints})
     expected = set() if said is None else {taint_id(taint) for taint in said.taints}
     found: dict[tuple[str, str], Taint] = {}
@@ -31,13 +31,13 @@ def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
 
 
 def usual_labels(example: Node, nodes: Collection[Node]) -> dict[str, str]:
-    """The labels of one of the nodes, without the keys that most nodes lack."""
+    """The labels of `example`, without the keys that most of the nodes lack."""
     count = Counter(key for node in nodes for key in node.labels)
     return {key: value for key, value in example.labels.items() if 2 * count[key] > len(nodes)}
 
 
 def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
-    """Keys of labels that say nothing of the group: no value is that of most of the nodes."""
+    """The keys of labels that are no property of the group: no value of them is that of most of the nodes."""
     if len(nodes) < _FEW:
         return frozenset()
     values = Counter(pair for node in nodes for pair in node.labels.items())
@@ -46,7 +46,7 @@ def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
 
 
 def lone_labels(labels: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """Of nodes that are each the only one of their group: keys whose values are different on each of them."""
+    """The keys whose values are different on each of these nodes, each of which is the only one of its group."""
     values: dict[str, list[str]] = {}
     for each in labels:
         for key, value in each.items():

@@ -1,1 +1,1 @@
-"""Room for pods to come: how much, cut into which placeholders, and where they stand."""
+"""Slack: room for pods to come. How much is kept, as which placeholders, and on which nodes."""

@@ -1,18 +1,18 @@
-"""The pods of each class that has a promise: when they came, and whether they had a node in time.
+"""The arrival log: the pods of each class with a start-time SLO, when they arrived, and whether they had a node in time.
 
-    book = ArrivalBook(classes, now)
-    book.restore(saved, now)             # what an earlier process saved, if anything
-    book.seen(pod, now); book.gone(uid, now)  # as the watch shows them
-    book.observed(now)                   # for the planner, and for people
+    log = ArrivalLog(classes, now)
+    log.restore(saved, now)              # what an earlier process saved, if anything
+    log.seen(pod, now); log.gone(uid, now)  # as the watch shows them
+    log.observed(now)                    # for the planner, and for people
 
-A pod arrives in the minute in which it was created, and is counted once, for the first class that it is of. It is in time where
-the watch shows it on a node so soon after its creation as was promised, and late as soon as it cannot be any more. Of pods
-that were on a node when they were first seen nobody knows how long they waited, unless they are younger than that.
+A pod arrives in the minute in which it was created, and is counted once, in the first class that holds it. It is in time if the
+watch shows it on a node within the class's time after its creation, and late as soon as that time is over. For pods that were
+on a node when they were first seen it is not known how long they waited, unless they are younger than that time.
 
-Memory: four integers for each class and minute of the last days, and an entry for each pod of a class that exists. A restart
-loses what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in
-between were in time.
-Deliberately absent: where it is saved, and what is made of it (`controllers.slack.slo_sizing`).
+Memory: four integers for each class and minute of the last days, and an entry for each existing pod of a class. A restart loses
+what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in between
+were in time.
+Deliberately absent: where it is saved, and how room is computed from it (`controllers.slack.slo_sizing`).
 """
 
 from collections import Counter, deque
@@ -30,17 +30,17 @@ from slackwater.model.objects import Labels, Pod, created_at_of
 from slackwater.model.promises import Kept, KindShare, Observed, PodClass
 
 _DAY: Final = 1440
-#: Enough for a cycle of days that three cycles before it foretell, and some more to judge by.
+#: Enough for a daily cycle that is forecast from three cycles before it, and some more to judge the forecast by.
 MOST_MINUTES: Final = 8 * _DAY
-#: Of so many of a class's newest pods the kinds are remembered.
+#: The equivalence classes of so many of a class's newest pods are remembered.
 _MIX: Final = 256
-#: What the API server writes has whole seconds: a pod first seen within one was created just then.
+#: The API server writes whole seconds: a pod first seen within one second of its creation is taken as created now.
 _SECOND: Final = 1.0
 
 
 @dataclass(slots=True)
 class _Class:
-    """What is remembered of one class."""
+    """What is remembered of one class of pods."""
 
     of: PodClass
     arrivals: MinuteCounts
@@ -48,20 +48,20 @@ class _Class:
     in_time: MinuteCounts
     late: MinuteCounts
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
-    #: Pods without a node, those that were seen first come first. Some may have gone on.
+    #: Pods without a node, in the order in which they were seen. Some may not wait any more.
     queue: deque["_Life"] = field(default_factory=deque)
     waiting: int = 0
     all_in_time: int = 0
     all_late: int = 0
 
     def rings(self) -> dict[str, MinuteCounts]:
-        """All counts by the minute, under the names by which they are saved."""
+        """All counts by the minute, by the names under which they are saved."""
         return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
 
 
 @dataclass(slots=True)
 class _Life:
-    """A pod of a class. `waits` until it has a node, or is late; `over` when it has ended."""
+    """A pod of a class. `waits` until it has a node or is late; `over` once it has ended."""
 
     of: _Class
     created: UnixTime
@@ -70,17 +70,17 @@ class _Life:
 
 
 class ArrivalLog:
-    """When the pods of each class with a promise came, and whether each had a node in time. Times are Unix times."""
+    """Logs when the pods of each class arrived, and whether each had a node in time. Times are Unix times."""
 
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
         self._classes = [_a_class(of, _minute(now)) for of in classes]
-        #: Pods of a class that exist.
+        #: Existing pods of a class.
         self._known: dict[PodUid, _Life] = {}
-        #: Pods that were created before were counted by an earlier process, or by nobody.
+        #: Pods created before this were counted by an earlier process, or not at all.
         self._since = now
 
     def seen(self, pod: Pod, now: UnixTime) -> None:
-        """The pod as the watch shows it."""
+        """Takes in the pod as the watch shows it."""
         life = self._known.get(pod.uid)
         if life is None:
             of = next((each for each in self._classes if each.of.holds(pod)), None)
@@ -93,19 +93,19 @@ class ArrivalLog:
             _leave(life, now)
 
     def gone(self, uid: PodUid, now: UnixTime) -> None:
-        """The pod is gone. One that waited in vain counts as late once the time was over."""
+        """Takes in that the pod is gone. If it still waited, it counts as late if its time was over."""
         life = self._known.pop(uid, None)
         if life is not None:
             _judge(life, now, found=False)
             _leave(life, now)
 
     def observed(self, now: UnixTime) -> tuple[Observed, ...]:
-        """Of each class, in their order."""
+        """What was observed of each class, in their order."""
         self._overdue(now)
         return tuple(_observed(each, _minute(now)) for each in self._classes)
 
     def saved(self, now: UnixTime) -> dict[str, Any]:
-        """JSON values for `restore`."""
+        """The log as JSON values for `restore`."""
         self._overdue(now)
         end = _minute(now) + 1
         classes = {
@@ -115,8 +115,8 @@ class ArrivalLog:
         return {"at": now, "classes": classes}
 
     def restore(self, saved: Mapping[str, Any], now: UnixTime) -> None:
-        """Takes up what an earlier process saved, before any pod was seen. Raises AttributeError, KeyError, TypeError or
-        ValueError where it cannot be read; then nothing of it is taken."""
+        """Takes in what an earlier process saved; call it before any pod was seen. Raises AttributeError, KeyError, TypeError
+        or ValueError if that cannot be read; then nothing is taken in."""
         at = min(UnixTime(float(saved["at"])), now)
         found: list[tuple[MinuteCounts, int, list[int]]] = []
         for each in self._classes:
@@ -130,16 +130,16 @@ class ArrivalLog:
         self._since = at
 
     def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _Life:
-        """A pod that is seen for the first time."""
+        """Enters a pod that is seen for the first time."""
         life = _Life(of, _created(pod, now))
         of.mix.append((pod.kind, pod.labels))
         is_new, is_young = life.created > self._since, now - life.created <= of.of.within_seconds
         if is_new:
             of.arrivals.add(_minute(life.created))
         else:
-            life.over = pod.ended  # long ago
+            life.over = pod.ended  # its end was counted by an earlier process, or not at all
         if pod.node is None and not pod.ended:
-            life.waits = life.created + of.of.within_seconds > self._since  # else it was late before our time
+            life.waits = life.created + of.of.within_seconds > self._since  # otherwise it was late before this process began
             if life.waits:
                 of.queue.append(life)
                 of.waiting += 1
@@ -154,7 +154,7 @@ class ArrivalLog:
 
 
 def _judge(life: _Life, now: UnixTime, *, found: bool) -> None:
-    """Whether a pod that waited is in time. One that goes before its time is over is neither in time nor late."""
+    """Counts a waiting pod as in time or late. A pod that goes before its time is over counts as neither."""
     if life.waits:
         life.waits = False
         life.of.waiting -= 1
@@ -210,7 +210,7 @@ def _observed(each: _Class, minute: int) -> Observed:
 
 
 def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
-    """The newest of the counts; 0 where it was not observed yet."""
+    """The newest counts, as many as there are arrivals; 0 where nothing was observed yet."""
     found, known = np.zeros(len(arrivals), np.int64), min(len(arrivals), len(counts))
     found[len(found) - known :] = counts[len(counts) - known :]
     return found
@@ -222,7 +222,7 @@ def _comes_with_a_node(pod: Pod) -> bool:
 
 
 def _created(pod: Pod, now: UnixTime) -> UnixTime:
-    """When the pod was created, as exactly as can be told; never later than now."""
+    """When the pod was created, as exactly as known; never later than now."""
     if not pod.created_at:
         return now
     written = created_at_of(pod.created_at)

@@ -1,7 +1,7 @@
-"""Which placeholders there are: those of the loop before stay, with their names and places, as far as they are wanted.
+"""Assigns placeholders: those of the previous loop stay, with their names and places, as far as they are wanted.
 
-Of a source that wants fewer, those go that have no place, then those with the highest numbers; one that wants more gets the
-lowest free numbers. A placeholder whose size changes keeps its name, and its place where it still fits.
+If a source wants fewer, placeholders without a place go first, then those with the highest numbers. If it wants more, they get
+the lowest free numbers. A placeholder whose size changes keeps its name, and its place if it still fits there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +16,14 @@ from slackwater.model.placeholders import a_placeholder
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one placeholder asks for."""
+    """What one placeholder requests."""
 
     kind: Kind
     labels: Labels = ()
 
 
 def assigned(wanted: Mapping[str, Sequence[Shape]], before: Iterable[Placeholder]) -> list[Placeholder]:
-    """The placeholders of each source, in the order of their numbers."""
+    """The placeholders of all sources, in the order of their numbers."""
     known: dict[str, list[Placeholder]] = {source: [] for source in wanted}
     for placeholder in before:
         if placeholder.source in known:

@@ -1,10 +1,11 @@
-"""What a CapacityBuffer comes to: how many placeholders like which pod, and what its status should say.
+"""CapacityBuffers: how many placeholders each asks for, like which pod, and what its status should say.
 
     chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
 
-A chunk is a pod of the PodTemplate, or of the workload: its newest pod where it has one, since that is what admission made of
-the template. Only limits given: as many as they allow. The rules, and the words of the conditions, are those of Cluster
-Autoscaler's controller for the same objects. Deliberately absent: ResourceQuotas, and managed copies of templates.
+A chunk is a pod of the PodTemplate or of the workload. If the workload has pods, its newest pod is used, since admission may
+have changed it. If only limits are given, the buffer gets as many chunks as they allow. The rules and the texts of the
+conditions are those of Cluster Autoscaler's controller for the same objects. Deliberately absent: ResourceQuotas, and managed
+copies of templates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,13 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
-#: A buffer that asks for more is refused: one number too many would be planned for in every loop.
+#: A buffer that asks for more is refused: one number too large by mistake would be planned for in every loop.
 MOST_CHUNKS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A buffer, the placeholders it gets (None: none), and the status that says so, its times left empty."""
+    """A buffer, the placeholders it gets (None: none), and the status that says so, without times."""
 
     buffer: CapacityBuffer
     pod_headroom: PodHeadroom | None
@@ -34,16 +35,16 @@ class Resolved:
 
 
 class _NotReady(Exception):
-    """Why a buffer cannot be provided for, as a sentence."""
+    """The buffer cannot be provided for; the message is the reason as a sentence."""
 
 
 def source_of(buffer: CapacityBuffer) -> str:
-    """What its placeholders are for, as people read it."""
+    """The name of the buffer as a source of placeholders, for people."""
     return f"buffer {buffer.key}"
 
 
 def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[Resolved]:
-    """All buffers of our strategy, the oldest first. `newest` has the newest pod of the workloads that have one."""
+    """Resolves all buffers of our strategy, the oldest first. `newest` is the newest pod of each workload that has one."""
     buffers = sorted(headroom_requests.buffers, key=lambda each: (each.created_at, each.key))
     return [_resolve(buffer, headroom_requests, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
 

@@ -1,15 +1,17 @@
-"""How what will be needed is told from the past: the same at all times, by the minute of the hour, or by the time of the day.
+"""Forecasters: predict how much room will be needed, from the arrival history.
 
-    way = choose_way(past)
-    way.ahead(past, exceeded, ahead=60)      # what `exceeded` of the past's needs were above, for each of the next buckets
+    forecaster = choose_forecaster(history)
+    forecaster.ahead(history, exceeded, ahead=60)    # room for each of the next buckets, which a share `exceeded` of needs is
+    above
 
-A way says which of the past's needs a bucket is like: all; those at its minute of the hour in the last day; those at its time
-of the day, to the minute or within some forty. Of these the room is the one that so many are above. That share is the same at
-all times: a pod more of room serves as many more pods as there are minutes that need it, so as long as it is needed more
-often at one time than at another, it is better kept there (the newsvendor's critical ratio, with one price for all).
+A forecaster says which needs of the history are like those of a future bucket: all of them; those at its minute of the hour in
+the last day; or those at its time of the day, exactly or within some forty minutes. The room is the quantile of these needs
+that the share `exceeded` of them is above. That share is the same at all times: one more pod of room serves as many more pods
+as there are minutes that need it, so as long as it is needed more often at one time than at another, it is better kept there
+(the newsvendor's critical ratio, with one price for all).
 
-Each way is tried on the past, of which it then knew only what was before. Of those that would have kept the promise there, the
-one that would have taken the least room is used. Deliberately absent: how large the share is in the end (`pace`).
+Each forecaster is tried on the history, where for each bucket it knows only what was before. Of those that would have kept the
+SLO, the one with the least room is used. Deliberately absent: how large the share is in the end (`late_budget`).
 """
 
 from collections.abc import Iterable
@@ -24,21 +26,21 @@ from slackwater.controllers.slack.start_time_slo import ArrivalHistory, Promise,
 from slackwater.model.columns import Int64
 
 _HOUR, _DAY = 3600, 86_400
-#: Needs at about the same time of the day are within so many seconds of it, and told alike for so many.
+#: Needs at about the same time of the day: within so many seconds of it. Blocks of so many seconds get one forecast.
 _AROUND, _BLOCK = 2400, 600
-#: Shares that are tried, the largest first: with the least room.
+#: Shares that are tried, the largest first, which takes the least room.
 _SHARES: Final = tuple(0.6 * 0.75**step for step in range(21))
-#: Above all that was seen nothing is known: a quarter more for each e-fold that it may be exceeded less often.
+#: Extrapolation above the largest need seen: a quarter more for each factor e by which it may be exceeded less often.
 _BEYOND: Final = 0.25
-#: Of what may be late this is aimed at.
+#: The part of the allowed late pods that is aimed at.
 AIM: Final = 0.8
-#: Another way than the same at all times has to need so much less: it may be chance. In percent.
+#: A cyclic forecaster is used only if it needs at most so many percent of the room of the constant one: less may be chance.
 _CLEARLY: Final = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """A share that was tried, the millionths of pods that it would have kept in time, and the room that it would have taken."""
+    """A share that was tried, the millionths of pods it would have kept in time, and the room it would have taken."""
 
     share: float
     kept_ppm: int
@@ -47,9 +49,12 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecaster:
-    """Periods and such in buckets; `period` 0: the same at all times. Needs `around` a time are read, and of these `most` alone
-    or each. Buckets of a `block` are told alike. `exceeded`: what would have kept the promise on the past, and its `odds`
-    against that of the same at all times."""
+    """A forecaster. Periods and other times are in buckets; `period` 0: the same at all times.
+
+    Needs within `around` of a time are read: the largest of them with `most`, else each. The buckets of a `block` get one
+    forecast. `exceeded` is the share that would have kept the SLO on the history; `odds` its ratio to the constant
+    forecaster's.
+    """
 
     period: int = 0
     cycles: int = 1
@@ -60,7 +65,7 @@ class Forecaster:
     odds: float = 1.0
 
     def ahead(self, history: ArrivalHistory, exceeded: float, *, ahead: int) -> Int64:
-        """For each of the next buckets; shape (ahead,)."""
+        """The room for each of the next buckets, which a share `exceeded` of like needs is above; shape (ahead,)."""
         if not self.period:
             return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
         known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
@@ -70,7 +75,7 @@ class Forecaster:
         return np.repeat(_above(like, exceeded), self.block)
 
     def like(self, needed: Int64, begin: int, end: int) -> Int64:
-        """The needs that each block from bucket `begin` on is like, in order; shape (blocks, needs)."""
+        """The needs that are like those of each block from bucket `begin` on, sorted; shape (blocks, needs)."""
         starts = np.arange(begin, end, self.block)
         padded = np.concatenate([needed, np.zeros(self.around + self.block, np.int64)])
         backs = [starts - cycle * self.period for cycle in range(1, self.cycles + 1)]
@@ -85,14 +90,14 @@ class Forecaster:
 
 
 def plan_room(arrivals: Iterable[int] | Int64, promise: Promise, *, ahead: int) -> Int64:
-    """Room in pods for each of the next `ahead` buckets, by the past alone. `arrivals` by bucket, the newest last."""
+    """The room in pods for each of the next `ahead` buckets, by the history alone. `arrivals` by bucket, the newest last."""
     history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), promise)
     forecaster = choose_forecaster(history)
     return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
 
 
 def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float, *, ahead: int) -> Int64:
-    """Room in pods for each of the next buckets, before what is less where more runs than usual
+    """The room in pods for each of the next buckets, before it is reduced where more pods run than usual
     (`ArrivalHistory.gone_percent`)."""
     if history.promise.within_seconds >= history.promise.lead_seconds or not len(history.seen):
         return np.zeros(ahead, np.int64)
@@ -100,7 +105,7 @@ def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float,
 
 
 def choose_forecaster(history: ArrivalHistory) -> Forecaster:
-    """The way that would have kept the promise on the past with the least room; the same at all times where none would."""
+    """The forecaster that would have kept the SLO on the history with the least room; the constant one if none would."""
     if not len(history.seen):
         return Forecaster()
     ordered = np.sort(history.needed)[None]
@@ -117,7 +122,7 @@ def choose_forecaster(history: ArrivalHistory) -> Forecaster:
 
 
 def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
-    """Those of which the past has enough cycles, and one more to try them on."""
+    """The cyclic forecasters for which the history has enough cycles, and one more to try them on."""
     bucket, lead = history.promise.bucket_seconds, history.promise.lead
     hour, day = _HOUR // bucket, _DAY // bucket
     around, block = _AROUND // bucket, max(_BLOCK // bucket, 1)
@@ -132,8 +137,8 @@ def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
 
 
 def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: int) -> tuple[Forecaster, float]:
-    """With the share that would have kept the promise from `start` on, and the room that it would have taken on average; more
-    than any other where none would."""
+    """The forecaster with the share that would have kept the SLO from `start` on, and the mean room that it would have taken;
+    infinite room if no share would."""
     goal = PPM - AIM * (PPM - history.promise.share_ppm)
     size = len(history.seen) - start
     before: _Trial | None = None
@@ -152,7 +157,7 @@ def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: 
 
 
 def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal: float) -> tuple[Forecaster, float]:
-    """Between the two, so that what is chosen does not leap from one to the other."""
+    """Interpolates between two trials, so that the choice does not jump from one share to the next."""
     if before is None:
         return replace(forecaster, exceeded=found.share), found.room
     part = (goal - before.kept_ppm) / (found.kept_ppm - before.kept_ppm)
@@ -161,7 +166,7 @@ def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal:
 
 
 def _above(ordered: Int64, share: float) -> Int64:
-    """Of each row, which is in order, what this share is above; between two of them in proportion. Shape (rows,)."""
+    """The quantile of each sorted row that this share of it is above, interpolated; shape (rows,)."""
     size = ordered.shape[1]
     at = size * (1 - share)
     if share * size < 1:
@@ -171,7 +176,7 @@ def _above(ordered: Int64, share: float) -> Int64:
 
 
 def _most_within(values: Int64, lead: int) -> Int64:
-    """The most from each bucket until a lead after it: a node has to be asked for so much earlier."""
+    """The largest value from each bucket until one lead after it, since nodes must be requested that much earlier."""
     found = values.copy()
     for shift in range(1, min(lead, len(values) - 1) + 1):
         found[:-shift] = np.maximum(found[:-shift], values[shift:])

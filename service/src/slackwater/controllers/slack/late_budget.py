@@ -1,16 +1,18 @@
-"""How rarely room may be exceeded: each day has so many pods that may be late, and they are spread over what is left of it.
+"""The budget of late pods: how rarely room may be exceeded. Each day allows some late pods, spread over what is left of the
+day.
 
     pace = left / (lateness x pods still to come today)
     left = allowed x pods of the day - late today
 
-`lateness` is how many pods were late for each unit of exceeded time: an average over some five days' pods, and before anything
-was seen every other one. What is unknown of the cluster is in it: half-empty nodes make pods be in time with less room, others
-who take freed room make them late. As many pods are still to come as came yesterday from this time on.
+`lateness` is how many pods were late for each unit of exceeded time: an average over some five days' pods, and one half before
+anything was seen. It contains what is unknown of the cluster: with half-empty nodes pods are in time with less room, and other
+pods that take freed room make them late. The pods still to come today are assumed to be as many as came yesterday from this
+time on.
 
 Deciding again and again by what is left of a budget is close to the best that can be done with a plan, whatever has happened
 since it was made (Jasin and Kumar, "A Re-Solving Heuristic with Bounded Revenue Loss", Mathematics of Operations Research 37,
-2012). A correction that only adds up errors swings: too little room after good hours, and too much after bad ones. Days
-begin at midnight UTC. All of it is computed from the counts by the minute, so that it outlives a restart with them.
+2012). A correction that only sums errors oscillates: too little room after good hours, and too much after bad ones. Days
+begin at midnight UTC. All of it is computed from the counts by the minute, so it outlives a restart with them.
 """
 
 from dataclasses import dataclass
@@ -22,24 +24,25 @@ from slackwater.controllers.slack.forecasters import AIM
 from slackwater.controllers.slack.rule import PPM
 from slackwater.model.columns import Int64
 
-#: The steps in which it is followed, in minutes; a day's steps.
+#: Minutes of one step of the computation; the steps of a day.
 STEP: Final = 10
 _STEPS: Final = 144
-#: Before anything is known: of the pods of an exceeded minute every other one is late, and a tenth of the time is exceeded.
+#: Assumed before anything is known: half of the pods of an exceeded minute are late, and a tenth of the time is exceeded.
 _LATENESS, _EXCEEDED = 0.5, 0.1
 _MEMORY_DAYS: Final = 5.0
-#: Against the pace at which a whole day's budget is spent evenly: what is left in the evening is no reason to keep nothing.
+#: Bounds relative to the pace that spends a whole day's budget evenly: budget left in the evening is no reason to keep no room.
 _SLOWEST, _FASTEST = 0.25, 1.5
-#: So many of the day's pods are thought to come beyond the last: for its last minutes nothing is spent either.
+#: So much of a day's pods is assumed to come after the last one, so that the last minutes do not spend all that is left.
 _HOUR_OF_DAY: Final = 1 / 24
-#: Fewer pods in a day say little.
+#: A day is taken to have at least so many pods: fewer say little.
 _FEW: Final = 480.0
 _LEAST, _MOST = 0.0001, 0.9
 
 
 @dataclass(slots=True)
 class _Account:
-    """`allowed` per pod; `day`: pods of a usual one. What is summed up of late pods, and of exceeded time by pods."""
+    """The running sums. `allowed`: late pods for each pod; `day`: pods of a usual day. `late`: late pods; `exceeded`: exceeded
+    time, weighted by pods; both decay."""
 
     allowed: float
     day: float
@@ -60,8 +63,8 @@ class _Account:
 
 
 def pace_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> float:
-    """The share of time, 0 to 1, that room may be exceeded. Pods by the minute, the newest last and before `minute` (of Unix
-    time), shapes (n,); what is not a whole step does not count."""
+    """The share of time, 0 to 1, that room may be exceeded now. `in_time` and `late` are pods by the minute, the newest last,
+    all before `minute` of Unix time; shapes (n,). Minutes that fill no whole step do not count."""
     first = -(-(minute - len(late)) // STEP)
     lates, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
     day = max(float(judged.sum()) / max(len(judged), 1) * _STEPS, _FEW)
@@ -77,11 +80,11 @@ def pace_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
         pace = pod_resources.pace(came, late_today, to_come)
         pod_resources.learns(pods, some, pace)
         came, late_today = came + pods, late_today + some
-    return pace  # of the step that has begun: nothing is known of its pods
+    return pace  # of the step that has begun, whose pods are not known yet
 
 
 def _by_steps(counts: Int64, first: int, minute: int) -> Int64:
-    """Sums of whole steps, of which `first` is the first; shape (steps,)."""
+    """Sums over whole steps from step number `first` on; shape (steps,)."""
     begin = first * STEP - (minute - len(counts))
     steps = max((len(counts) - begin) // STEP, 0)
     return np.asarray(counts[begin : begin + steps * STEP].reshape(steps, STEP).sum(axis=1), np.int64)

@@ -1,8 +1,8 @@
-"""Placeholders for marked workloads: annotation `slackwater.dev/slack` on pods, or on what makes them (S7 of the proposal).
+"""Marked workloads: placeholders for the annotation `slackwater.dev/slack` on pods or their controllers (S7 of the proposal).
 
-"2": two placeholders like a pod of the workload; "10%": a tenth of its replicas, rounded up; "0": none, and its pods are no
-reason for room as large as they are. Pods of one controller count as one workload, however many carry the annotation. A
-text that means nothing is told, and asks for nothing.
+"2": two placeholders like a pod of the workload; "10%": a tenth of its replicas, rounded up; "0": none, and no room is kept for
+the size of its pods. Pods of one controller count as one workload, however many carry the annotation. A text that cannot be
+read is reported, and asks for nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import SLACK
 
-#: More for one workload is taken for a mistake.
+#: A larger number for one workload is taken for a mistake.
 MOST: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
-    """`problems` are for people: annotations that cannot be read."""
+    """The placeholders of marked workloads. `problems` are for people: annotations that cannot be read."""
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     problems: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Marked:
 
 @dataclass(slots=True)
 class _Group:
-    """Pods of one controller."""
+    """The pods of one controller: the newest, and their number."""
 
     pod: Pod
     count: int = 0
@@ -48,7 +48,8 @@ def wanted(text: str, replicas: int) -> int:
 
 
 def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[tuple[str, Owner], Pod]) -> Marked:
-    """`pods` are those that carry the annotation. A workload that is marked itself speaks for its pods."""
+    """The placeholders that marked workloads ask for. `pods` are those with the annotation; the annotation of a workload itself
+    takes precedence over its pods'."""
     asks: list[tuple[str, str, int, Pod]] = []
     spoken: set[tuple[str, Owner]] = set()
     for workload in sorted(workloads, key=lambda each: (each.namespace, each.ref.kind, each.ref.name)):
@@ -71,7 +72,7 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
 
 
 def _by_controller(pods: Iterable[Pod], spoken: set[tuple[str, Owner]]) -> dict[str, _Group]:
-    """The newest pod of each controller, or the pod itself where it has none."""
+    """The newest pod and the number of pods of each controller; a pod without one counts alone."""
     groups: dict[str, _Group] = {}
     for pod in pods:
         owner = pod.eviction_facts.owner

@@ -1,4 +1,4 @@
-"""Counts by the minute of Unix time, of the last minutes alone: what is older makes room for what is new."""
+"""Counts by the minute of Unix time in a ring buffer, which keeps the newest minutes only."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from slackwater.model.columns import Int64
 
 
 class MinuteCounts:
-    """`begin` is the first minute that is counted; nothing before it was observed."""
+    """Counts for the newest `most` minutes. `begin` is the first minute that was observed."""
 
     def __init__(self, most: int, begin: int) -> None:
         self._counts = np.zeros(most, np.int64)
         self.begin = begin
-        #: The newest minute that has its place.
+        #: The newest minute in the ring.
         self._newest = begin
-        #: What was told last, until which minute.
+        #: The last answer of `until`, and its minute.
         self._told: tuple[int, Int64] | None = None
 
     def add(self, minute: int, count: int = 1) -> bool:
-        """False where the minute is too old, or before the beginning."""
+        """Adds to a minute. False if the minute is older than the ring or than `begin`."""
         self._reach(minute)
         if minute < self._oldest():
             return False
@@ -33,14 +33,14 @@ class MinuteCounts:
         return int(self._counts[minute % len(self._counts)]) if minute >= self._oldest() else 0
 
     def until(self, minute: int) -> Int64:
-        """The counts of all minutes before this one, the newest last, not to be written to. Shape: as many as are known."""
+        """The counts of all known minutes before this one, the newest last; not to be written to. Shape (minutes,)."""
         self._reach(minute)
         if self._told is None or self._told[0] != minute:
             self._told = minute, self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
         return self._told[1]
 
     def restore(self, begin: int, counts: Sequence[int]) -> None:
-        """As `until` gave it, beginning at `begin`, in place of what was counted."""
+        """Replaces all counts by these, which an earlier `until` returned, beginning at minute `begin`."""
         self._counts[:] = 0
         self._told = None
         self.begin = self._newest = begin

@@ -1,14 +1,14 @@
-"""Slack as one function: rules, marked workloads and what was before in; placeholders with their places out.
+"""Plans slack: rules, marked workloads and the previous state in; placeholders with their places out.
 
-    with snapshot.fork():                        # real pods stand where they are, or where scale-up saw them to fit
-        found = plan_slack(snapshot, state, asked, policy, now=now)
-        ...                                     # who found no place is demand for new nodes, after all real pods
+    with snapshot.fork():                        # real pods are on their nodes, or where scale-up saw them fit
+        found = plan_slack(snapshot, state, demand, now=now)
+        ...                                     # placeholders without a place are demand for new nodes, after all real pods
 
-1. How much room each rule wants, and in which pieces (`sizing`, `steady`); how many placeholders are like which pod.
-2. Which placeholders that are: as many as possible are those of the loop before (`assign`).
-3. Where they stand: each where it stood, if it fits there still (`settle`).
+1. Finds how much room each rule wants, in which pieces (`sizing`, `steady`), and how many placeholders are like which pod.
+2. Assigns placeholders, as many as possible of the previous loop's (`assign`).
+3. Places them, each where it was if it still fits there (`settle`).
 
-Whatever is placed stands in the snapshot afterwards.
+What is placed stays in the snapshot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ from slackwater.model.placeholders import NAMESPACE
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
-#: What a rule's placeholders that are as large as any pod belong to; its pieces belong to the rule's name alone.
+#: The source of a rule's placeholders for the largest pod; the source of its pieces is the rule's name alone.
 _LARGEST = "{} (largest pod)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackDemand:
-    """What is asked for now: the policy, what its rules find in the cluster, by name, and pods that are to be mirrored."""
+    """What is asked for now: the policy, the input of its rules by name, and placeholders like pods."""
 
     policy: SlackPolicy
     grounds: Mapping[str, SlackInput] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class SlackDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackFound:
-    """`cuts` by the rule's name: what it came to. `state` is for the next loop."""
+    """The outcome of a slack plan. `cuts` are the sizes of each rule, by name. `state` is for the next loop."""
 
     state: SlackState
     settled: Settled
@@ -53,7 +53,7 @@ class SlackFound:
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
     """Plans slack: which placeholders there are, and where each stands.
 
-    Raises `UnreadLabel` where the snapshot was built without the mirrored kinds."""
+    Raises `UnreadLabel` if the snapshot was built without the equivalence classes of `pod_headroom`."""
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)
@@ -76,12 +76,12 @@ def _wanted(
         wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())
     for pod_headroom in demand.pod_headroom:
         shapes = [Shape(like(pod_headroom.kind), pod_headroom.labels)] * pod_headroom.count
-        wanted[pod_headroom.source] = [*wanted.get(pod_headroom.source, ()), *shapes]  # a source may ask for several kinds
+        wanted[pod_headroom.source] = [*wanted.get(pod_headroom.source, ()), *shapes]  # a source may have several entries
     return wanted, cuts, held
 
 
 def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[Shape]:
-    """One shape for each size, so that placeholders of a size share their kind."""
+    """A shape for each size; placeholders of one size share their shape, and so their equivalence group."""
     shapes = {
         size: Shape(
             Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)

@@ -1,8 +1,8 @@
-"""What sizing reads of the cluster: the nodes of a rule, what they have together, and what pods there ask for.
+"""The input of slack sizing: the nodes of a rule, what they have together, and what pods there request.
 
-Nodes count that are there or on their way, are ready, are not being removed, and carry no taint that keeps the rule's pods
-away. A taint that all of the rule's nodes carry keeps nobody away: the pods that are meant for these nodes tolerate it, and so
-do the placeholders.
+A node counts if it exists or is on its way, is ready, is not being removed, and has no taint that keeps the rule's pods away. A
+taint that all of the rule's nodes have keeps no pod away: the pods meant for these nodes tolerate it, and so do the
+placeholders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
-#: Taints that say how a node is for a while, not whom it is for.
+#: Prefixes of taints about a passing state of a node; they do not say which pods it is for.
 _PASSING: Final = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -30,8 +30,9 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackInput:
-    """`capacity` is what `n_nodes` nodes have allocatable together. `rooms` are what empty nodes of the rule take, each shape
-    once. `pods` are the requests of pods that may come again, each once. `tolerations`: see the module."""
+    """What sizing reads for one rule. `capacity` is what `n_nodes` nodes have allocatable together. `rooms` are what empty
+    nodes of the rule take, each distinct. `pods` are the requests of pods that may come again, each distinct. `tolerations`:
+    see the module."""
 
     n_nodes: int = 0
     capacity: Amounts = NOTHING
@@ -42,21 +43,21 @@ class SlackInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A node as it would be when empty: `room` is what it has for pods beside those that come with every node."""
+    """A node as it would be when empty: `room` is what it has for pods in addition to those that come with every node."""
 
     node: Node
     room: Amounts
 
 
 class PodRequests(Protocol):
-    """What pods of a row ask for, which the snapshot does not tell apart."""
+    """What the pods of a row request; the snapshot has only their sums."""
 
     def asks(self, rows: Sequence[Row]) -> Iterable[Amounts]:
-        """The requests of the pods on some rows that may come again: replicas, but no databases, no pods of DaemonSets."""
+        """The requests of the pods on some rows that may come again: replicas, but not of DaemonSets or StatefulSets."""
         ...
 
     def daemons(self, row: Row) -> Amounts:
-        """What pods take that come with the node."""
+        """What the pods take that come with the node."""
         ...
 
 
@@ -69,8 +70,8 @@ def slack_input_of(
     pod_requests: PodRequests,
     waiting: Iterable[Amounts] = (),
 ) -> SlackInput:
-    """`rows` are nodes that are there or on their way; `sites` what new nodes would be like. `waiting` is what pods ask for
-    that have no node yet; they count where the rule is about all nodes."""
+    """The input of one rule. `rows` are existing and upcoming nodes; `sites` stand for new ones. `waiting` are the requests of
+    pods without a node; they count if the rule is about all nodes."""
     ours = [site for site in sites if _is_of(rule, site.node)]
     nodes = [(row, node) for row in rows if _counts(snapshot, rule, row) and _is_of(rule, node := snapshot.facts.nodes[row])]
     common = _common_taints([node for _, node in nodes] or [site.node for site in ours])
@@ -100,7 +101,7 @@ def _is_of(rule: SlackRule, node: Node) -> bool:
 
 
 def _lasting(node: Node) -> frozenset[Taint]:
-    """Taints that keep pods away and say whom the node is for."""
+    """Taints that say for which pods the node is, and keep others away."""
     own = (TO_BE_DELETED_TAINT, DELETION_CANDIDATE_TAINT)
     return frozenset(
         taint for taint in node.taints if taint.effect in _HARD and taint.key not in own and not taint.key.startswith(_PASSING)

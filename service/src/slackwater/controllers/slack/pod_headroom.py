@@ -1,7 +1,7 @@
-"""Placeholders that are like a pod: for workloads that somebody marked, and for CapacityBuffer objects.
+"""Placeholders like a pod, for marked workloads, CapacityBuffers and start-time SLOs.
 
-They ask for what the pod asks: amounts, selectors, affinity, tolerations, spread. What only one pod can have (volumes, a node's
-name) they do not ask for.
+They request what the pod requests: amounts, selectors, affinity, tolerations, spread. They do not request what only one pod can
+have (volumes, a node's name).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ from slackwater.model.placeholders import a_placeholder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodHeadroom:
-    """`count` placeholders like a pod of `kind` with these labels. `source` says for whom; one may ask for several kinds."""
+    """`count` placeholders like a pod of `kind` with these labels. `source` says for what; a source may have several
+    entries."""
 
     source: str
     kind: Kind
@@ -23,7 +24,7 @@ class PodHeadroom:
 
 
 def like(kind: Kind) -> Kind:
-    """The kind of a placeholder that is like a pod of this kind."""
+    """The equivalence class of a placeholder that is like a pod of this class."""
     asks = kind.pod_constraints
     if asks is None:
         return kind
@@ -32,5 +33,5 @@ def like(kind: Kind) -> Kind:
 
 
 def specimens(pod_headroom: Iterable[PodHeadroom]) -> list[Pod]:
-    """A placeholder like each: what a snapshot has to know before any is planned for."""
+    """One placeholder for each entry, so that a snapshot knows its equivalence group before any is planned."""
     return [a_placeholder(0, like(each.kind), each.labels) for each in pod_headroom]

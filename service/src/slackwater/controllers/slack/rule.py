@@ -1,11 +1,11 @@
-"""What the user asks for: room as a rate of the capacity, and amounts, for the cluster or for a group of nodes."""
+"""The policy of slack: room as a rate of capacity, and as amounts, for the cluster or for some nodes."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from slackwater.model.resources import NOTHING, Amounts
 
-#: v1: by the average node alone. v2: also by the pods, the largest of which must find room too.
+#: v1: pieces by the average node alone. v2: also by the pods; the largest pod must find room too.
 Sizing = Literal["v1", "v2"]
 
 PPM: Final = 1_000_000
@@ -13,10 +13,10 @@ PPM: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackRule:
-    """Room on the nodes whose labels hold all of `node_labels`; on every node where there are none.
+    """A rule: keep room on the nodes that have all of `node_labels`; on every node if there are none.
 
-    At least `rate_ppm` millionths of what these nodes have allocatable, and at least `least`. An average node is cut into
-    `granularity` pieces.
+    The room is at least `rate_ppm` millionths of what these nodes have allocatable, and at least `least`. A piece is at most an
+    average node divided by `granularity`.
     """
 
     name: str
@@ -28,16 +28,16 @@ class SlackRule:
 
     @property
     def asks(self) -> bool:
-        """False where the rule asks for nothing, whatever the cluster."""
+        """False if the rule asks for nothing, whatever the cluster is."""
         return self.rate_ppm > 0 or self.least != NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPolicy:
-    """`max_nodes`: so many nodes may stand for slack alone; 0: no limit. What is too much goes after `shrink_seconds`.
+    """Settings. At most `max_nodes` nodes may exist for slack alone; 0: no limit. Excess room goes after `shrink_seconds`.
 
-    For promises a node is taken to start within `node_start_seconds` as long as none was seen to start, a plan to be made
-    within `loop_seconds`, and a node to stay for `unneeded_seconds` when it is not needed.
+    For start-time SLOs three times are assumed: a node starts within `node_start_seconds` as long as none was seen to start, a
+    plan takes `loop_seconds`, and an unneeded node stays for `unneeded_seconds`.
     """
 
     rules: tuple[SlackRule, ...] = ()

@@ -1,8 +1,8 @@
-"""Where placeholders stand: each where it stood, if it still fits there; the others are placed, one pass for each kind.
+"""Places placeholders: each where it was, if it still fits there; the others are placed, one pass for each equivalence group.
 
-Real pods stand in the snapshot already, so a placeholder never takes room from one: it is pushed off by it. New places are
-sought on the fullest nodes first, so that whole nodes stay free, and can be removed. Everything that finds a place stands in
-the snapshot afterwards. Deliberately absent: new nodes for those that find none.
+Real pods are in the snapshot before, so a placeholder never takes room from a pod, but loses its place to one. New places are
+sought on the fullest nodes first, so that whole nodes stay free and can be removed. Everything that finds a place stays in the
+snapshot. Deliberately absent: new nodes for those that find none.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,9 @@ _NO_NODE = NodeName("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """`rows` has the place of each, NOWHERE where there is none. `pushed` stood somewhere, and had to leave."""
+    """Placed placeholders. `rows` has the place of each, NOWHERE if it has none. `pushed` are the numbers that lost their
+    place.
+    """
 
     placeholders: tuple[Placeholder, ...]
     rows: Rows
@@ -35,9 +37,9 @@ class Settled:
 
 
 def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Settled:
-    """Places placeholders: each stays where it stood if it still fits there.
+    """Places placeholders: each stays where it was if it still fits there.
 
-    Raises `UnreadLabel` where the snapshot was built without the placeholders' kinds."""
+    Raises `UnreadLabel` if the snapshot was built without the placeholders' equivalence groups."""
     n_pods = len(placeholders)
     if not n_pods or not snapshot.n_rows:
         lost = tuple(each.number for each in placeholders if each.place is not None)
@@ -65,7 +67,7 @@ def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeh
 
 
 def _fullest_first(snapshot: ClusterSnapshot) -> Rows:
-    """By the share of CPU and memory that pods take, in steps of a 64th; then as the rows are."""
+    """Rows by the share of CPU and memory that pods take, fullest first, in steps of 1/64; then by row."""
     rows = slice(0, snapshot.n_rows)
     has = np.maximum(snapshot.facts.allocatable[[CPU, MEMORY], rows], 1)
     share = (snapshot.used[[CPU, MEMORY], rows] / has).sum(axis=0)

@@ -1,4 +1,5 @@
-"""How much room, and cut into which pieces. The arithmetic and where it differs from the proposal's: ADR 70.
+"""Sizing: how much room a rule asks for, and in which pieces. ADR 70 has the arithmetic, and where it differs from the
+proposal.
 
     asked = max(rate x capacity, least)                              of each resource, exact
     piece <= average node / granularity                              of each resource; v2: also <= the largest pod, but
@@ -6,11 +7,11 @@
     piece fits an empty node of at least one shape
     n     =  the smallest number of equal pieces that are no larger
 
-v1: the n pieces. v2: first one placeholder as large as any pod (the most CPU and the most memory that any pod asks; where no
-node has both, one like the pod with the most CPU, and one like that with the most memory), then pieces of what is left of
-`asked`. All amounts are whole numbers: the first pieces carry one unit more each where a division leaves a rest, so that
-the sum is exactly what was asked for. A kubelet takes 110 pods: smaller pieces could not fill a node. Deliberately absent: what
-was kept in the loop before (`steady`).
+v1: the n pieces. v2: first one placeholder as large as any pod (the most CPU and the most memory that any pod requests; if no
+node has both, one like the pod with the most CPU, and one like that with the most memory), then pieces of the rest of `asked`.
+All amounts are whole numbers: if a division leaves a rest, the first pieces have one unit more each, so that the sum is exactly
+what was asked for. A kubelet takes 110 pods, so smaller pieces could not fill a node. Deliberately absent: what was kept in the
+previous loop (`steady`).
 """
 
 from collections.abc import Sequence
@@ -27,20 +28,20 @@ from slackwater.model.resources import NOTHING, Amounts, amounts_of
 _Pair = tuple[Fraction, Fraction]
 #: Pods that a kubelet takes by default.
 _PODS: Final = 110
-#: Placeholders of one rule; more are planned for as fewer, and that is told.
+#: The most placeholders of one rule; if more are needed, so many are planned for, and `short` reports it.
 MOST_PIECES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """`count` pieces of `size`; `total` is what they are to hold together, at most one unit more in each."""
+    """`count` pieces of `size` that hold `total` together; a piece may be one unit larger than `size`."""
 
     size: Amounts = NOTHING
     count: int = 0
     total: Amounts = NOTHING
 
     def sizes(self) -> list[Amounts]:
-        """The size of each piece: the first ones carry the rest. Their sum is at least `total`."""
+        """The size of each piece; the first ones have one unit more, so that the sum is at least `total`."""
         rests = [max(want - self.count * have, 0) for want, have in zip(self.total, self.size, strict=True)]
         bounds = sorted({0, self.count, *(min(rest, self.count) for rest in rests)})
         found: list[Amounts] = []
@@ -52,10 +53,10 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What a rule comes to: `asked` as a whole; room as large as any pod; and pieces of the rest.
+    """The sizes of one rule: `asked` as a whole; `largest` for the largest pod; and pieces of the rest.
 
-    `bounds` are the sizes that no piece may exceed, one for each shape of node: a piece has to be within one of them. `short`:
-    what was asked for is more than so many pieces can be.
+    `bounds` are the largest sizes of a piece, one for each shape of node: a piece must be within one of them. `short`: the most
+    pieces hold less than was asked for.
     """
 
     asked: Amounts = NOTHING
@@ -68,7 +69,7 @@ class Cut:
 def cut(rule: SlackRule, slack_input: SlackInput) -> Cut:
     """How many placeholders a rule asks for, and of which size.
 
-    Nothing, where nothing is asked for or no node could take anything."""
+    None if nothing is asked for, or if no node could take anything."""
     asked = _asked(rule, slack_input)
     rooms = [room for room in slack_input.rooms if room != NOTHING]
     if not any(asked) or not rooms:
@@ -95,7 +96,7 @@ def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
 
 
 def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts, ...]:
-    """Room for any of the pods, each of which fits some node."""
+    """Placeholders that keep room for any of the pods, each of which fits some node."""
     if not pods:
         return ()
     any_pod = _most(pods)
@@ -107,13 +108,13 @@ def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts
 
 
 def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
-    """The most that a piece may have on each shape of node. Without nodes the average one is that of the shapes."""
+    """The largest piece for each shape of node. Without nodes the average node is that of the shapes."""
     n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
         n_nodes, capacity = len(rooms), _sum(rooms)
     piece = [Fraction(has, n_nodes * rule.granularity) for has in capacity]
     if rule.sizing == "v2" and pods:
-        # What no pod asks for at all bounds no piece: the user asked for room in it all the same.
+        # A resource that no pod requests does not bound pieces by pods: the user asked for room in it all the same.
         least = [Fraction(has, n_nodes * max(_PODS, rule.granularity)) for has in capacity]
         most = [Fraction(each) if each else piece[at] for at, each in enumerate(_most(pods))]
         piece = [min(each, max(most[at], least[at])) for at, each in enumerate(piece)]
@@ -121,7 +122,7 @@ def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], 
 
 
 def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
-    """As few as the most roomy bound allows; none where some resource is asked for that no node has."""
+    """The pieces by the bound that needs the fewest; none if a resource is asked for that no node has."""
     counts = [_count(left, bound) for bound in bounds]
     count = min((count for count in counts if count is not None), default=0)
     total = _whole(left)

@@ -1,12 +1,12 @@
-"""A class's arrivals -> placeholders: how many pods should find room now, so that the promise is kept.
+"""Sizing by start-time SLO: how many pods of a class should find room now, from its arrivals, as placeholders.
 
-    found = promised(observed, leads, before, policy=policy)     # before: what the last plan remembered
-    found.mirrored                                               # placeholders like the class's pods
+    found = promised(observed, leads, before)                    # before: the outcome of the previous plan
+    found.pod_headroom                                           # placeholders like the class's pods
 
-A node that is asked for now is there one lead later, so the most that is needed from now until then is kept. The way of
-telling what comes is chosen again each hour, and when the lead has changed; how rarely it may be exceeded, every ten minutes;
-what will go is told by what runs in this loop. Of several kinds of pods each gets its share of the newest pods. Deliberately
-absent: the arithmetic (`promise`, `ways`, `pace`).
+A node that is requested now is there one lead later, so the most that is needed from now until then is kept. The forecaster is
+chosen again each hour, and when the lead has changed; how rarely room may be exceeded is computed every ten minutes; what will
+go is predicted in each loop from what runs. Each equivalence class gets its share by the newest pods. Deliberately absent: the
+arithmetic (`start_time_slo`, `forecasters`, `late_budget`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,20 @@ from slackwater.controllers.slack.pod_headroom import PodHeadroom, like
 from slackwater.controllers.slack.start_time_slo import ArrivalHistory, Promise, Traffic, above_usual
 from slackwater.model.promises import KindShare, Observed
 
-#: For so many minutes a way is used.
+#: A forecaster is used for so many minutes.
 _CHOICE_MINUTES: Final = 60
 _HOUR: Final = 60
-#: More placeholders for one class are taken for a mistake.
+#: A larger number of placeholders for one class is taken for a mistake.
 MOST_PLACEHOLDERS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What is remembered of a class: the way that is used, chosen in the minute `chosen`; and the room `ahead` of the minute
-    `drawn` and those after it, which may be `exceeded` in such a share of the time. When `minute` began so many more pods ran
-    than usual (`above`), of which `gone_percent` leave their room: `room` is less by that."""
+    """The forecast for one class, kept from loop to loop.
+
+    `forecaster` was chosen in the minute `chosen`. `ahead` is the room for the minute `drawn` and those after it, which may be
+    `exceeded` in such a share of time. When `minute` began, `above` more pods ran than usual; `gone_percent` of them leave
+    their room, so `room` is less by that."""
 
     promise: Promise
     forecaster: Forecaster
@@ -46,7 +48,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedRoom:
-    """What a promise comes to. `problem` says why less is kept than is needed."""
+    """The room for one start-time SLO. `problem` says why less is kept than is needed."""
 
     observed: Observed
     forecast: Forecast
@@ -60,7 +62,7 @@ class PromisedRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """By the classes' names, in their order."""
+    """The rooms of all start-time SLOs, by the classes' names, in their order."""
 
     rooms: Mapping[str, PromisedRoom] = field(default_factory=dict)
 
@@ -77,14 +79,14 @@ NO_PROMISES: Final = Promised()
 
 
 def source_of(name: str) -> str:
-    """What the placeholders of a class are for, as people read it."""
+    """The name of the class as a source of placeholders, for people."""
     return f"promise {name}"
 
 
 def promised(
     observed: Sequence[Observed], leads: Mapping[str, int], before: Promised, *, unneeded_seconds: float = 0.0
 ) -> Promised:
-    """`leads`: by class, seconds from a loop that asks for a node until it takes pods."""
+    """Sizes the room of each class. `leads`: by class, seconds from the loop that requests a node until it takes pods."""
     rooms = {}
     for each in observed:
         known = before.rooms.get(each.of.name)
@@ -103,7 +105,7 @@ def _foresee(seen: Observed, promise: Promise, before: Forecast | None) -> Forec
     if before is not None and before.promise != promise:
         before = None
     now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, promise, before)
-    # What came and went since the minute began is known, and need not be waited for.
+    # What came and went since the minute began is known, so it is counted now.
     gone = max(now.above + seen.moved, 0) * now.gone_percent // 100
     return replace(now, room=max(now.ahead[seen.minute - now.drawn] - gone, 0))
 
@@ -129,7 +131,7 @@ def _drawn(seen: Observed, history: ArrivalHistory, forecaster: Forecaster, *, c
     exceeded = min(pace_now(seen.in_time, seen.late, history.promise.share_ppm, minute=seen.minute) * forecaster.odds, 1.0)
     lead = history.promise.lead
     room = room_ahead(history, forecaster, exceeded, ahead=STEP + lead)
-    # The most that is needed from a minute until one lead after it.
+    # The largest need from each minute until one lead after it.
     ahead = tuple(int(room[minute : minute + lead + 1].max()) for minute in range(STEP))
     return Forecast(
         promise=history.promise,
@@ -159,7 +161,7 @@ def _room(seen: Observed, forecast: Forecast) -> PromisedRoom:
 
 
 def _shared(count: int, mix: Sequence[KindShare]) -> list[int]:
-    """By largest remainders: the sum is the count; of equal ones the first."""
+    """The count divided by the shares, by largest remainders, so that the sum is the count; ties go to the first."""
     total = sum(share.count for share in mix)
     if not total:
         return []

@@ -1,17 +1,17 @@
-"""How much room a promise needs: "so many of a class's new pods start within T seconds", from the pods that came and went.
+"""Start-time SLO: the room needed so that a share of a class's new pods starts within T seconds, from the arrival history.
 
     room = plan_room(arrivals, promise, ahead=60)   # pods that should find room, for each of the next buckets
 
-A pod starts at once where there is room kept for it, else it waits for a node. Room that was taken is there again a lead
-later: what a node takes to start, and a loop. So room for what arrives within one lead, less what goes in that time, is
-enough; and since nodes stay a while when they are not needed any more, less what there was more of a short while ago. None is
-needed where T is a lead or longer.
+A pod starts at once if room is kept for it, else it waits for a node. Room that was taken is there again one lead later: the
+time that a node takes to start, and a loop. So enough room is what arrives within one lead, less what goes in that time; and
+since unneeded nodes stay for a while, also less what is still there from more pods a short while ago. No room is needed if T is
+one lead or longer.
 
-What goes can be told in part: where more pods run than did on average in the last hour, some of the difference will be gone a
-lead later. How much of it is read from the past by least squares; so much less room is kept, as they leave theirs.
+What goes can be predicted in part: if more pods run than on average in the last hour, some of the difference will be gone one
+lead later. Its share is estimated from the history by least squares; so much less room is kept, since these pods leave theirs.
 
-Deliberately absent: how what will be needed is told from the past (`ways`), how rarely it may be exceeded (`pace`), from where
-arrivals are known, and turning pods into placeholders.
+Deliberately absent: forecasts (`forecasters`), how rarely room may be exceeded (`late_budget`), the source of arrivals, and
+turning pods into placeholders.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,15 @@ import numpy as np
 from slackwater.controllers.slack.rule import PPM
 from slackwater.model.columns import Int64
 
-#: What runs is compared with what ran on average in so many seconds.
+#: The number of running pods is compared with its average over so many seconds.
 USUAL_SECONDS: Final = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """`share_ppm` millionths of the pods start within `within_seconds`. A node takes `lead_seconds` from the loop that asks for
-    it, and stays for `keep_seconds` when it is not needed. Pods are counted in buckets of `bucket_seconds`."""
+    """A start-time SLO: `share_ppm` millionths of the pods start within `within_seconds`. A node takes pods `lead_seconds`
+    after the loop that requests it, and stays for `keep_seconds` when it is not needed. Pods are counted in buckets of
+    `bucket_seconds`."""
 
     share_ppm: int
     within_seconds: int
@@ -40,25 +41,25 @@ class Promise:
 
     @property
     def lead(self) -> int:
-        """In buckets, at least one."""
+        """The lead in buckets, at least one."""
         return max(-(-self.lead_seconds // self.bucket_seconds), 1)
 
     @property
     def keep(self) -> int:
-        """In whole buckets."""
+        """The time that an unneeded node stays, in whole buckets."""
         return self.keep_seconds // self.bucket_seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """Pods that came, and pods that went, by bucket, the newest last; shapes (n,)."""
+    """Pods that came and pods that went, by bucket, the newest last; shapes (n,)."""
 
     came: Int64
     went: Int64
 
     @classmethod
     def of(cls, came: Sequence[int] | Int64, went: Sequence[int] | Int64 | None = None) -> "Traffic":
-        """Where nothing is said nobody goes."""
+        """Builds it from counts; without `went` no pod goes."""
         arrivals = np.asarray(came, np.int64)
         return cls(arrivals, np.zeros(len(arrivals), np.int64) if went is None else np.asarray(went, np.int64))
 
@@ -66,16 +67,17 @@ class Traffic:
         return len(self.came)
 
     def level(self) -> Int64:
-        """How many more pods there are after each bucket than at the beginning."""
+        """How many more pods exist after each bucket than at the beginning."""
         return np.cumsum(self.came - self.went)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ArrivalHistory:
-    """What was seen, as it is reckoned with; shapes (n,).
+    """The arrival history of a class with what is derived from it; shapes (n,).
 
-    `above`: how many more pods there were after each bucket than on average in the last hour. Of them `gone_percent` are gone a
-    lead later. `needed`: the room that, kept at all times less that share of `above`, would have been enough for each bucket.
+    `above`: how many more pods existed after each bucket than on average in the last hour. `gone_percent` of them are gone one
+    lead later. `needed`: the room that would have been enough for each bucket if it, less that share of `above`, had been kept
+    at all times.
     """
 
     seen: Traffic
@@ -92,12 +94,12 @@ class ArrivalHistory:
         return cls(seen=seen, promise=promise, above=above, gone_percent=gone, needed=needed)
 
     def room(self, wanted: Int64) -> Int64:
-        """What is kept of what is wanted."""
+        """The room kept of what is wanted, less what leaving pods give back."""
         return np.asarray(np.maximum(wanted - self.above * self.gone_percent // 100, 0), np.int64)
 
 
 def above_usual(seen: Traffic, bucket_seconds: int) -> Int64:
-    """How many more pods there are after each bucket than on average in the hour up to it; less than nothing where fewer."""
+    """How many more pods exist after each bucket than on average in the hour up to it; negative if fewer."""
     level, hour = seen.level(), max(USUAL_SECONDS // bucket_seconds, 1)
     ends = np.arange(1, len(level) + 1)
     begins = np.maximum(ends - hour, 0)
@@ -106,16 +108,16 @@ def above_usual(seen: Traffic, bucket_seconds: int) -> Int64:
 
 
 def _gone_percent(above: Int64, lead: int) -> int:
-    """Whole percent, 0 to 100: one less the slope of `above` on itself a lead before, by least squares through nothing."""
+    """Whole percent, 0 to 100: 1 less the slope of `above` on itself one lead before, by least squares through the origin."""
     before, after = above[:-lead].astype(float), above[lead:].astype(float)
     square = float(before @ before)
     return 0 if not square else round(100 * min(max(1 - float(before @ after) / square, 0.0), 1.0))
 
 
 def kept_ppm(seen: Traffic, room: Int64, promise: Promise, *, start: int = 0) -> int:
-    """Millionths of the pods from bucket `start` on that found room at once; all where none came.
+    """The millionths of pods from bucket `start` on that found room at once; all if none came.
 
-    What there is room for at a time is what was there and was kept one lead earlier, or at any time since which nodes stay.
+    The room at a time is what was used and kept one lead earlier, or at an earlier time from which nodes still stay.
     """
     level = seen.level()
     taken = level - seen.came + seen.went  # before the bucket
@@ -126,8 +128,8 @@ def kept_ppm(seen: Traffic, room: Int64, promise: Promise, *, start: int = 0) ->
 
 
 def _needed(seen: Traffic, promise: Promise, less: Int64) -> Int64:
-    """The room with which, kept at all times less `less`, all pods of each bucket would have found some. Nobody knows of the
-    first buckets: nothing."""
+    """The room with which, kept at all times less `less`, all pods of each bucket would have found room. For the first buckets
+    nothing before is known: what came is enough."""
     level = seen.level()
     there = _highest(_earlier(level - less, promise.lead), promise.keep)
     found = np.asarray(np.maximum(level + seen.went - there, 0), np.int64)
@@ -136,14 +138,14 @@ def _needed(seen: Traffic, promise: Promise, less: Int64) -> Int64:
 
 
 def _earlier(values: Int64, by: int) -> Int64:
-    """What each was `by` buckets ago; 0 before the beginning."""
+    """The value of `by` buckets earlier for each bucket; 0 before the beginning."""
     found = np.zeros(len(values), np.int64)
     found[by:] = values[: max(len(values) - by, 0)]
     return found
 
 
 def _highest(values: Int64, back: int) -> Int64:
-    """The highest of each and the `back` before it."""
+    """The highest of each value and the `back` values before it."""
     found = values.copy()
     for shift in range(1, min(back, len(values) - 1) + 1):
         found[shift:] = np.maximum(found[shift:], values[:-shift])

@@ -1,6 +1,6 @@
-"""What is remembered of slack between two loops: the placeholders with their places, and the sizes of pieces.
+"""The state of slack between two loops: the placeholders with their places, and the sizes of pieces.
 
-None of it outlives the process: see ADR 71 for what a restart finds again.
+It does not outlive the process; ADR 71 says what a restart finds again.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from slackwater.model.objects import Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """`slack/<number>`, for `source`: a rule, a marked workload or a CapacityBuffer. `place` is None where it has none."""
+    """Placeholder `slack/<number>` of a `source`: a rule, a marked workload, a buffer or a class. `place` None: it has none."""
 
     number: int
     source: str
@@ -23,7 +23,7 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackState:
-    """`placeholders` in the order of their numbers."""
+    """What slack remembers: `placeholders` in the order of their numbers, and `held`, the pieces of each rule."""
 
     placeholders: tuple[Placeholder, ...] = ()
     held: Mapping[str, Held] = field(default_factory=dict)

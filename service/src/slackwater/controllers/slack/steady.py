@@ -1,8 +1,8 @@
-"""Pieces that do not change with every node that comes or goes: hysteresis of their size and of their number.
+"""Steady pieces: hysteresis of their size and number, so that they do not change with every node that comes or goes.
 
-The size stays as long as it is allowed and at least half of what it would be made today; the number carries the difference.
-More are made at once, since less than was asked for is no slack. Fewer only after they were too many for a while without a
-break, and then as many as were needed at most in that while.
+The size stays as long as it is allowed and at least half of what it would be now; the number compensates. More pieces are kept
+at once, since less than was asked for is no slack. Fewer are kept only after too many were kept for a while without a break,
+and then as many as were needed at most in that while.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from slackwater.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a rule had in the loop before. `too_many_since` where fewer were needed, of which `needed` at most since then."""
+    """A rule's pieces of the previous loop. `too_many_since`: since when fewer were needed, at most `needed` since then."""
 
     pieces: Pieces
     too_many_since: UnixTime | None = None
@@ -22,7 +22,7 @@ class Held:
 
 
 def steadied(cut: Cut, held: Held | None, *, now: UnixTime, shrink_seconds: float) -> Held:
-    """What to have now."""
+    """The pieces to keep now."""
     if held is None or not held.pieces.count:
         return Held(pieces=cut.pieces)
     total = cut.pieces.total
@@ -39,7 +39,7 @@ def steadied(cut: Cut, held: Held | None, *, now: UnixTime, shrink_seconds: floa
 
 
 def _is_good(size: Amounts, cut: Cut) -> bool:
-    """May pieces of this size stay? Where nothing is needed any more, any may until they go."""
+    """May pieces of this size stay? If none are needed any more, any size may stay until they go."""
     ideal = cut.pieces.size
     if not cut.pieces.count:
         return True
@@ -49,7 +49,7 @@ def _is_good(size: Amounts, cut: Cut) -> bool:
 
 
 def _largest_bound(size: Amounts, cut: Cut) -> Amounts:
-    """The most that a piece may have of each resource, among the bounds that it is within."""
+    """The largest size of each resource among the bounds that this size is within."""
     most = size
     for bound in cut.bounds:
         if size.within(bound):
@@ -58,6 +58,6 @@ def _largest_bound(size: Amounts, cut: Cut) -> Amounts:
 
 
 def _how_many(total: Amounts, size: Amounts, most: Amounts) -> int:
-    """Each piece may carry one unit of the rest, where that is allowed."""
+    """How many pieces hold `total`, where each may have one unit more than `size` if `most` allows it."""
     each = [have + 1 if have < bound else have for have, bound in zip(size, most, strict=True)]
     return max(-(-want // have) if want and have else 0 for want, have in zip(total, each, strict=True))

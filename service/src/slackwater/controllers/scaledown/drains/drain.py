@@ -1,11 +1,12 @@
-r"""The removal of one node: tainted, emptied, deleted; or rolled back, whatever went wrong.
+r"""The removal of one node: it is tainted, emptied and deleted; whatever goes wrong, the removal is rolled back.
 
     marking -> marked -> evicting -> delaying -> removing -> leaving -> ended
         \__________\_________\___________\__________\___________\___-> unmarking -> ended
 
-marking: the taint is being written. marked: the rest of the batch is, and schedulers see it. evicting: pods leave. delaying:
-an annotation asks to wait. removing: the provider is asked. leaving: it has taken the deletion; the node is still there.
-unmarking: given up; the taint is being taken off, until it is. Time is an argument, effects are answers.
+marking: the taint is being written. marked: waits until the whole batch is tainted and schedulers have seen it. evicting: pods
+leave. delaying: an annotation asks to wait. removing: the provider was asked. leaving: the provider has accepted the deletion;
+the node still exists. unmarking: the removal was given up; the taint is being removed, again and again until it is gone. Time
+is an argument, effects are results.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ _MOST_ATTEMPTS: Final = 3
 
 
 class Drain:
-    """The removal of one node, from its taint to its deletion or back. `marked_at` is None until the taint is there."""
+    """The removal of one node, from its taint to its deletion or back. `marked_at` is None until the taint is written."""
 
     def __init__(
         self, order: DrainOrder, limits: DrainLimits, migrate: Callable[[PodUid, NodeName], None], began: Instant
@@ -52,17 +53,17 @@ class Drain:
     # --- commands ---------------------------------------------------------------------------------------------------------
 
     def mark(self) -> list[Effect]:
-        """The taint, with its time, and the cordon: what a removal begins with."""
+        """Begins the removal: the effect that writes the taint, with its time, and the cordon."""
         taint = Taint(TO_BE_DELETED_TAINT, str(int(self.order.stamp)), "NoSchedule")
         return [MarkNode(uid=self.order.uid, name=self.order.node, taint=taint, cordon=self._limits.cordon)]
 
     def resume(self, now: Instant) -> None:
-        """The taint was found on the node after a start."""
+        """Continues a removal whose taint was found on the node after a start."""
         self.marked_at = now
         self._enter("marked", now)
 
     def unix(self, now: Instant) -> UnixTime:
-        """The clock on the wall, by the taint's time."""
+        """The Unix time at `now`, by the taint's time."""
         return UnixTime(self.order.stamp + (now - self.began))
 
     @property
@@ -70,7 +71,7 @@ class Drain:
         return self.phase in _REVOCABLE
 
     def give_up(self, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
-        """Rolls back: the taint goes, and the node is as before. Nothing where it is too late."""
+        """Rolls back: the taint is removed, and the node is as before. No effect if that has begun or the removal has ended."""
         if self.phase in {"unmarking", "ended"}:
             return []
         self.unremovable_reason, self.detail = unremovable_reason, detail
@@ -90,7 +91,7 @@ class Drain:
                 if event.done:
                     self._finish("rolled-back", now)
                 else:
-                    self._since = now  # tried again after a pause
+                    self._since = now  # tried again after `retry_seconds`
             case EvictionEnded():
                 evicted = self.pods.ended(event, now)
                 self.n_evicted += len(evicted)
@@ -98,7 +99,7 @@ class Drain:
             case NodeRemoved() if self.phase == "removing":
                 return self._removed(event, now)
             case _:
-                pass  # the end of a call whose drain has moved on
+                pass  # the end of a call that the removal no longer waits for
         return []
 
     def _removed(self, event: NodeRemoved, now: Instant) -> list[Effect]:
@@ -115,8 +116,8 @@ class Drain:
     def step(
         self, node_view: NodeView, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None
     ) -> list[Effect]:
-        """What is to be done now; not asked once it has ended. `batch_marked_at`: since when all of the batch are tainted, None
-        while some are not."""
+        """The effects that are due now; not called after the end. `batch_marked_at`: when the last node of the batch was
+        tainted; None while one is not."""
         if node_view.node is None or node_view.node.uid != self.order.uid:
             self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
             return []
@@ -142,7 +143,7 @@ class Drain:
                 return []
 
     def _look(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
-        """Looks at the node as it is now, each time again: what was planned may have changed."""
+        """Judges the node as it is now, since the plan may be outdated, and does what comes next."""
         problem = self._not_as_planned(node_view) or self.pods.never_leaves(node_view, disruptions)
         if problem is not None:
             return self.give_up(*problem, now)
@@ -170,7 +171,7 @@ class Drain:
         return None
 
     def _daemons(self, node_view: NodeView) -> list[Effect]:
-        """Asked to leave once, before the node goes; nobody waits for them."""
+        """Evicts DaemonSet pods once, before the node goes; the removal does not wait for them."""
         if self._asked_daemons or self.order.empty or not self._limits.evict_daemons:
             return []
         self._asked_daemons = True

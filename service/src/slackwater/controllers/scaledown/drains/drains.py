@@ -1,4 +1,4 @@
-"""All removals that have begun: batches, limits on what goes on at the same time, cancelling, and what became of each.
+"""All removals that have begun: batches, limits on concurrent ones, cancelling, and the outcome of each.
 
 The state machine hands it the ends of its calls (`apply`), time (`step`), and the autoscaler's commands. What drains lead to
 leaves as effects: API calls, and reports to the autoscaler (`DrainReport`). A failed taint gives up its whole batch.
@@ -17,10 +17,10 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-#: Between two looks at a node that nothing is heard of.
+#: The longest time between two steps of a removal of which no event arrives.
 _STEP_SECONDS: Final = 0.5
 
-#: cancelled: it is being rolled back. too-late: its provider was asked already. none: there is no such removal.
+#: cancelled: it is being rolled back. too-late: the provider was asked already. none: there is no such removal.
 CancelAnswer = Literal["cancelled", "too-late", "none"]
 
 
@@ -38,7 +38,7 @@ class Drains:
     # --- commands ---------------------------------------------------------------------------------------------------------
 
     def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        """One batch: no pod of it is evicted before all its nodes are tainted. A node that is being removed is passed over."""
+        """Begins a batch. No pod of it is evicted before all its nodes are tainted. Nodes under removal are skipped."""
         self._batches += 1
         effects: list[Effect] = []
         for order in orders:
@@ -48,7 +48,7 @@ class Drains:
         return effects
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        """Goes on with removals that had begun before a start, as the taints tell: their deadlines run from then."""
+        """Continues removals that an earlier process began, as the taints show. Their deadlines run from the taints' times."""
         for order in orders:
             if order.node not in self._drains:
                 self._batches += 1
@@ -62,7 +62,7 @@ class Drains:
     def cancel(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
-        """A person asks, or the room is needed again."""
+        """Cancels a removal, because a person asks or the room is needed again."""
         drain = self._drains.get(node)
         if drain is None or drain.phase in {"unmarking", "ended"}:
             return "none", []
@@ -74,23 +74,23 @@ class Drains:
 
     @property
     def nodes(self) -> dict[NodeName, UnixTime]:
-        """The deleted set: nodes whose removal has begun, and when; also those that are being rolled back."""
+        """The deleted set: nodes whose removal has begun, and when, including those that are being rolled back."""
         return {node: drain.order.stamp for node, drain in self._drains.items()}
 
     @property
     def active(self) -> Sequence[Drain]:
-        """In the order in which they began."""
+        """The removals under way, in the order in which they began."""
         return tuple(self._drains.values())
 
     def under_way(self) -> tuple[int, int]:
-        """How many nodes are on their way out, and of how many of these the pods may still be leaving."""
+        """How many nodes are being removed, and how many of these may still have pods that are leaving."""
         drains = sum(not drain.order.empty and drain.phase not in {"removing", "leaving"} for drain in self._drains.values())
         return len(self._drains), drains
 
     # --- events and time --------------------------------------------------------------------------------------------------
 
     def apply(self, event: DrainEvent, now: Instant) -> list[Effect]:
-        """The end of a call."""
+        """Takes in the end of a call."""
         name = getattr(event, "name", None) or getattr(event, "node", None)
         drain = self._drains.get(NodeName(str(name)))
         if drain is None or getattr(event, "taint_key", TO_BE_DELETED_TAINT) != TO_BE_DELETED_TAINT:
@@ -103,7 +103,7 @@ class Drains:
         return effects + self._ended()
 
     def step(self, now: Instant) -> list[Effect]:
-        """Looks at every node that is being removed; cheap where it was done a moment ago."""
+        """Steps every removal; does nothing if that was done a moment ago."""
         if not self._drains or (self._next_step is not None and now < self._next_step):
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
@@ -119,14 +119,14 @@ class Drains:
         return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
-        """When the last node of a batch was tainted; None while one is not."""
+        """When the last node of the batch was tainted; None while one is not."""
         of_batch = [self._drains[node] for node, own in self._batch_of.items() if own == batch]
         if any(drain.phase == "marking" for drain in of_batch):
             return None
         return Instant(max((drain.marked_at for drain in of_batch if drain.marked_at is not None), default=0.0))
 
     def _batch_failed(self, failed: Drain, now: Instant) -> list[Effect]:
-        """Nobody of the batch was evicted yet, since one taint was missing: none will be."""
+        """Gives up the whole batch after a taint failed. No pod of it was evicted yet, because one taint was missing."""
         batch = self._batch_of[failed.order.node]
         others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
         effects: list[Effect] = []

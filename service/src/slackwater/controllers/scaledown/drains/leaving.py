@@ -1,9 +1,9 @@
-"""The pods of one node on their way: whose eviction was asked, was refused, or was taken, and until when.
+"""Leaving pods: evicts the pods of one node, and remembers how far each has come.
 
-    effects, problem = pods.step(site, disruptions, now)        # what to ask now; why the removal has to be given up
+    effects, problem = pods.step(node_view, disruptions, now)   # the evictions to send now; why the removal must be given up
 
-Groups of priorities leave one after another: a group begins when those before it have gone. A blocked eviction delays its own
-node alone. A virtual machine that may migrate is not evicted; its migration is asked for once.
+Priority groups leave one after another: a group begins when those before it have gone. A blocked eviction delays its own node
+only. A virtual machine that may migrate is not evicted; its migration is requested once.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.unremovable_reasons import UnremovableReason
 
-#: asked: the call is under way. taken: the API server has it; the pod is ending. waiting: to be asked again.
+#: asked: the call is on its way. taken: the API server accepted it; the pod is ending. waiting: to be sent again.
 _Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
-#: Between two questions about one pod, however often its budget changes.
+#: The shortest time between two evictions of one pod, however often its budget changes.
 _SHORTEST_PAUSE_SECONDS = 1.0
 
 Problem = tuple[UnremovableReason, str]
@@ -30,7 +30,7 @@ Problem = tuple[UnremovableReason, str]
 
 @dataclass(slots=True)
 class _Leaver:
-    """One pod. `first_at`: when it was first asked. `forced`: its deletion was asked, not its eviction."""
+    """One leaving pod. `first_at`: when its eviction was first sent. `forced`: it is deleted instead of evicted."""
 
     pod: Pod
     step: _Step
@@ -42,13 +42,13 @@ class _Leaver:
 
 @dataclass(slots=True)
 class LeavingPods:
-    """`migrate` puts a machine into the queue of migrations."""
+    """The leaving pods of one node. `migrate` adds a machine to the queue of migrations."""
 
     node: NodeName
     limits: DrainLimits
     migrate: Callable[[PodUid, NodeName], None]
     leavers: dict[PodUid, _Leaver] = field(default_factory=dict)
-    #: When each group began.
+    #: When each priority group began.
     begun: dict[int, Instant] = field(default_factory=dict)
 
     def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
@@ -70,7 +70,7 @@ class LeavingPods:
         return effects, self._overdue(waiting, group, began, now) if not effects else None
 
     def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
-        """A pod that no eviction will ever take away: known before the first pod is evicted. By force it would go."""
+        """Finds a pod that no eviction can ever remove, before the first pod is evicted. With `force` there is none."""
         if self.limits.force:
             return None
         stuck = next((pod for pod in node_view.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
@@ -111,7 +111,7 @@ class LeavingPods:
         return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=leaver.forced)
 
     def _last(self, leaver: _Leaver, now: Instant) -> tuple[list[Effect], Problem | None]:
-        """It was asked for long enough."""
+        """Handles an eviction that was refused or tried for long enough: deletes the pod with `force`, else gives up."""
         if self.limits.force and not leaver.forced:
             leaver.forced, leaver.first_at = True, now
             return [self._ask(leaver, now)], None
@@ -129,11 +129,11 @@ class LeavingPods:
         return UnremovableReason.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
 
     def _blocked(self, pods: list[Pod]) -> bool:
-        """Is some eviction still being asked? Its own time is bounded, and only then its pod's time to end begins."""
+        """Is an eviction still being tried? That is limited by its own time, and only after it the pod's time to end begins."""
         return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
 
     def standing(self) -> list[tuple[PodKey, str, str]]:
-        """Each pod that was looked at and is still there: how far it is, and what was last said of it."""
+        """Each pod that was tried and is still there: its step, and the detail of its last answer."""
         return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
 
     def ended(self, event: EvictionEnded, now: Instant) -> list[PodEvicted]:

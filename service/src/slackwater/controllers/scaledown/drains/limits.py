@@ -1,11 +1,11 @@
-"""How long each step of a removal may take, and what it may do."""
+"""Limits of a removal: how long each step may take, and what it may do."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityGroup:
-    """Pods of at least this priority, up to the next group's; they have so many seconds to end."""
+    """Pods of at least this priority, up to the next group's; each has so many seconds to end."""
 
     priority: int
     seconds: float
@@ -13,13 +13,14 @@ class PriorityGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainLimits:
-    """Seconds. Defaults are Cluster Autoscaler's, but for `deadline_seconds`, which bounds a whole removal there and not here.
+    """Limits, in seconds. Defaults are Cluster Autoscaler's, except `deadline_seconds`, which bounds a removal until its
+    provider is asked.
 
-    `settle_seconds` after the last taint of a batch the first pod is evicted, so that schedulers have seen it. Groups are
-    drained one after another, lower priorities first; a pod below the lowest goes with it. A blocked eviction is asked again
-    after `retry_seconds`, or as soon as the budget allows one. With `force` pods whose eviction takes too long are deleted.
-    `delay_seconds` is how long annotations may put off the deletion, `removal_seconds` how long a node may stay after
-    its provider has taken the deletion. `migrate`: virtual machines that may migrate do.
+    The first pod of a batch is evicted `settle_seconds` after its last taint, so that schedulers have seen it. Priority groups
+    leave one after another, lower priorities first; a pod below the lowest group leaves with it. A blocked eviction is sent
+    again after `retry_seconds`, or as soon as the budget allows one. With `force` pods whose eviction takes too long are
+    deleted. `delay_seconds` is how long annotations may delay the deletion, `removal_seconds` how long a node may exist after
+    its provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
     """
 
     cordon: bool = True
@@ -36,5 +37,5 @@ class DrainLimits:
     migrate: bool = True
 
     def group_of(self, priority: int) -> int:
-        """The highest group that takes the priority."""
+        """The group of the priority: the highest whose bound it reaches, else the lowest."""
         return max((at for at, group in enumerate(self.groups) if group.priority <= priority), default=0)

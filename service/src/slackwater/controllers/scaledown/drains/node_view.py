@@ -13,7 +13,8 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """`movers` have to leave, `awaited` have to complete; `blocked` is a pod that no rule lets go, and why. None: no node."""
+    """A node under removal, with its pods by drainability. `movers` have to leave, `awaited` have to complete; `blocked` is a
+    pod that a rule does not let go, and why. `node` is None if the node is gone."""
 
     node: Node | None
     movers: tuple[Pod, ...] = ()
@@ -27,27 +28,27 @@ class NodeView:
 
 
 class NodeViews(Protocol):
-    """The state machine, as removals ask it."""
+    """What removals ask of the state machine."""
 
     def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
         """The node as it is now."""
         ...
 
     def disruptions(self) -> Disruptions:
-        """What the budgets allow now."""
+        """The disruptions that budgets allow now."""
         ...
 
     def migrate(self, uid: PodUid, node: NodeName) -> None:
-        """A virtual machine is to leave: it joins the queue of migrations, before those that flee from pressure."""
+        """Adds a virtual machine to the queue of migrations, before those that migrate for pressure."""
         ...
 
     def stay(self, uids: Iterable[PodUid]) -> None:
-        """These need not leave any more."""
+        """Notes that these pods need not leave any more."""
         ...
 
 
 def seen(node: Node | None, pods: Iterable[Pod], facts: Facts) -> NodeView:
-    """Judges each pod. Budgets are no reason to block: the eviction itself asks them."""
+    """The node's view, by judging each pod. Budgets do not block here: the eviction API checks them."""
     movers: list[Pod] = []
     daemons: list[Pod] = []
     awaited: list[Pod] = []

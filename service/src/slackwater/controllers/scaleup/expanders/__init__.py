@@ -1,1 +1,1 @@
-"""Which option to take: expanders one after another, one file each. See `chain`."""
+"""Expanders: choose among options; one file each, combined in `chain`."""

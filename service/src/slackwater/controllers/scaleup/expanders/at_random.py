@@ -1,4 +1,4 @@
-"""Expander `random`: one of them, drawn by lot. The same seed draws the same."""
+"""Expander `random`: draws one option at random. The same seed draws the same option."""
 
 from hashlib import blake2b
 

@@ -1,7 +1,9 @@
-"""Expanders as a chain of measures, the best option first: a later one decides among those that all before it find equal.
+"""The chain of expanders: each is a measure of an option, and a later one decides among options that all earlier ones rate
+equal.
 
-A lot decides among what is equal to the end, as in Cluster Autoscaler. The same seed draws the same, so that the same cluster
-gets the same plan. A measure looks at one option alone, so that options can be kept in order while others come and go.
+Among options that are equal in all measures one is drawn at random, as in Cluster Autoscaler. The same seed draws the same
+option, so that the same cluster gets the same plan. A measure reads one option alone, so that options can be kept in order
+while others come and go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +19,11 @@ from slackwater.controllers.scaleup.expanders.priority import Priorities, rank
 from slackwater.controllers.scaleup.expanders.scarcity import Resources, Weights
 from slackwater.controllers.scaleup.expanders.smallest_node import node_size
 
-#: smallest-node is for placeholders; nobody can configure it.
+#: `smallest-node` is for placeholders and cannot be configured.
 ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority", "smallest-node"]
-#: Smaller is better. Values of one measure compare with one another.
+#: A measure of an option; smaller is better. Values of one measure are comparable.
 Measure = Callable[[Option], Any]
-#: An option's measures in the order of the chain.
+#: An option's measures, in the order of the chain.
 Merit = tuple[Any, ...]
 
 _SIMPLE: Final[Mapping[str, Measure]] = {"most-pods": most_pods, "least-nodes": least_nodes}
@@ -30,7 +32,8 @@ _SIMPLE: Final[Mapping[str, Measure]] = {"most-pods": most_pods, "least-nodes": 
 def chain_of(
     names: Sequence[ExpanderName], *, seed: int, priorities: Priorities, weights: Weights, largest: Resources
 ) -> Callable[[Option], Merit]:
-    """How good an option is by the expanders of these names; the lot comes last. `largest` is the most that a new node has."""
+    """The function that gives an option's merit by these expanders; a random draw comes last. `largest` is the most that any
+    new node has."""
     lot = partial(draw, seed=seed)
     own: dict[str, Measure] = {
         "random": lot,

@@ -1,4 +1,4 @@
-"""Expander `least-nodes`: the options that add the fewest nodes."""
+"""Expander `least-nodes`: prefers options that add the fewest nodes."""
 
 from slackwater.controllers.scaleup.estimate import Option
 

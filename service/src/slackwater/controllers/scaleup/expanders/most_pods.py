@@ -1,4 +1,4 @@
-"""Expander `most-pods`: the options that help the most pods."""
+"""Expander `most-pods`: prefers options that help the most pods."""
 
 from slackwater.controllers.scaleup.estimate import Option
 

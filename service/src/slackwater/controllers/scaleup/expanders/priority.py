@@ -1,8 +1,8 @@
-"""Expander `priority`: the options whose groups the user ranks highest, in the words of Cluster Autoscaler's ConfigMap.
+"""Expander `priority`: prefers options whose groups the user ranks highest, in the format of Cluster Autoscaler's ConfigMap.
 
-A priority is a whole number with regular expressions, each searched for anywhere in a group's name; the highest one that
-matches is the group's. Groups that nothing matches come after all that have a rank. Where none has one, or nothing
-is configured, all options are equal.
+A priority is a whole number with regular expressions, each searched for anywhere in a group's name; a group has the highest
+priority of which an expression matches. Groups without a match come after all others. If no group has a match, or nothing is
+configured, all options are equal.
 """
 
 import re
@@ -15,17 +15,17 @@ from slackwater.model.nodegroups import GroupName
 
 
 class BadPriorities(ValueError):
-    """What is configured cannot be read: where, what was seen and what is wanted."""
+    """The configured priorities cannot be read. The message says where, what was found and what is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priorities:
-    """`ranks` from the highest down, each with its expressions."""
+    """The configured priorities: `ranks` from the highest down, each with its expressions."""
 
     ranks: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
 
     def of(self, group: GroupName) -> int | None:
-        """The group's rank; None where nothing matches."""
+        """The group's rank; None if no expression matches."""
         return next((rank for rank, patterns in self.ranks if any(each.search(group) for each in patterns)), None)
 
 
@@ -33,7 +33,7 @@ NO_PRIORITIES: Final = Priorities()
 
 
 def read_priorities(document: object) -> Priorities:
-    """From the parsed YAML of the ConfigMap's key `priorities`: a map of numbers to lists of expressions.
+    """Reads the parsed YAML of the ConfigMap's key `priorities`: a map of numbers to lists of expressions.
 
     Raises BadPriorities.
     """
@@ -54,12 +54,12 @@ def _compiled(rank: int, expressions: Iterable[object]) -> Iterable[re.Pattern[s
         if not isinstance(expression, str):
             raise BadPriorities(f"priorities[{rank}]: got {expression!r:.80}, want an expression")
         try:
-            yield re.compile(expression.replace(r"\z", r"\Z"))  # the one word of Go's that Python spells otherwise
+            yield re.compile(expression.replace(r"\z", r"\Z"))  # the one escape that Go spells differently
         except (re.error, RecursionError, OverflowError) as err:
             raise BadPriorities(f"priorities[{rank}]: {expression!r:.80}: {err}") from err
 
 
 def rank(option: Option, priorities: Priorities) -> tuple[bool, int]:
-    """Groups of one option are of one rank. Without one they come last."""
+    """The measure of an option by the rank of its first group, which all its groups share. Without a rank it comes last."""
     found = priorities.of(option.names[0])
     return found is None, -(found or 0)

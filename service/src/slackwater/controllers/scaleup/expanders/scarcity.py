@@ -1,8 +1,8 @@
-"""What a resource weighs when nodes are compared: the scarcer it is beside CPU and memory, the more.
+"""Scarcity: the weight of each resource when nodes are compared. A resource weighs more, the scarcer it is relative to CPU.
 
-CPU and memory weigh 1. A device weighs as many times that as the groups' nodes together have more cores than such devices, so
-an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory.
-Slots for pods and local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
+CPU and memory weigh 1. A device's weight is the ratio of all cores to all such devices over the groups' nodes, so an idle GPU
+outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory. Pod slots and
+local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +25,12 @@ CPU_AND_MEMORY: Final[Weights] = {"cpu": _ONE, "memory": _ONE}
 
 
 def resources_of(node: Node) -> Resources:
-    """What pods may use of the node."""
+    """What is allocatable on the node, by resource name."""
     return {**dict(node.scalars), "cpu": node.allocatable.cpu, "memory": node.allocatable.memory}
 
 
 def weights_of(nodes: Iterable[Node]) -> Weights:
-    """The weights of what new nodes have, given one of each group; others weigh nothing."""
+    """The weights of the resources of new nodes, given one node of each group; other resources weigh nothing."""
     total: dict[str, int] = {}
     for node in nodes:
         for name, amount in resources_of(node).items():

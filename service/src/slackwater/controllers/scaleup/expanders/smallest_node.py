@@ -1,4 +1,4 @@
-"""Expander `smallest-node`: the options whose nodes are the smallest; for placeholders, which no larger node is bought for."""
+"""Expander `smallest-node`: prefers options whose nodes are the smallest. For placeholders, which justify no larger node."""
 
 from fractions import Fraction
 
@@ -7,9 +7,9 @@ from slackwater.controllers.scaleup.expanders.scarcity import Resources, Weights
 
 
 def node_size(option: Option, weights: Weights, largest: Resources) -> Fraction:
-    """A node's share of the largest there is, of each resource times its weight (`scarcity`), added; an exact fraction.
+    """The mean node's share of the largest node there is, of each resource times its weight (`scarcity`), summed; exact.
 
-    An option without a new node has none, and comes first: it costs nothing.
+    An option without a new node has size 0 and comes first: it costs nothing.
     """
     n_nodes = max(option.n_nodes, 1)
     shares = (
