@@ -51,7 +51,7 @@ class Asked:
         return self.snapshot.facts.nodes[row].name
 
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
-        """The change that gives the pod another equivalence class."""
+        """The change that gives the pod another equivalence group."""
         return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
 
     def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:

@@ -36,7 +36,7 @@ class Leadership:
         return self._clock() < self.until
 
     def prolong(self, until: Instant) -> None:
-        """Leads until then; an earlier, later end stays."""
+        """Leads at least until then."""
         began = not self.leads() and self._clock() < until
         self.until = max(self.until, until)
         if began:
