@@ -1,1 +1,1 @@
-"""One folder a capability: what it decides, what it remembers, its loop."""
+"""One folder for each capability: what it decides, its state, its loop."""

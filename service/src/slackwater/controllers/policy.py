@@ -1,4 +1,4 @@
-"""What the state machine has to do, as one value; the configuration file fills it, and may replace it while running."""
+"""The policy of the state machine as one value. The configuration file fills it, and may replace it at run time."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,7 +21,7 @@ class VerticalPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPolicy:
-    """Who may be evicted for more important pods where only our accounting leaves no room.
+    """Which pods may be deleted for more important ones, if only our accounting leaves no room.
 
     `timeout_seconds`: how long victims may take to leave, all together. `patience_seconds`: how long a pod is refused before
     anybody has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions
@@ -36,11 +36,11 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringPolicy:
-    """Whether and how pods are nominated before kube-scheduler searches.
+    """Whether and how pods are nominated before kube-scheduler searches for them.
 
-    `min_nodes`: in a smaller cluster nobody is. `max_ahead`: nominations that kube-scheduler has not come to yet.
-    `hold_seconds`: how long the room of one is kept until kube-scheduler comes to it. `gated`: pods behind our own gate are
-    nominated too, and wait for that up to `gate_seconds`.
+    `min_nodes`: in a smaller cluster no pod is. `max_ahead`: nominations that filter has not been asked about yet.
+    `hold_seconds`: how long a nomination's room is kept until filter is asked. `gated`: pods behind our own gate are nominated
+    too, and wait for that up to `gate_seconds`.
     """
 
     enabled: bool = False
@@ -54,20 +54,20 @@ class SteeringPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All durations in seconds.
+    """The settings of the state machine, all durations in seconds.
 
-    `hold_seconds`: how long room is kept between filter and bind. `bind_backoff_seconds`: how long a node is left out after a
-    denied bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a binding before the pod is
-    read. Where kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a
-    request up after 60 s), `volumes_seconds` the same of pods with claims, whose volumes it waits for first.
-    `nominate_after_seconds`: kube-scheduler clears the nomination of a pod at the end of a failed cycle; ours comes after that.
+    `hold_seconds`: how long room is held between filter and bind. `bind_backoff_seconds`: how long a node is left out after a
+    denied bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a bind before the pod is
+    read. If kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a
+    request up after 60 s), and `volumes_seconds` the same for pods with volume claims, whose volumes it waits for first.
+    `nominate_after_seconds`: kube-scheduler clears a pod's nomination at the end of a failed cycle; ours is written after that.
     """
 
     nodes: NodePolicy = field(default_factory=NodePolicy)
     curve: ScoreCurve = field(default_factory=ScoreCurve)
     randomize_scores: bool = False
     missing_requests: Literal["reject", "zero"] = "reject"
-    #: Pods of other schedulers are counted by what they use: nobody but us permits growth.
+    #: Pods of other schedulers count by what they use, since only Slackwater permits growth.
     scheduler_name: str = "slackwater"
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)

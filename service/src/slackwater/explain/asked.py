@@ -1,4 +1,4 @@
-"""The pod that is asked about, in its situation; and what an obstacle is."""
+"""The pod that an explanation is about, with its input; and what an obstacle is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from slackwater.snapshot.equivalence_groups import KindId, Numbered
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something in the way, and changes each of which might lift it, the mildest first. None: only time, or something
-    that cannot be said as a change."""
+    """An obstacle, and changes each of which might remove it, the mildest first. No changes: only time helps, or something that
+    is no change of an object."""
 
     finding: Finding
     changes: tuple[Change, ...] = ()
@@ -25,7 +25,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A pod whose place is asked for. `at` is the row it stands on where it does (and is to leave), None for a pending pod."""
+    """A pod that a node is sought for. `at` is the row that a running pod is on and is to leave; None for a pending pod."""
 
     explain_input: ExplainInput
     pod: Pod
@@ -51,16 +51,16 @@ class Asked:
         return self.snapshot.facts.nodes[row].name
 
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
-        """The pod with another kind."""
+        """The change that gives the pod another equivalence group."""
         return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
 
     def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
-        """The pod with other pod constraints."""
+        """The change that gives the pod other pod constraints."""
         return self.edit_kind(
             words, lambda kind: replace(kind, pod_constraints=edit(kind.pod_constraints or NO_POD_CONSTRAINTS))
         )
 
     def without_node_affinity(self) -> PodEdit:
-        """The pod as it may go to any node."""
+        """The change that removes the pod's required node affinity."""
         words = f"let pod {self.pod.key} require no node affinity"
         return self.edit_kind(words, lambda kind: replace(kind, node_affinity=None))

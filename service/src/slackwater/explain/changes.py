@@ -1,7 +1,7 @@
-"""Changes that might help. Each says itself in words, edits one object, and can be applied to a situation.
+"""Changes that might help. Each describes itself in words, edits one object, and can be applied to an explain input.
 
-`edit` takes the object as it is (a `Pod`, a `Node`, ...) and answers it as it would be, so that whoever doubts may make the
-changed objects himself and look. Deliberately absent: which change helps (`search`).
+`edit` takes an object as it is (a `Pod`, a `Node`, ...) and returns it as it would be, so that tests can make the changed
+objects themselves and verify the effect. Deliberately absent: which change helps (`search`).
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.snapshot.running_pods import RunningPod
 
-#: The number of a new node in its name: real plans count from 0.
+#: The number in a new node's name; real plans count from 0.
 _FIRST_OF_OURS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEdit:
-    """A pod is changed, pending or standing on `row`."""
+    """Changes a pod, which is pending or running on `row`."""
 
     words: str
     pod: Pod
@@ -36,7 +36,7 @@ class PodEdit:
             changed = self.edit(explain_input.pending[uid])
             return replace(explain_input, pending={**explain_input.pending, uid: changed})
         running_pod = _running_pod(explain_input, self.row, uid)
-        if running_pod is None:  # another change took it away
+        if running_pod is None:  # another change has removed it
             return explain_input
         snapshot, pod = explain_input.snapshot, self.edit(running_pod.pod)
         kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
@@ -48,7 +48,7 @@ class PodEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLeaves:
-    """A pod leaves its row, and is not made again."""
+    """Removes a pod from its row, without a replacement."""
 
     words: str
     pod: Pod
@@ -64,7 +64,7 @@ class PodLeaves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEdit:
-    """A node is changed."""
+    """Changes a node."""
 
     words: str
     node: NodeName
@@ -81,7 +81,7 @@ class NodeEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNode:
-    """A group gets one node more, like its template."""
+    """Adds one node to a group, like its template."""
 
     words: str
     group: GroupName
@@ -96,7 +96,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEdit:
-    """What a group may have is changed."""
+    """Changes a node group."""
 
     words: str
     group: GroupName
@@ -108,7 +108,7 @@ class GroupEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetEdit:
-    """A PodDisruptionBudget allows something else."""
+    """Changes what a PodDisruptionBudget allows."""
 
     words: str
     namespace: str
@@ -125,7 +125,7 @@ class BudgetEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetsLeave:
-    """PodDisruptionBudgets, by namespace and name, are deleted."""
+    """Deletes PodDisruptionBudgets, given by namespace and name."""
 
     words: str
     budgets: frozenset[tuple[str, str]]
@@ -137,7 +137,7 @@ class BudgetsLeave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownEdit:
-    """The configuration says something else of removing nodes."""
+    """Changes the policy of scale-down."""
 
     words: str
     edit: Callable[[ScaleDownPolicy], ScaleDownPolicy]
@@ -148,7 +148,7 @@ class ScaleDownEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpEdit:
-    """The configuration says something else of adding nodes."""
+    """Changes the policy of scale-up."""
 
     words: str
     edit: Callable[[ScaleUpPolicy], ScaleUpPolicy]

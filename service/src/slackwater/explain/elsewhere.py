@@ -1,6 +1,6 @@
-"""Where else could a standing pod live, and if nowhere, why? And: could it have more where it is?
+"""Explains where else a running pod could go, or why nowhere; and whether it could have more where it is.
 
-For machines that migrate and permits that grow. A pod is asked about as it would stand there, with all that it is to have.
+This is for machines that migrate and permits that grow. The pod is judged with all amounts that it is to have.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MOST_TRIED: Final = 32
 def places(
     explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts
 ) -> tuple[list[NodeName], list[Finding]]:
-    """Nodes that would take the pod with so much, and why the others would not. The snapshot is as before afterwards."""
+    """The nodes that would take the pod with these amounts, and why others would not. Leaves the snapshot as it was."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _lifted(explain_input, running_pod, row, wanted)
@@ -35,7 +35,7 @@ def places(
 
 
 def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
-    """Single changes after which some other node would take it."""
+    """Single changes after which another node would take the pod."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _lifted(explain_input, running_pod, row, wanted)
@@ -55,7 +55,7 @@ def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Ro
 
 
 def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
-    """One other pod of the same node whose leaving would make room for all that is wanted, the smallest that does."""
+    """The removal of one other pod on the node that makes room for all that is wanted: the smallest such pod."""
     others = sorted(
         (other for other in explain_input.standing.on(row) if other.pod.uid != running_pod.pod.uid),
         key=lambda other: (other.pod.kind.requests.cpu, other.pod.kind.requests.memory, other.pod.key),
@@ -71,12 +71,12 @@ def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row
 
 
 def _short(asked: Asked, row: Row) -> Iterator[Finding]:
-    """Amounts alone: the pod stands there already."""
+    """What lacks in amounts alone, since the pod is already on the row."""
     yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
 
 
 def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> Asked:
-    """The pod, taken off its row in the present trial, as it asks for a place."""
+    """The pod as it asks for a node with these amounts, taken off its row in the present trial."""
     explain_input.snapshot.remove(running_pod.kind, row)
     pod = running_pod.pod
     bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
@@ -84,6 +84,6 @@ def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, want
 
 
 def _is_of(change: Change, pod: Pod) -> bool:
-    """Does it change the pod itself? What it asks is what is being asked about."""
+    """Does the change concern the pod itself? Its own requests are what the explanation is about."""
     subject = getattr(change, "pod", None)
     return isinstance(subject, Pod) and subject.uid == pod.uid

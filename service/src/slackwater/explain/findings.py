@@ -1,4 +1,4 @@
-"""What an explanation is made of: findings, remedies, minimal sets. Values only, and their JSON."""
+"""The parts of an explanation: findings, remedies and minimal sets as values, and their JSON."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ MOST_OBJECTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One reason. `code` is from a closed list (`model.reasons`, `.unremovable reasons`, `.wait reasons`).
+    """One reason. `code` is from a closed list (`model.reasons`, `model.unremovable_reasons`, `model.wait_reasons`).
 
-    It holds on `nodes` nodes. `short` is what is lacking of `resource` on the `closest` of them, by unit (milliCPU, bytes,
-    count). `objects` name what is in the way, as "kind name".
+    It applies to `nodes` nodes. `short` is what is lacking of `resource` on the `closest` of them, by unit (milliCPU, bytes,
+    count). `objects` are the objects that cause it, as "kind name".
     """
 
     code: str
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """Changes that together help, as was seen in the simulator; without any of them they do not."""
+    """Changes that help together, as a simulation has shown; with any one left out they do not."""
 
     changes: tuple[Change, ...]
 
@@ -50,8 +50,8 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimalSet:
-    """All `blockers` have to go, each by the change of the same place in `changes`; what is left of any keeps things as they
-    are. `where` is a node."""
+    """A minimal set: all `blockers` have to go, each by the entry of `changes` at its position; if one stays, nothing is
+    gained. `where` is a node."""
 
     where: str
     blockers: tuple[Finding, ...]
@@ -60,7 +60,7 @@ class MinimalSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWord:
-    """What a node group has to do with it: why it does not help, or (no findings) that it would."""
+    """What a node group could do: why it does not help the pod, or, without findings, that it would."""
 
     group: GroupName
     findings: tuple[Finding, ...] = ()
@@ -68,7 +68,7 @@ class GroupWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """`facts` are figures about the object; `notes` say what could not be judged."""
+    """The answer. `facts` are figures about the object; `notes` say what could not be judged."""
 
     object: str
     state: str
@@ -81,7 +81,7 @@ class Explanation:
 
 
 def of_reason(reason: Reason, **more: Any) -> Finding:
-    """A verdict as a finding."""
+    """The finding for a verdict."""
     meaning = MEANINGS[reason]
     return Finding(code=meaning.label, plugin=meaning.plugin, text=meaning.text, **more)
 
@@ -95,7 +95,7 @@ def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
-    """The answer of `/explain/...` as JSON values."""
+    """The explanation as JSON values, as `/explain/...` answers it."""
     answer: dict[str, Any] = {
         "object": explanation.object,
         "state": explanation.state,

@@ -1,6 +1,6 @@
-"""Why does a workload that grows in place not have more, why does it not migrate, and what does a gate wait for?
+"""Explains permits, migrations and gates: why a workload does not have more, why it does not migrate, what a gate waits for.
 
-What the single writer knows comes in as values; where a remedy is offered the snapshot was asked.
+What the state machine knows comes in as values; remedies are found by trials on the snapshot.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _MOST_NODES: Final = 5
 class Grower:
     """A counted pod that grows in place. `denied` is what it asked for and was refused (CapacityPressure).
 
-    `held`: of what is Reserved, what is held only because its agent has not been heard.
+    `held` is the part of Reserved that is held only because the pod's agent has not asked yet.
     """
 
     pod: Pod
@@ -41,7 +41,7 @@ class Grower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moving:
-    """A pod that is to migrate, or migrates. `phase` is None where nothing has begun; `before` how many go before it."""
+    """A pod that is to migrate, or migrates. `phase` None: it has not begun; `before`: how many are ahead in the queue."""
 
     grower: Grower
     phase: str | None = None
@@ -52,7 +52,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """A preemptor. `waiting` are the victims that are still there."""
+    """A preemptor behind its gate. `waiting` are the victims that still exist."""
 
     pod: Pod
     node: NodeName
@@ -63,7 +63,7 @@ class Gated:
 
 
 def explain_permit(explain_input: ExplainInput, told: Grower) -> Explanation:
-    """Why an agent has not got more."""
+    """Explains why an agent has not been permitted more."""
     reasons: list[Finding] = [*_denied(told)]
     if any(told.held):
         reasons.append(of_wait_reason(WaitReason.NOT_HEARD, objects=(f"pod {told.pod.key}",), short=_amounts(told.held)))
@@ -89,7 +89,7 @@ def explain_permit(explain_input: ExplainInput, told: Grower) -> Explanation:
 
 
 def explain_migration(explain_input: ExplainInput, told: Moving) -> Explanation:
-    """Why a pod migrates, or does not."""
+    """Explains why a pod migrates, or does not."""
     pod = told.grower.pod
     title = f"migration {pod.key}"
     if told.phase is not None:
@@ -115,7 +115,7 @@ def explain_migration(explain_input: ExplainInput, told: Moving) -> Explanation:
 
 
 def explain_gate(told: Gated) -> Explanation:
-    """What a gate waits for. Nothing helps but their going: they are leaving."""
+    """Explains what a gate waits for. There are no remedies: the victims are leaving already."""
     objects = (*(f"pod {victim}" for victim in told.waiting), f"node {told.node}")
     reason = (
         of_reason(Reason.GATED, nodes=1, objects=objects)

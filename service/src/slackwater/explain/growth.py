@@ -1,6 +1,6 @@
-"""What node groups have to do with pending pods: why none of them grows, and what would let one.
+"""Explains node groups in relation to pending pods: why no group grows, and what would let one.
 
-Whether a change helps is asked of the plan itself (`controllers.scaleup`), for the pods in question alone.
+Whether a change helps is found by the plan itself (`controllers.scaleup`), for the pods in question alone.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ from slackwater.model.reasons import Reason
 from slackwater.model.wait_reasons import WaitReason
 
 _NEW: Final = 2_000_000
-#: Kinds of pending pods that are looked at for one group.
+#: Equivalence groups of pending pods that are judged for one node group, at most.
 _MOST_KINDS: Final = 200
 
 
 def group_words(explain_input: ExplainInput, pod: Pod) -> list[GroupWord]:
-    """For each group, why it does not help the pod; no findings where it would."""
+    """For each group, why it does not help the pod; no findings if it would."""
     return [
         GroupWord(group=name, findings=(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod)))
         for name in explain_input.groups
@@ -40,7 +40,7 @@ def group_words(explain_input: ExplainInput, pod: Pod) -> list[GroupWord]:
 
 
 def skip_reasons(explain_input: ExplainInput, name: GroupName) -> Iterator[Finding]:
-    """What keeps a group from growing at all."""
+    """Findings that keep the group from growing at all."""
     group = explain_input.groups[name]
     skip_reason = group.skip_reason or _limit(explain_input, name)
     if skip_reason is None and group.template is None:
@@ -63,7 +63,7 @@ def _budget(explain_input: ExplainInput, groups: Sequence[GrowableGroup]) -> Bud
 
 
 def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[Finding]:
-    """What a new node of the group would have against the pod."""
+    """Why a new node of the group would not take the pod; empty if it would."""
     template = explain_input.groups[name].template
     if template is None:
         return []
@@ -81,7 +81,7 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
 
 
 def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
-    """What a plan made now would do for the pod by itself: a node that is on its way takes it, or one would be added."""
+    """What a plan made now would do for the pod by itself: an upcoming node takes it, or a node would be added."""
     if not explain_input.groups:
         return []
     plan = _planned(explain_input, Demand(counted=(pod,)))
@@ -103,7 +103,7 @@ def growing_changes(explain_input: ExplainInput, pod: Pod) -> Iterator[Change]:
 
 
 def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Change]:
-    """What lifts the bar of a group; where it has none, a node more."""
+    """Changes that remove the group's skip reason; if it has none, one more node."""
     group = explain_input.groups[name]
     skip_reason = group.skip_reason or _limit(explain_input, name)
     if group.template is None:
@@ -130,7 +130,7 @@ def _larger(group: GrowableGroup) -> Change:
 
 
 def _quotas(explain_input: ExplainInput, group: GrowableGroup) -> Iterator[Change]:
-    """Every quota that a node more would exceed, raised by as much as that; several only together, so one change."""
+    """One change that raises every quota that one more node would exceed; it takes all of them together."""
     assert group.template is not None
     new = group.template.node
     facts = explain_input.snapshot.facts
@@ -162,7 +162,7 @@ def _raising(raised: list[tuple[Quota, dict[str, int]]]) -> Any:
 
 
 def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
-    """Would a plan made after the change find the pod a place? A node more is simply there."""
+    """Would a plan made after the change find a node for the pod? An added node counts as existing."""
     with after(explain_input, (change,)) as then:
         if isinstance(change, NewNode):
             return bool(len(feasible(then.snapshot, then.kind_of(pod)).rows))
@@ -171,7 +171,7 @@ def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
 
 
 def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
-    """A plan without a clock: nothing cuts it off but its end."""
+    """A plan without time limits."""
     with explain_input.snapshot.fork():
         return plan_scale_up(
             explain_input.snapshot,
@@ -186,7 +186,7 @@ def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
 
 
 def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str, Any]) -> Explanation:
-    """Why a group has not grown, and what would let it."""
+    """Explains why a group has not grown, and what would let it."""
     found = list(skip_reasons(explain_input, name))
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = which_count(list(explain_input.pending.values()), rules=rules, now=None)
@@ -211,14 +211,14 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
 
 
 def _by_kind(explain_input: ExplainInput, demand: Demand) -> list[tuple[Pod, int]]:
-    """One pod of each kind, and how many there are, the most frequent first."""
+    """One pod of each equivalence group, and the number of pods, the most frequent first."""
     kinds = explain_input.snapshot.number(demand.counted).tolist()
     first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
     return [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
 
 
 def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
-    """What a new node would have against those that fit nowhere now, by verdict, with how many pods say so."""
+    """Why a new node would not take the pods that fit nowhere now: by verdict, with the number of pods."""
     snapshot, counted = explain_input.snapshot, Counter[str]()
     shown: dict[str, Finding] = {}
     for pod, count in waiting:

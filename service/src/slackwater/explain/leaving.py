@@ -1,4 +1,4 @@
-"""Pods that rules do not let go from a node: which, why, and what would let each go."""
+"""Explains which pods keep a node from being removed: which, why, and what would let each go."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from slackwater_protocol.names import SAFE_TO_EVICT
 
 
 def blocked(explain_input: ExplainInput, row: Row, facts: Facts) -> list[Obstacle]:
-    """One for each pod that a rule keeps, and one for each budget that keeps pods, with all of those."""
+    """One obstacle for each pod that a rule keeps, and one for each budget that keeps pods, with all of these."""
     found: list[Obstacle] = []
     by_budget: dict[tuple[str, str], list[Pod]] = {}
     by_budgets: dict[tuple[tuple[str, str], ...], list[Pod]] = {}
@@ -33,7 +33,7 @@ def blocked(explain_input: ExplainInput, row: Row, facts: Facts) -> list[Obstacl
 
 
 def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
-    """All budgets but one have to go; which one stays is their owner's choice."""
+    """The obstacle of several budgets: all but one have to go; which one stays is their owner's choice."""
     names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
     objects = (*names, *(f"pod {pod.key}" for pod in pods))
     finding = of_unremovable_reason(

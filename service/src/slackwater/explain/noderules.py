@@ -1,4 +1,4 @@
-"""What rules about the node itself have against its removal, and what would lift each."""
+"""Explains rules about the node itself that keep it from being removed, with changes that would lift each."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _FINE: Final = 1000
 
 
 def obstacle(explain_input: ExplainInput, look: Look, row: Row, unremovable_reason: UnremovableReason, detail: str) -> Obstacle:
-    """A rule's word as an obstacle."""
+    """The obstacle for a rule's reason."""
     objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
     finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
     if look.group is None:
@@ -84,7 +84,7 @@ def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
 
 
 def _less(explain_input: ExplainInput, row: Row) -> Change:
-    """The cluster's minima as low as they have to be."""
+    """The change that lowers the cluster's minima as far as needed."""
     facts = explain_input.snapshot.facts
     live = facts.live[: facts.n_rows]
     stay = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1) - facts.allocatable[[CPU, MEMORY], row]

@@ -1,8 +1,9 @@
-"""Why is a node still here, and what would let it go? `explain_node` asks every rule of removal, and tries changes.
+"""Explains why a node is still there, and what would let it go. `explain_node` applies every rule of removal, and tries
+changes.
 
-Removable means what it means to `slackwater simulate scale-down`: the rules let the node and its pods go, its group and the
-cluster keep their minima, and all its pods find a place at the same time, were it alone to go. Timers, cool-downs and what
-is under way are told beside it: they pass by themselves.
+Removable means the same as in `slackwater simulate scale-down`: the rules let the node and its pods go, its group and the
+cluster keep their minima, and all its pods find a place at the same time, if no other node goes. Timers, cool-downs and
+removals under way are reported in addition: they pass by themselves.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +39,9 @@ _MOST_REMEDIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWord:
-    """What is known of a node beside the snapshot. `begun`: how far its removal has come, where that has begun.
+    """What is known of a node in addition to the snapshot. `begun`: the phase of its removal, if that has begun.
 
-    `unneeded_seconds`: for how long it has been a candidate; None: it is none. `waits`: what holds a candidate back now.
+    `unneeded_seconds`: how long it has been a candidate; None: it is none. `waits`: what holds a candidate back now.
     """
 
     begun: str | None = None
@@ -53,7 +54,7 @@ NO_WORD: Final = NodeWord()
 
 
 def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = NO_WORD) -> Explanation:
-    """Says why a node is still here, and which changes would let it go. Raises KeyError for a node that is not there."""
+    """Explains why a node is still there, and which changes would let it go. Raises KeyError for a node that does not exist."""
     row = explain_input.row_of(name)
     if row is None:
         raise KeyError(name)
@@ -86,7 +87,7 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = N
 
 
 def _waits(explain_input: ExplainInput, row: Row, word: NodeWord) -> Iterator[Finding]:
-    """What passes by itself."""
+    """Findings that pass by themselves."""
     yield from (of_unremovable_reason(unremovable_reason, nodes=1, detail=detail) for unremovable_reason, detail in word.waits)
     evacuated = _evacuated(explain_input, row)
     if isinstance(evacuated, Evacuated) and evacuated.awaited:
@@ -119,14 +120,14 @@ def _rules(explain_input: ExplainInput, group: GroupName) -> GroupRules:
 
 
 def is_removable(explain_input: ExplainInput, row: Row) -> bool:
-    """Were it alone to go, now, whatever it waits for."""
+    """Could the node be removed now, if no other node goes, apart from timers?"""
     return not _of_the_node(explain_input, row) and isinstance(_evacuated(explain_input, row), Evacuated)
 
 
 def unremovable_reasons(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
-    """Everything that keeps the node, each with changes to be tried; empty where it can go.
+    """Every obstacle to the node's removal, with changes to try; empty if it can go.
 
-    Of the pods that fit nowhere only the first is told; whoever finds it a place looks again.
+    Of the pods that fit nowhere only the first is reported; after a change for it the search looks again.
     """
     found = _of_the_node(explain_input, row)
     blocked = leaving.blocked(explain_input, row, _drain_facts(explain_input))
@@ -159,7 +160,7 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
 
 
 def _utilization(explain_input: ExplainInput, row: Row, rules: GroupRules | None) -> Utilization:
-    """As `plan_scale_down` has it."""
+    """The node's utilization, as `plan_scale_down` computes it."""
     used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
     if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
         return used
@@ -187,9 +188,10 @@ def _drain_facts(explain_input: ExplainInput) -> Facts:
 
 
 def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) -> Evacuated | Kept | None:
-    """Places are looked for in the order of the plan that may remove this node alone: which pod finds one depends on it.
+    """Evacuates the node in a trial, with destinations in the order of a plan that may remove this node alone; the order
+    decides which pod finds a place.
 
-    The snapshot is as before afterwards. `begun`: rules are not asked.
+    Leaves the snapshot as it was. `begun`: the rules of drainability are skipped.
     """
     snapshot = explain_input.snapshot
     rows = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])[::-1]
@@ -199,7 +201,7 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
 
 
 def _homeless(explain_input: ExplainInput, row: Row, kept: Kept) -> list[Obstacle]:
-    """The first pod without a place, why it has none, and what would let it stand on the nearest other nodes."""
+    """The first pod without a place, why it has none, and changes that would let it run on the nearest other nodes."""
     running_pod = next(running_pod for running_pod in explain_input.standing.on(row) if running_pod.pod.uid == kept.pod.uid)
     snapshot = explain_input.snapshot
     with snapshot.fork():

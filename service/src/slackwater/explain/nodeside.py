@@ -1,4 +1,4 @@
-"""What nodes themselves say: taints, cordons, labels; and what would change their mind, or the pod's."""
+"""Findings and obstacles by nodes' own properties: taints, cordons and labels; with changes of the node or of the pod."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 def taint_text(taint: Taint) -> str:
-    """A taint as kubectl writes it."""
+    """The taint as kubectl prints it."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
@@ -33,7 +33,7 @@ def _untolerated(asked: Asked, taints: tuple[Taint, ...]) -> list[Taint]:
 
 
 def n_taints(asked: Asked) -> Int64:
-    """How many obstacles the taints of each row are at least, shape (n_rows,). A cordon's is counted as a cordon."""
+    """The least number of obstacles by taints on each row, shape (n_rows,). A cordon's taint counts as the cordon."""
     facts = asked.snapshot.facts
     of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
     counted: Int64 = of_set[facts.taints[: facts.n_rows]]
@@ -46,7 +46,7 @@ def _n_obstacles(taints: list[Taint]) -> int:
 
 
 def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
-    """One for each taint, the most frequent first."""
+    """One finding for each taint, the most frequent first."""
     facts = asked.snapshot.facts
     counts: Counter[str] = Counter()
     for number, n_rows in zip(*np.unique(facts.taints[: facts.n_rows][rows], return_counts=True), strict=True):
@@ -60,12 +60,12 @@ def taint_findings(asked: Asked, rows: Rows) -> list[Finding]:
 
 
 def taint_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
-    """One for each taint; taints of one state of the node, which end together, are one."""
+    """One obstacle for each taint; taints of one passing state, which end together, are one obstacle."""
     node = asked.snapshot.facts.nodes[row]
     taints = _untolerated(asked, node.taints)
     passing = dict.fromkeys(taint.key for taint in taints if is_passing(taint.key))
     for key in passing:
-        if key != UNSCHEDULABLE or not node.unschedulable:  # a cordon is told as that
+        if key != UNSCHEDULABLE or not node.unschedulable:  # a cordon is reported as such
             texts = (f"taint {taint_text(taint)}" for taint in taints if taint.key == key)
             finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(*texts, f"node {node.name}"))
             yield Obstacle(finding, (until_over(node, key),))
@@ -98,7 +98,7 @@ def cordon_obstacles(asked: Asked, row: Row) -> Iterator[Obstacle]:
 
 
 def affinity_findings(asked: Asked, rows: Rows) -> list[Finding]:
-    """One for each label that the pod's node selector asks for and nodes lack, and one for its required node affinity."""
+    """One finding for each label of the pod's node selector that nodes lack, and one for its required node affinity."""
     facts, kind = asked.snapshot.facts, asked.pod.kind
     found = []
     for key, value in kind.node_selector:
@@ -116,7 +116,7 @@ def affinity_findings(asked: Asked, rows: Rows) -> list[Finding]:
 
 
 def _terms(asked: Asked) -> str:
-    """The labels that the required terms ask about."""
+    """The required terms as text."""
     terms = asked.pod.kind.node_affinity or ()
     return " or ".join(
         " and ".join(f"{req.key} {req.operator} {','.join(req.values)}".rstrip() for req in (*term.labels, *term.fields))

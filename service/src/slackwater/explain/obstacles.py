@@ -1,10 +1,10 @@
-"""What keeps pods of a kind off nodes, rule by rule, with amounts and objects; and the changes that might lift it.
+"""Obstacles: what keeps a pod off nodes, rule by rule, with amounts and objects; and the changes that might remove it.
 
-    of_rows(asked, rows, reason)          # one verdict on many rows: who and what, counted
-    on_row(asked, row)                    # everything that one row has against the pod, each with changes to be tried
+    of_rows(asked, verdict)               # one verdict on many rows: the objects, counted
+    on_row(asked, row)                    # everything on one row that rejects the pod, each with changes to try
 
-kube-scheduler stops at the first rule that rejects a node; what the others would say is in `on_row`. Some rules hide behind
-others all the same (a second pod at the same port): whoever repairs looks again after each change.
+kube-scheduler stops at the first rule that rejects a node; `on_row` applies the others too. Some rules still hide behind others
+(a second pod at the same port), so the search looks again after each change.
 """
 
 from collections.abc import Iterator
@@ -36,14 +36,14 @@ _LEDGER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason and the rows that it was first said of."""
+    """A reason, and the rows that a rule first rejected for it."""
 
     reason: Reason
     rows: Rows
 
 
 def of_rows(asked: Asked, verdict: Verdict) -> list[Finding]:
-    """What one verdict means on its rows: one finding for each resource, taint or the like."""
+    """What a verdict means on its rows: one finding for each resource, taint or the like."""
     reason, rows = verdict.reason, verdict.rows
     if reason in _ROOM:
         return room.short_findings(asked, rows)
@@ -61,14 +61,14 @@ def of_rows(asked: Asked, verdict: Verdict) -> list[Finding]:
 
 
 def of_refusal(asked: Asked, refusal: Refusal) -> Finding:
-    """A word on the pod itself, whatever the node."""
+    """The finding for a refusal of the pod itself, whatever the node."""
     n_live = int(asked.snapshot.facts.live[: asked.snapshot.n_rows].sum())
     objects = podside.objects(asked, refusal.reason, Row(0))
     return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
 
 
 def on_row(asked: Asked, row: Row) -> list[Obstacle]:
-    """Everything that a row has against the pod, in the order of the rules; empty where it fits."""
+    """Every obstacle of the row for the pod, in the order of the rules; empty if the pod fits."""
     refusal = refused(asked.snapshot, asked.numbered)
     if refusal is not None:
         return [Obstacle(of_refusal(asked, refusal), podside.of_refusal(asked, refusal))]
@@ -96,7 +96,7 @@ def _obstacles(asked: Asked, row: Row, rows: Rows, reason: Reason) -> Iterator[O
 
 
 def counts(asked: Asked) -> Int64:
-    """How many things each row has against the pod, at least; shape (n_rows,). Closed rows have very many."""
+    """The least number of obstacles on each row, shape (n_rows,). Closed rows have a very large number."""
     snapshot = asked.snapshot
     apart = judged_apart(snapshot, asked.kind)
     total: Int64 = np.zeros(snapshot.n_rows, np.int64)
@@ -114,8 +114,8 @@ def counts(asked: Asked) -> Int64:
 
 
 def nearness(asked: Asked) -> Int64:
-    """How large the lacking amounts are together, in millionths of what the node has: among rows with as many obstacles the
-    smaller is nearer. Shape (n_rows,)."""
+    """The sum of the lacking amounts on each row, in millionths of what the node has; shape (n_rows,). Of rows with as many
+    obstacles the one with the smaller sum is nearer."""
     snapshot = asked.snapshot
     far: Int64 = np.zeros(snapshot.n_rows, np.int64)
     for line, lacking in room.lacking(asked):

@@ -1,7 +1,7 @@
-"""Why is a pod pending, and what would help? `explain_pod` asks every rule on every node, and tries changes.
+"""Explains why a pod is pending, and what would help. `explain_pod` applies every rule on every node, and tries changes.
 
-The reasons count nodes as kube-scheduler does: each node by the first rule that rejects it. The minimal sets are about the
-nearest nodes, those with the fewest obstacles, and name all of them.
+The reasons count nodes as kube-scheduler does: each node by the first rule that rejects it. The minimal sets are for the
+nearest nodes, those with the fewest obstacles, and name all obstacles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.wait_reasons import WaitReason
 
-#: Nodes that are looked at closely, and minimal sets and remedies that are told.
+#: Nodes that are examined closely, and minimal sets and remedies that are given, at most.
 _NEAREST: Final = 6
 _MOST_SETS: Final = 3
 _MOST_REMEDIES: Final = 10
@@ -32,9 +32,9 @@ _MOST_REMEDIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWord:
-    """What is known of a pod beside the snapshot: the single writer's word. `reason` is OK where it has none against it.
+    """What the state machine knows of a pod in addition to the snapshot. `reason` is OK if it has no reason against the pod.
 
-    `denied` are nodes where a bind of it was refused a moment ago, `quarantined` those whose sums are in doubt. `waits_for`
+    `denied` are nodes where a bind of the pod was denied a moment ago, `quarantined` nodes whose sums are in doubt. `waits_for`
     are the victims of its preemption.
     """
 
@@ -47,7 +47,7 @@ class PodWord:
 
     @property
     def closed(self) -> frozenset[NodeName]:
-        """Nodes that will not do now, whatever the pod asks."""
+        """Nodes that cannot take the pod now, whatever it asks."""
         return self.denied | self.quarantined
 
 
@@ -55,7 +55,7 @@ NO_WORD: Final = PodWord()
 
 
 def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
-    """Says why a pod is pending, and which changes would help. A pod with a node is only told to have one."""
+    """Explains why a pod is pending, and which changes would help. For a pod with a node it gives only that node."""
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:
@@ -96,13 +96,13 @@ def _facts(pod: Pod) -> dict[str, Any]:
 
 
 def _beside(explain_input: ExplainInput, pod: Pod, word: PodWord) -> ExplainInput:
-    """Our own accounting wants every request where the word says that one is missing; else it does not look."""
+    """The input with the pod as pending. Our accounting requires every request if the state machine found one missing."""
     explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
     return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
 
 
 def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
-    """What waits whatever the nodes say."""
+    """Findings about the pod that hold on any node."""
     if pod.gates:
         yield of_wait_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
     if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
@@ -115,7 +115,7 @@ def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
 
 
 def why_nowhere(asked: Asked) -> list[Finding]:
-    """Why each node will not do: the first rule that rejects it, most nodes first. Nodes where it fits are in none."""
+    """Why each node rejects the pod: by the first rule that does, most nodes first. Nodes where it fits are left out."""
     snapshot = asked.snapshot
     verdicts = feasible(snapshot, asked.kind)
     live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])
@@ -143,7 +143,7 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: PodWord) -> bool:
 
 
 def _is_coming(found: Sequence[Finding]) -> bool:
-    """Its node is on its way: no group has to be changed for it."""
+    """Is a node for the pod on its way? Then no group needs to be changed for it."""
     return any(finding.code == WaitReason.COMING for finding in found)
 
 
@@ -160,7 +160,7 @@ def _helps(explain_input: ExplainInput, pod: Pod, word: PodWord, *, with_groups:
 
 
 def _goals(explain_input: ExplainInput, pod: Pod, word: PodWord) -> list[Goal]:
-    """One for each of the nearest nodes, no two of which have the same against the pod."""
+    """One goal for each of the nearest nodes, no two of which have the same obstacles."""
     asked = Asked(explain_input, pod)
     if not asked.snapshot.n_rows:
         return []
@@ -194,14 +194,14 @@ def nearest(asked: Asked, *, leave_out: frozenset[NodeName] = frozenset(), but: 
 
 
 def _through_groups(explain_input: ExplainInput, pod: Pod) -> list[Remedy]:
-    """Changes of groups and of their limits after which a plan would add a node for the pod."""
+    """Changes of groups and of limits after which a plan would add a node for the pod."""
     return [
         Remedy(changes=(change,)) for change in growing_changes(explain_input, pod) if grows_for(explain_input, pod, change)
     ]
 
 
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
-    """Why no node would be added for the pod, whatever the groups say; its age does not count."""
+    """Why no node would be added for the pod, whatever the groups are; the pod's age does not count."""
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = which_count([replace(pod, nominated_node=None)], rules=rules, now=None)
     return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

@@ -1,4 +1,4 @@
-"""What other pods, volumes and the pod's own words have against a node: ports, spread, affinity, claims."""
+"""Findings and obstacles by other pods, volumes and the pod's own constraints: ports, spread, affinity, volume claims."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,10 +20,10 @@ from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.running_pods import RunningPod
 
-#: Rows of one topology value that are looked through for the pods in the way, and pods that have to leave at most.
+#: Rows of one topology value that are searched for pods that cause an obstacle, and the most pods that may have to leave.
 _MOST_ROWS: Final = 256
 _MOST_LEAVING: Final = 8
-#: By how much maxSkew is raised at most.
+#: The most that maxSkew is raised by.
 _MOST_SKEW: Final = 16
 
 _VOLUMES: Final = frozenset(
@@ -44,7 +44,7 @@ _VOLUMES: Final = frozenset(
 
 
 def objects(asked: Asked, reason: Reason, row: Row) -> tuple[str, ...]:
-    """What is in the way on a row, by name."""
+    """The names of the objects that cause the verdict on a row."""
     if reason in _VOLUMES:
         return tuple(f"claim {asked.pod.key.namespace}/{mount.claim}" for mount in asked.asks.claims)
     if reason in _IN_THE_WAY:
@@ -54,7 +54,7 @@ def objects(asked: Asked, reason: Reason, row: Row) -> tuple[str, ...]:
 
 
 def _asked_for(asked: Asked, reason: Reason) -> Iterator[str]:
-    """What of the pod's own words is not met."""
+    """The pod's own constraints that are not met."""
     asks = asked.asks
     match reason:
         case Reason.SPREAD_SKEW | Reason.SPREAD_LABEL_MISSING:
@@ -79,14 +79,14 @@ def _term(term: PodTerm) -> str:
 
 
 def of_refusal(asked: Asked, refusal: Refusal) -> tuple[Change, ...]:
-    """Changes against a word on the pod itself."""
+    """Changes that lift a refusal of the pod itself."""
     if refusal.reason is Reason.AFFINITY_CONFLICT:
         return (asked.without_node_affinity(),)
     return ()
 
 
 def obstacles(asked: Asked, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """What has to go for the verdict to go, one by one as far as that is known."""
+    """The obstacles behind a verdict, one by one as far as they are known."""
     if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
         yield from _spread(asked, row, finding)
     elif reason in _IN_THE_WAY:
@@ -115,7 +115,7 @@ def _own_words(asked: Asked, reason: Reason) -> Iterator[Change]:
 
 
 def _spread(asked: Asked, row: Row, finding: Finding) -> Iterator[Obstacle]:
-    """One for each constraint that is broken by itself; all together where only together they are."""
+    """One obstacle for each constraint that is violated by itself; if none is, one for each hard constraint."""
     hard = [constraint for constraint in asked.asks.spread if constraint.hard]
     broken = [each for each in hard if _breaks(asked, row, each)] or hard
     for constraint in broken:
@@ -124,7 +124,7 @@ def _spread(asked: Asked, row: Row, finding: Finding) -> Iterator[Obstacle]:
 
 
 def _breaks(asked: Asked, row: Row, constraint: SpreadConstraint) -> bool:
-    """With the other constraints soft, which then do not say which nodes count."""
+    """Is the constraint violated if all others are soft? Soft constraints do not restrict which nodes count."""
     spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
     return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
 
@@ -154,7 +154,7 @@ def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[PodCo
     return lambda asks: replace(asks, spread=tuple(now if each == before else each for each in asks.spread))
 
 
-# --- pods in the way ------------------------------------------------------------------------------------------------------
+# --- pods that cause a verdict --------------------------------------------------------------------------------------------
 
 
 def _rows_at(asked: Asked, row: Row, key: str) -> list[Row]:
@@ -167,7 +167,7 @@ def _rows_at(asked: Asked, row: Row, key: str) -> list[Row]:
 
 
 def _repelled(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
-    """Pods that the pod's own anti-affinity keeps it away from."""
+    """Pods that the pod's own anti-affinity excludes."""
     snapshot = asked.snapshot
     for term in asked.asks.anti_affinity:
         namespaces = snapshot.namespaces.of_incoming(term)
@@ -179,7 +179,7 @@ def _repelled(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
 
 
 def _repelling(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
-    """Pods whose anti-affinity keeps this one away."""
+    """Pods whose anti-affinity excludes this pod."""
     snapshot, pod = asked.snapshot, asked.pod
     labels = dict(pod.labels)
     terms = {
@@ -214,7 +214,7 @@ def _with_my_disks(asked: Asked, row: Row) -> Iterator[tuple[Row, RunningPod]]:
             yield row, running_pod
 
 
-#: Who is in the way: (row, pod), some perhaps twice.
+#: For each reason, the pods that cause it as (row, pod); a pod may occur twice.
 _IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, RunningPod]]]]] = {
     Reason.POD_ANTI_AFFINITY: _repelled,
     Reason.EXISTING_ANTI_AFFINITY: _repelling,
@@ -224,7 +224,8 @@ _IN_THE_WAY: Final[dict[Reason, Callable[[Asked, Row], Iterator[tuple[Row, Runni
 
 
 def _leavers(asked: Asked, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """Each pod in the way is an obstacle of its own; where there are too many, only a word of the pod's own helps."""
+    """One obstacle for each pod that causes the verdict; if there are too many, one that only a change of the pod itself
+    lifts."""
     pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}
     own = tuple(_own_claims(asked, reason))
     if not pods or len(pods) > _MOST_LEAVING:

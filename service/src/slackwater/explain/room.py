@@ -1,4 +1,5 @@
-"""Amounts: what is short of which resource, by kube-scheduler's count and by our own, and what would make it fit."""
+"""Findings and obstacles by amounts: what lacks of which resource, by kube-scheduler's count and by ours, and what would
+help."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,14 +25,14 @@ _ABOVE: Final = (Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL)
 
 
 def unit_of(resource: str) -> str:
-    """What amounts of a resource are counted in."""
+    """The unit in which amounts of the resource are counted."""
     if resource == "cpu":
         return "milliCPU"
     return "bytes" if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-") else "count"
 
 
 def quantity(resource: str, amount: int) -> str:
-    """An amount as people write it."""
+    """The amount as people write it."""
     match unit_of(resource):
         case "milliCPU":
             return quantity_text_cpu(MilliCpu(amount))
@@ -42,7 +43,7 @@ def quantity(resource: str, amount: int) -> str:
 
 
 def lacking(asked: Asked) -> Iterator[tuple[int, Int64]]:
-    """(line, what is lacking on each row; 0 or less: nothing) for each resource that the pod asks, and the count of pods."""
+    """(line, what lacks on each row) for each resource that the pod requests, and for pod slots; 0 or less: nothing lacks."""
     snapshot = asked.snapshot
     allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
     yield PODS, 1 - (allocatable[PODS] - used[PODS])
@@ -51,7 +52,7 @@ def lacking(asked: Asked) -> Iterator[tuple[int, Int64]]:
 
 
 def n_short(asked: Asked) -> Int64:
-    """Of how many resources each row lacks some, shape (n_rows,)."""
+    """The number of resources that lack on each row, shape (n_rows,)."""
     total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
     for _, amounts in lacking(asked):
         total += amounts > 0
@@ -59,7 +60,7 @@ def n_short(asked: Asked) -> Int64:
 
 
 def short_findings(asked: Asked, rows: Rows) -> list[Finding]:
-    """By kube-scheduler's count: one finding for each resource that is short on some of the rows, the most frequent first."""
+    """By kube-scheduler's count: one finding for each resource that lacks on some of the rows, the most frequent first."""
     names = list(asked.snapshot.facts.resource)
     found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
     return sorted(found, key=lambda finding: -finding.nodes)
@@ -107,7 +108,7 @@ def _more_pods(asked: Asked, row: Row, amount: int) -> Change:
 
 
 def _lower(asked: Asked, resource: str, amount: int) -> PodEdit | None:
-    """The pod asks so much less; None where nothing would be left of it."""
+    """The change that lowers the pod's request by so much; None if nothing would be left of it."""
     asks = asked_of(asked.pod, resource)
     left = asks - amount
     if left <= 0:
@@ -120,14 +121,14 @@ def _lower(asked: Asked, resource: str, amount: int) -> PodEdit | None:
 
 
 def asked_of(pod: Pod, resource: str) -> int:
-    """What a pod asks of a resource."""
+    """The pod's request for the resource."""
     if resource in RESOURCES:
         return pod.kind.requests[RESOURCES.index(resource)]
     return dict((pod.kind.pod_constraints or NO_POD_CONSTRAINTS).scalars).get(resource, 0)
 
 
 def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
-    """The pod as it asks at most so much of a resource."""
+    """An edit that lowers a pod's request for the resource to at most `left`."""
 
     def edit(pod: Pod) -> Pod:
         kind, asks = pod.kind, pod.kind.pod_constraints
@@ -147,7 +148,7 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
 
 
 def ledger_findings(asked: Asked, rows: Rows) -> list[Finding]:
-    """By our own count: what is free is Total less Reserved and less what is held for pods about to be bound."""
+    """By our own count: free is Total less Reserved and less what is held for pods about to be bound."""
     kind = asked.pod.kind
     if kind.missing_request is not None and asked.snapshot.missing_requests_refused:
         return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]
@@ -179,6 +180,6 @@ def _ledger_short(asked: Asked, line: int, rows: Rows) -> Iterator[Finding]:
 
 
 def ledger_obstacles(asked: Asked, row: Row) -> list[Obstacle]:
-    """Room that is held comes back by itself: no change for it is proposed but asking less."""
+    """Obstacles by our own count. Held room comes back by itself, so the only changes are lower requests."""
     rows: Rows = np.array([row], np.intp)
     return [Obstacle(finding, _enough(asked, row, finding)) for finding in ledger_findings(asked, rows) if finding.resource]

@@ -1,9 +1,9 @@
-"""Which changes help? Tried in the simulator, the smallest first.
+"""The search for changes that help: they are tried in simulations, the smallest first.
 
-A way is a place with obstacles (a node for a pod; the node itself where it is to go). Where one has a single obstacle, each
-change that might lift it is tried alone. Otherwise a way is repaired: its obstacles are lifted together, what then shows is
-lifted too, and in the end every change is left out once: what is not needed is dropped. What remains is minimal, and each of
-its changes was seen to be too little by itself.
+A goal is a place with obstacles: a node for a pod, or the node itself if it is to be removed. If a place has one obstacle, each
+change that might remove it is tried alone. Otherwise a set of changes is built: all obstacles are removed together, obstacles
+that show up then are removed too, and in the end each change is left out once and dropped if it is not needed. What remains is
+minimal, and each of its changes was seen not to suffice by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from slackwater.explain.changes import Change
 from slackwater.explain.findings import Finding, MinimalSet, Remedy
 from slackwater.explain.situation import ExplainInput, after
 
-#: Obstacles of one way beyond which no remedy is looked for, and how often obstacles may hide behind others.
+#: The most changes of one set, and how often obstacles may hide behind others.
 MOST_CHANGES: Final = 24
 _MOST_ROUNDS: Final = 8
 _MOST_TRIED: Final = 64
@@ -23,7 +23,7 @@ _MOST_TRIED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`reached` says whether it is so now; `obstacles` what is in the way at one place."""
+    """What a search wants. `reached` says whether it is so now; `obstacles` lists what prevents it at one place."""
 
     reached: Callable[[ExplainInput], bool]
     obstacles: Callable[[ExplainInput], Sequence[Obstacle]]
@@ -31,20 +31,20 @@ class Goal:
 
 
 class Step(NamedTuple):
-    """What was in the way, and the change that lifts it."""
+    """An obstacle's finding, and the change that removes it."""
 
     finding: Finding
     change: Change
 
 
 def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goal) -> bool:
-    """Is it so after the changes? The snapshot is as before afterwards."""
+    """Is the goal reached after the changes? Leaves the snapshot as it was."""
     with after(explain_input, changes) as then:
         return goal.reached(then)
 
 
 def single_remedies(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Remedy]:
-    """Single changes that help: those against the only obstacle of a way, and `more`. Each is told once."""
+    """Single changes that help: those against the only obstacle of a place, and `more`. Each is given once."""
     found: dict[str, Remedy] = {}
     tried: set[str] = set()
     for goal, change in _candidates(explain_input, goals, more):
@@ -68,7 +68,7 @@ def _candidates(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterab
 
 
 def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
-    """All that has to go at one place; None where it cannot be told, or not be changed."""
+    """The minimal set of changes at one place; None if it is not found, or an obstacle has no change."""
     steps = _repaired(explain_input, goal)
     steps = None if steps is None else _pruned(explain_input, goal, steps)
     if not steps:
@@ -81,7 +81,7 @@ def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
 
 
 def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
-    """Changes that together make it so; perhaps more of them than are needed."""
+    """Changes that together reach the goal, perhaps more than are needed; None if none are found."""
     steps: list[Step] = []
     for _ in range(_MOST_ROUNDS):
         with after(explain_input, [step.change for step in steps]) as then:
@@ -96,7 +96,7 @@ def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
 
 
 def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[Step] | None:
-    """For each obstacle the mildest change that has not been tried; None where one has none left."""
+    """For each obstacle the mildest change that has not been used; None if an obstacle has none left."""
     steps: dict[str, Step] = {}
     for obstacle in obstacles:
         change = next((change for change in obstacle.changes if change.words not in used), None)
@@ -107,12 +107,12 @@ def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[Step] | N
 
 
 def _by_first_change(obstacles: Sequence[Obstacle]) -> set[str]:
-    """Two rules may say the same (kube-scheduler's count and ours): what one change lifts is one obstacle."""
+    """The first changes of the obstacles. Two rules may give the same one (kube-scheduler's count and ours): one obstacle."""
     return {obstacle.changes[0].words if obstacle.changes else repr(obstacle.finding) for obstacle in obstacles}
 
 
 def _pruned(explain_input: ExplainInput, goal: Goal, steps: list[Step]) -> list[Step]:
-    """Without what is not needed, whatever the order in which it is left out."""
+    """The steps without those that are not needed, whichever order they are left out in."""
     for step in steps:
         if len(steps) > 1 and reached_by(explain_input, (step.change,), goal):
             return [step]

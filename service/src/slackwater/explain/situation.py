@@ -1,6 +1,6 @@
-"""What is explained: the cluster as plans see it, and the rules in force. And how it would be after changes.
+"""The explain input: the cluster as plans see it, and the policies in force; and the same after changes.
 
-    with after(situation, changes) as then:
+    with after(explain_input, changes) as then:
         ...                            # then.snapshot is the same snapshot, in a trial that ends here
 
 One thread owns the snapshot. Deliberately absent: how it is filled (`snapshot.replica`, or a file).
@@ -25,9 +25,10 @@ from slackwater.snapshot.running_pods import RunningPod, Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainInput:
-    """`pending` are pods without a node. Budgets and replicas are None where nothing is known of such objects.
+    """The cluster to be explained. `pending` are pods without a node. Budgets and replicas are None if nothing is known of
+    them.
 
-    `group_of` names the group, one of `groups`, at least of the node that is asked about. `now` is the time on the wall.
+    `group_of` is the group of nodes, one of `groups`; it must contain the node in question. `now` is the Unix time.
     """
 
     snapshot: ClusterSnapshot
@@ -42,15 +43,15 @@ class ExplainInput:
     now: UnixTime
 
     def row_of(self, name: NodeName) -> Row | None:
-        """The row of a node that is there."""
+        """The row of a node; None if there is no such node."""
         return self.snapshot.facts.live_row(name)
 
     def kind_of(self, pod: Pod) -> KindId:
-        """The kind's number of a pod without a node."""
+        """The equivalence group of a pod without a node."""
         return self.snapshot.kind_id(pod.kind, pod.labels)
 
     def edited(self, uid: PodUid, running_pod: RunningPod | None) -> "ExplainInput":
-        """With another pod in place of one that stands, or none."""
+        """The input with a running pod replaced by another, or removed."""
         known = self.standing.edits if isinstance(self.standing, Edited) else {}
         below = self.standing.below if isinstance(self.standing, Edited) else self.standing
         return replace(self, standing=Edited(below, {**known, uid: running_pod}))
@@ -58,7 +59,7 @@ class ExplainInput:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Who stands where, with some pods changed or (None) gone."""
+    """The running pods of each row, with some pods changed or (None) removed."""
 
     below: Standing
     edits: Mapping[PodUid, RunningPod | None]
@@ -69,14 +70,14 @@ class Edited:
 
 
 class Applied(Protocol):
-    """What can be applied: see `changes`."""
+    """A change that can be applied; see `changes`."""
 
     def applied(self, explain_input: ExplainInput) -> ExplainInput: ...
 
 
 @contextmanager
 def after(explain_input: ExplainInput, changes: Iterable[Applied]) -> Iterator[ExplainInput]:
-    """The explained cluster as it would be; the snapshot is in a trial that is dropped at the end."""
+    """The explain input after the changes; its snapshot is in a trial that is undone at the end."""
     with explain_input.snapshot.fork():
         for change in changes:
             explain_input = change.applied(explain_input)

@@ -1,7 +1,7 @@
-"""Taints that say how a node is for a while, and labels that say what it is: nobody has to take them off, or put them on.
+"""Passing taints, which describe a node's present state, and given labels, which describe the machine. People change neither.
 
-A node that is not ready does not become so by losing its taint, and a pod that tolerates it would not run there. What helps is
-that the state ends; that is what is told, and tried.
+A node that is not ready does not become ready when its taint is removed, and a pod that tolerates the taint would not run
+there. What helps is the end of the state, so that is the change that is proposed and tried.
 """
 
 from dataclasses import replace
@@ -27,18 +27,18 @@ _ENDS: Final = {
     TO_BE_DELETED_TAINT: "cancel the removal of node {}",
 }
 _STARTING: Final = ("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/")
-#: What kubelets, clouds and storage drivers say about a machine.
+#: Prefixes of labels that kubelets, clouds and storage drivers set by the machine.
 _GIVEN: Final = ("kubernetes.io/", "beta.kubernetes.io/", "failure-domain.beta.kubernetes.io/", "topology.")
 _GIVEN_KEYS: Final = frozenset({"node.kubernetes.io/instance-type", NODE_GROUP})
 
 
 def is_passing(key: str) -> bool:
-    """Does a taint of this key say how the node is for a while?"""
+    """Does a taint of this key describe a passing state of the node?"""
     return key in _ENDS or key.startswith(_STARTING)
 
 
 def until_over(node: Node, key: str) -> Change:
-    """The state ends: all taints of the key go."""
+    """The end of the state as a change: all taints of the key go."""
     words = _ENDS.get(key, f"wait until node {{}} has started, which takes taint {key} off").format(node.name)
 
     def edit(node: Node) -> Node:
@@ -51,5 +51,5 @@ def until_over(node: Node, key: str) -> Change:
 
 
 def is_given(key: str) -> bool:
-    """Does a label of this key say what the machine is, whatever anybody writes there?"""
+    """Does a label of this key describe the machine, so that setting it by hand makes no sense?"""
     return key in _GIVEN_KEYS or key.startswith(_GIVEN)

@@ -1,1 +1,1 @@
-"""Who leads: one replica decides and writes, the others watch. What a Lease shows is judged here, by our own clock alone."""
+"""Leadership: one replica decides and writes, the others watch. What a Lease shows is judged by this replica's clock alone."""

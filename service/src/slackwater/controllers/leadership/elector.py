@@ -1,8 +1,10 @@
-"""Leads while it holds a Lease of its own: takes it when it is free, renews it, gives it back at the end.
+"""The leader elector: leads while it holds our own Lease. It takes the Lease when it is free, renews it, and releases it at
+exit.
 
-Every write names the version that was read, so of several who take it one does. It leads until `renew_seconds` after a
-renewal that succeeded *began*; others wait for the Lease's whole duration after they have *seen* it: later, and longer.
-A renewal without an answer counts as none; the next look tells.
+Every write names the version that was read, so only one of several replicas takes the Lease. A leader leads until
+`renew_seconds` after the *beginning* of its last successful renewal; others wait for the Lease's whole duration after they have
+*seen* that renewal, which is later and longer. A renewal without an answer counts as failed; the next read shows whether it
+was written.
 """
 
 from collections.abc import Callable
@@ -22,13 +24,13 @@ from slackwater.ports.clock import Clock
 
 _log = structlog.get_logger(__name__)
 
-#: Whoever waits adds up to this share of a pause, so that replicas do not all try at once.
+#: A waiting replica lengthens each pause by up to this share, so that replicas do not all try at once.
 _SPREAD: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectorConfig:
-    """Seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
+    """Settings, in seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0
@@ -36,7 +38,8 @@ class LeaderElectorConfig:
 
 
 class LeaderElector:
-    """`identity` is `<our Pod's name>_<what no other process has>`; `wall` is for what people read in the Lease."""
+    """Elects. `identity` is `<our Pod's name>_<a unique suffix>`; `wall` is the clock for times that people read in the
+    Lease."""
 
     def __init__(
         self,
@@ -53,30 +56,30 @@ class LeaderElector:
         self._store = store
         self._leadership = leadership
         self._config = config
-        #: Several calls may fail before the time is over.
+        #: The timeout of one call; several may fail before the Lease's time is over.
         self._call_seconds = config.renew_seconds / 3
         self._clock = clock
         self._wall = wall
         self._observation = LeaseObservation()
         self._blind = False
         self._released = False
-        #: So that no renewal is written twice before it is due, whatever wakes us.
+        #: When the next renewal is due: watch events do not cause earlier ones.
         self._renew_at = Instant(0.0)
         self._lease_watcher = LeaseWatcher(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
         leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         await self._lease_watcher.run()
 
     async def release(self) -> None:
-        """Gives the Lease back, if it is ours; from its beginning on nothing is decided any more."""
+        """Releases the Lease if it is ours. From the beginning of this call on nothing is decided any more."""
         self._released = True
         self._leadership.end()
         held = self._observation.lease
         if held is None or held.holder != self.identity:
             return
-        # As client-go writes it: no holder, and a short duration for those who judge by that alone.
+        # As client-go writes it: no holder, and a short duration for clients that judge by the duration alone.
         gone = Lease(
             holder="", seconds=1, renewed=self._stamp(), acquired="", transitions=held.transitions, version=held.version
         )
@@ -88,7 +91,7 @@ class LeaderElector:
         _log.info("the lease is given back" if written is not None else "the lease was another's already")
 
     async def _try(self) -> None:
-        """One look, and what may be done about what it shows."""
+        """Reads the Lease, and takes or renews it if possible."""
         if self._released or (self._leadership.leads() and self._clock() < self._renew_at):
             return
         try:
@@ -116,13 +119,13 @@ class LeaderElector:
             self._leadership.end()
 
     async def _take(self) -> None:
-        """Takes it, or renews it where it is ours."""
+        """Takes the Lease, or renews it if it is ours."""
         began_at = self._clock()
         wanted = self._wanted()
         written = await self._store.write(wanted, timeout_seconds=self._call_seconds)
         if self._released:
             return
-        if written is None:  # somebody else wrote: who, a look tells
+        if written is None:  # another replica wrote the Lease; the read shows which
             await self._read()
             return
         self._observation.look(written, asked_at=began_at, answered_at=self._clock())

@@ -1,7 +1,7 @@
-"""Leads exactly while the Lease of the scheduler beside us names our own Pod.
+"""The lease follower: leads exactly while the Lease of the kube-scheduler in our own Pod, or on our host, names us.
 
-So the scheduler that leads asks the service that leads, over loopback, and one hand-over serves both. Deliberately absent: any
-write; the scheduler keeps its Lease.
+So the kube-scheduler that leads asks the Slackwater that leads, over loopback, and one hand-over serves both. Deliberately
+absent: any write; the Lease is kube-scheduler's.
 """
 
 from collections.abc import Collection
@@ -18,12 +18,12 @@ from slackwater.ports.clock import Clock
 
 _log = structlog.get_logger(__name__)
 
-#: For one look. It may show what was so when it began: late answers count from then.
+#: The timeout of one read. The Lease is taken as of the read's beginning, however late the answer is.
 _LOOK_SECONDS: Final = 3.0
 
 
 class LeaseFollower:
-    """`names` are those by which the scheduler beside us may call its host: our Pod's, and our host's."""
+    """Follows. `names` are the names by which kube-scheduler may call its host: our Pod's, and our host's."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class LeaseFollower:
         leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         await self._lease_watcher.run()
 
     async def release(self) -> None:
-        """The Lease is the scheduler's: it gives it back itself."""
+        """Does nothing: kube-scheduler releases its Lease itself."""
 
     async def _look(self) -> None:
         asked_at = self._clock()

@@ -1,4 +1,4 @@
-"""A Lease of coordination.k8s.io as a value, and what elections need of whoever keeps it."""
+"""A Lease of coordination.k8s.io as a value, and the interface of its store."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """`holder` is an identity, "" where nobody holds it. `seconds` is how long it lasts from a renewal on.
+    """A Lease. `holder` is an identity, "" if there is none. `seconds` is how long the Lease lasts from a renewal on.
 
-    `renewed` and `acquired` are times by the clock of whoever wrote them: compared for being others, never with a clock.
-    `version` is the object's, and the condition of the next write.
+    `renewed` and `acquired` are times by the clock of the replica that wrote them: they are compared with one another for
+    equality, never with a clock. `version` is the object's version, and the condition of the next write.
     """
 
     holder: str
@@ -21,7 +21,7 @@ class Lease:
     version: str = ""
 
     def says_the_same(self, other: "Lease | None") -> bool:
-        """Has nothing happened between the two? Others may write into the object, which changes its version alone."""
+        """Are both the same renewal? Other writes to the object change only its version."""
         return other is not None and _record(self) == _record(other)
 
 
@@ -30,28 +30,28 @@ def _record(lease: Lease) -> tuple[str, int, str, str, int]:
 
 
 class LeaseUnreachable(Exception):
-    """No answer that tells what the Lease says; the message names it and what was seen."""
+    """No answer shows what the Lease says; the message names the Lease and what was received."""
 
 
 class LeaseStore(Protocol):
-    """One Lease. Every call ends within `timeout_seconds`, and raises `LeaseUnreachable` only."""
+    """The store of one Lease. Every call ends within `timeout_seconds`, and raises `LeaseUnreachable` only."""
 
     async def read(self, *, timeout_seconds: float) -> Lease | None:
-        """As it is at some moment of the call, not from a cache; None: there is none."""
+        """The Lease as of some moment of the call, not from a cache; None if there is none."""
         ...
 
     async def write(self, lease: Lease, *, timeout_seconds: float) -> Lease | None:
-        """Makes it so if it still is of `lease.version` ("": if there is none); as written. None: it is not, and nothing
-        happened."""
+        """Writes the Lease if its version still is `lease.version` ("": if there is none); returns it as written. None: the
+        version differs, and nothing was written."""
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yields soon after each change, and perhaps without one; what it has become is to be read. Ends when the connection
-        does, and raises `LeaseUnreachable` where there is none. Iterate it within `contextlib.aclosing`."""
+        """Yields soon after each change, and perhaps without one; the caller then reads the Lease. Ends with the connection,
+        and raises `LeaseUnreachable` if there is none. Iterate it within `contextlib.aclosing`."""
         ...
 
 
 def holder_name(identity: str) -> str:
-    """The host's name in an identity `<hostname>_<uuid>`, as kube-scheduler makes it: a Pod's name, mostly."""
+    """The host's name in an identity `<hostname>_<uuid>`, as kube-scheduler makes it; usually a Pod's name."""
     name, _, _ = identity.rpartition("_")
     return name or identity

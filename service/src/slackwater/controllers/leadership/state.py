@@ -1,7 +1,7 @@
-"""Whether this replica leads. Asked before everything that decides or changes something, so it costs one comparison.
+"""Leadership of this replica. It is checked before everything that decides or writes, so a check costs one comparison.
 
-Nobody has to be told that the time is over: `leads` compares with the clock each time. Deliberately absent: how one comes to
-lead (`following`, `holding`).
+The end needs no notification: `leads` compares with the clock each time. Deliberately absent: how a replica comes to lead
+(`elector`, `follower`).
 """
 
 import math
@@ -17,7 +17,8 @@ _NEVER: Final = Instant(-math.inf)
 
 
 class Leadership:
-    """`until` is when it ends unless it is prolonged; `holder` the identity of whoever leads as far as is known, "" nobody."""
+    """Says whether this replica leads. It does until `until`, unless prolonged; `holder` is the known leader's identity, or
+    ""."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,16 +27,16 @@ class Leadership:
         self.holder = ""
         #: How often this replica has begun to lead.
         self.leadership_terms = 0
-        #: How often another holder was seen than before.
+        #: How often the holder seen was another one than before.
         self.changes = 0
-        #: Asks whoever knows to look at once; see `look_soon`.
+        #: Makes the elector or the follower read the Lease at once; see `look_soon`.
         self.on_doubt: Callable[[], None] = lambda: None
 
     def leads(self) -> bool:
         return self._clock() < self.until
 
     def prolong(self, until: Instant) -> None:
-        """It leads until then; never shorter than was said before."""
+        """Leads at least until then."""
         began = not self.leads() and self._clock() < until
         self.until = max(self.until, until)
         if began:
@@ -43,37 +44,37 @@ class Leadership:
             self.tell()
 
     def end(self) -> None:
-        """It does not lead, from this moment on."""
+        """Ends leading now."""
         if self.until > _NEVER:
             self.until = _NEVER
             self.tell()
 
     def held_by(self, holder: str) -> None:
-        """Who leads, as the Lease says."""
+        """Notes the leader that the Lease names."""
         if holder != self.holder:
             self.changes += bool(holder)
             self.holder = holder
             self.tell()
 
     def look_soon(self) -> None:
-        """Somebody acts as if it led: perhaps it does, and has not heard."""
+        """Has the Lease read soon: a caller acts as if this replica led, which may be so without being known yet."""
         self.on_doubt()
 
     async def changed(self) -> None:
-        """Returns when something of it has changed, or its time is over."""
+        """Returns when leadership has changed, or its time is over."""
         with anyio.move_on_after(self.until - self._clock() if self.leads() else math.inf):
             await self._event.wait()
 
     def tell(self) -> None:
-        """Wakes whoever waits for a change."""
+        """Wakes the tasks that wait in `changed`."""
         told, self._event = self._event, anyio.Event()
         told.set()
 
 
 class LeadershipTerm:
-    """One time of leading, from its beginning to its end: what was decided in it rests on nobody else having led meanwhile.
+    """One term of leading, from its beginning to its end. What is decided in it relies on no other replica leading meanwhile.
 
-    A replica that lost the lead and has it again is in another leadership term.
+    A replica that lost leadership and has it again is in another term.
     """
 
     def __init__(self, leadership: Leadership) -> None:
@@ -81,18 +82,18 @@ class LeadershipTerm:
         self._number = -1
 
     def leads(self) -> bool:
-        """Has it begun, and not ended?"""
+        """Has the term begun, and not ended?"""
         return self.leadership.leadership_terms == self._number and self.leadership.leads()
 
     async def begun(self) -> None:
-        """Returns once it has: the next time that this replica leads, or at once if it does."""
+        """Waits until this replica leads, and binds this object to that term."""
         while not self.leadership.leads():
             await self.leadership.changed()
         self._number = self.leadership.leadership_terms
         self.leadership.tell()
 
     async def awaited(self, seconds: float) -> bool:
-        """Whether it has begun, or begins within `seconds`: somebody who should know takes us for the leader."""
+        """Waits up to `seconds` for the term: a caller that should know takes this replica for the leader. True if it began."""
         self.leadership.look_soon()
         with anyio.move_on_after(seconds):
             while not self.leads():
@@ -100,13 +101,13 @@ class LeadershipTerm:
         return self.leads()
 
     async def over(self) -> None:
-        """Returns once it has ended."""
+        """Waits until the term has ended."""
         while self.leads():
             await self.leadership.changed()
 
 
 def alone(clock: Clock) -> Leadership:
-    """Of a service without others beside it: it leads, always."""
+    """The leadership of a service with a single replica, which always leads."""
     leadership = Leadership(clock)
     leadership.prolong(Instant(math.inf))
     return leadership

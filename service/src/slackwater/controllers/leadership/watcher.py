@@ -1,7 +1,7 @@
-"""Looks at a Lease again and again: soon after each change, and at least each `retry_seconds`.
+"""The lease watcher: has a Lease read again and again, soon after each change, and at least every `retry_seconds`.
 
-What the watch tells is never believed by itself: its lines may be old when they are read (a process that was stopped reads what
-came meanwhile). It only says that it is time to look.
+A watch event is never used by itself: it may be old when it is read (a suspended process reads what arrived meanwhile). It only
+starts a read.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,14 +16,14 @@ from slackwater.controllers.leadership.lease import LeaseStore, LeaseUnreachable
 
 _log = structlog.get_logger(__name__)
 
-#: Between two looks, whoever asks for them.
+#: The least pause between two reads.
 _PAUSE_SECONDS: Final = 0.02
-#: Before a watch that broke off is begun again.
+#: Pause before a broken watch is opened again.
 _WATCH_AGAIN_SECONDS: Final = 1.0
 
 
 class LeaseWatcher:
-    """`look` is one look, and never raises; `spread` lengthens each pause by up to that share of it."""
+    """Calls `look`, which reads once and never raises; `spread` lengthens each pause by up to that share of it."""
 
     def __init__(
         self, store: LeaseStore, look: Callable[[], Awaitable[None]], *, retry_seconds: float, spread: float, rng: Random
@@ -40,7 +40,7 @@ class LeaseWatcher:
         self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen, name="watch of the lease")
             while True:

@@ -46,7 +46,7 @@ class Chooser:
     ) -> Choice:
         """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was.
 
-        `elsewhere` are pods that kube-scheduler is placing now, nobody knows where. Pods of the same equivalence groups whose
+        `elsewhere` are pods that kube-scheduler is placing now, on unknown nodes. Pods of the same equivalence groups whose
         place depends on where those go are not nominated. `told` are pods that were nominated and are not bound. Of a group
         with a hard topology spread only one pod at a time is nominated: kube-scheduler may take them in another order.
         """

@@ -180,7 +180,7 @@ class PermitLimits:
         return self._write(uid, permit=permit, permit_limit=permit_limit, now=now)
 
     def _write_lazily(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """Persists the pod's present permit if no other pod's persisted permit is in its way; else only what it gave back."""
+        """Persists the pod's present permit if no other pod's persisted permit blocks it; else only what it gave back."""
         vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
         if vertical_pod is None or reservation is None:
             return []
@@ -269,8 +269,8 @@ class PermitLimits:
         return effects + (self._unblock(reservation.node, now) if reservation is not None else [])
 
     def _unblock(self, node: NodeName, now: Instant) -> list[Effect]:
-        """Tries the growth that waited on the node. The first two that still have to wait lower all permits that are in their
-        way, each other's included; for the rest it is enough to check whether any permit still is."""
+        """Tries the growth that waited on the node. The first two that still have to wait lower all permits that block
+        them, each other's included; for the rest it is enough to check whether any permit still does."""
         effects: list[Effect] = []
         waited = self._blocked.pop(node, {})
         still = self._blocked.setdefault(node, {}) if waited else {}

@@ -37,7 +37,7 @@ class CandidateNodes:
         self._admitting = cluster_state.admitting
         self._potential_victims = potential_victims
         self._preemptions = preemptions
-        #: Rotates nodes that promise the same, so that the search does not always take the same ones.
+        #: Rotates nodes that look equally good, so that the search does not always take the same ones.
         self._turn = 0
 
     def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[PreemptionNode]]:

@@ -122,7 +122,7 @@ class _Planning:
                 )
         return self._told(rows, recent, homeless)
 
-    # --- who may be tried -------------------------------------------------------------------------------------------------
+    # --- which nodes may be tried -----------------------------------------------------------------------------------------
 
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
         """The nodes that may be tried. The others are kept, with their reason, also those with a pod that a rule does not let

@@ -5,7 +5,7 @@ nominated to a node; and for every other pod the reason why it does not count no
 time. Its pods wait until the first of them is a little older: a Deployment takes seconds to create a thousand pods, and
 planning for the first ten of them adds the wrong nodes. Pods that request a GPU wait longer, since such nodes are expensive.
 Each burst waits separately, so bursts do not delay one another, and a pod that has been pending for a day does not end the wait
-of new ones.
+of others.
 
 A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. "Fits" means the same
 here, so pods of schedulers that are known to mean the same count before they were tried, once they are a little older, unless

@@ -32,7 +32,7 @@ from slackwater.model.promises import Kept, KindShare, Observed, PodClass
 _DAY: Final = 1440
 #: Enough for a daily cycle that is forecast from three cycles before it, and some more to judge the forecast by.
 MOST_MINUTES: Final = 8 * _DAY
-#: The equivalence classes of so many of a class's newest pods are remembered.
+#: The equivalence groups of so many of a class's newest pods are remembered.
 _MIX: Final = 256
 #: The API server writes whole seconds: a pod first seen within one second of its creation is taken as created now.
 _SECOND: Final = 1.0
@@ -186,7 +186,7 @@ def _note(of: _Class, now: UnixTime, *, in_time: bool) -> None:
 
 
 def _observed(each: _Class, minute: int) -> Observed:
-    newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal kinds are one object: see `KindInterner`
+    newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal ones are one object: see `KindInterner`
     shares = Counter(id(kind) for kind, _ in each.mix)
     arrivals = each.arrivals.until(minute)
     in_time, late = each.in_time.until(minute), each.late.until(minute)

@@ -51,9 +51,9 @@ class SlackFound:
 
 
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
-    """Plans slack: which placeholders there are, and where each stands.
+    """Plans slack: which placeholders there are, and where each is placed.
 
-    Raises `UnreadLabel` if the snapshot was built without the equivalence classes of `pod_headroom`."""
+    Raises `UnreadLabel` if the snapshot was built without the equivalence groups of `pod_headroom`."""
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)

@@ -24,7 +24,7 @@ class PodHeadroom:
 
 
 def like(kind: Kind) -> Kind:
-    """The equivalence class of a placeholder that is like a pod of this class."""
+    """The equivalence group of a placeholder that is like a pod of this class."""
     asks = kind.pod_constraints
     if asks is None:
         return kind

@@ -5,7 +5,7 @@
 
 A node that is requested now is there one lead later, so the most that is needed from now until then is kept. The forecaster is
 chosen again each hour, and when the lead has changed; how rarely room may be exceeded is computed every ten minutes; what will
-go is predicted in each loop from what runs. Each equivalence class gets its share by the newest pods. Deliberately absent: the
+go is predicted in each loop from what runs. Each equivalence group gets its share by the newest pods. Deliberately absent: the
 arithmetic (`start_time_slo`, `forecasters`, `late_budget`).
 """
 
