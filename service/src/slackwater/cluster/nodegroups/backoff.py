@@ -1,17 +1,18 @@
-"""How long a group is left alone after it failed, and why. Exponential, as in Cluster Autoscaler; success does not end it."""
+"""The back-off of a node group after failures. It is exponential, as in Cluster Autoscaler; success does not end it."""
 
 from dataclasses import dataclass
 
 from slackwater.cluster.nodegroups.policy import BackoffPolicy
 from slackwater.model.ids import Instant
 
-#: As users of Cluster Autoscaler's status know it.
+#: The same limit as in Cluster Autoscaler's status.
 _LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """A group is not grown before `until`. `code` is the provider's word for the failure, or ours: timeout, no-answer."""
+    """The back-off of a group: the group is not grown before `until`. `code` is the provider's error code, or ours: timeout,
+    no-answer."""
 
     until: Instant
     seconds: float
@@ -24,7 +25,8 @@ class Backoff:
 
 
 def after_failure(before: Backoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant) -> Backoff:
-    """The back-off that follows. A failure while one holds prolongs it; one after it doubles it, up to the longest."""
+    """The back-off after a failure. A failure during a back-off restarts it with the same duration; a failure after it doubles
+    the duration, up to the longest."""
     seconds = policy.first_seconds
     if before is not None and now - before.failed_at <= policy.forget_seconds:
         seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
