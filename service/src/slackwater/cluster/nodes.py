@@ -51,7 +51,7 @@ class NodeTable:
         self.stricter: Mask = np.zeros(64, np.bool_)
 
     def put(self, node: Node) -> bool:
-        """Takes the node as it is now. True where room appeared: the node is new, or has grown."""
+        """Takes the node as it is now. True where room appeared: it is new, or has grown."""
         for noted in self.changed:
             noted.add(node.name)
         row = self.row_of.get(node.name)
