@@ -1,9 +1,9 @@
-"""Preemptions that the preempt verb agreed to: the room of victims who left may reach kube-scheduler before it reaches us.
+"""Preemptions that the preempt verb accepted, kept because kube-scheduler may see the victims leave before we do.
 
-kube-scheduler then asks again from its newer cluster state; filter refuses from our older one, and the preempt verb would agree
-to a second set of victims elsewhere, who die for nothing. Such a question is answered "no victims": the pod is woken when our
-own watch shows the room, at the latest when the lag that is allowed for is over. So it is where the watch showed the room after
-filter was asked: the question is older than what we know.
+kube-scheduler then asks again from its newer state. Filter refuses from our older state, and the preempt verb would accept a
+second set of victims on another node, which would be deleted in vain. The verb answers "no victims" instead. The pod is
+activated when our watch shows the room, at the latest after the allowed lag. The verb also answers so where our watch showed
+the room after filter was asked: the question is then older than our state.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,9 +13,9 @@ from typing import Final
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 
-#: How far our watch may be behind kube-scheduler's.
+#: How far our watch may lag behind kube-scheduler's.
 _LAG_SECONDS: Final = 2.0
-#: Victims may take their grace period to leave, thirty seconds mostly; what is older says nothing any more.
+#: Victims may take their grace period to leave, mostly 30 s; an older entry means nothing any more.
 _KEPT_SECONDS: Final = 600.0
 
 
@@ -31,7 +31,7 @@ class _AcceptedPreemption:
 
 
 class AcceptedPreemptions:
-    """The last one for each preemptor, until it is bound or gone. Oldest first."""
+    """The last accepted preemption of each preemptor, until the preemptor is bound or gone. Oldest first."""
 
     def __init__(self) -> None:
         self._agreed: dict[PodUid, _AcceptedPreemption] = {}
@@ -48,9 +48,11 @@ class AcceptedPreemptions:
         fits: Callable[[NodeName], bool],
         now: Instant,
     ) -> bool:
-        """Was kube-scheduler's cluster state ahead of ours when filter was asked? It asks for victims again, and no longer on a
-        node that was agreed to: where we still count some of them, either on their way out or agreed to just now, or where they
-        are gone and the pod fits."""
+        """Whether kube-scheduler's state was ahead of ours when filter was asked.
+
+        That is so if kube-scheduler no longer proposes a node with accepted victims, and either some of them still count there
+        and are all being deleted or were accepted just now, or all are gone and the pod fits there.
+        """
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
             return False
@@ -67,7 +69,8 @@ class AcceptedPreemptions:
         return False
 
     def awaited(self, preemptor: PodUid, seen_on: Callable[[PodUid, NodeName], Pod | None], now: Instant) -> bool:
-        """Is a preemption of kube-scheduler's own under way for the pod: agreed to lately, or with victims on their way out?"""
+        """Whether a preemption by kube-scheduler is under way for the pod: accepted lately, or with victims that are being
+        deleted."""
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
             return False
@@ -75,7 +78,7 @@ class AcceptedPreemptions:
         return bool(left) and (agreed.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
     def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
-        """Whom it was agreed to evict there; nobody where nothing was."""
+        """The victims that were accepted on that node for the preemptor; empty where there are none."""
         agreed = self._agreed.get(preemptor)
         return () if agreed is None or agreed.ends_at <= now else agreed.victims.get(node, ())
 
@@ -83,7 +86,8 @@ class AcceptedPreemptions:
         self._agreed.pop(preemptor, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets what is over; answers the preemptors who learned that there are no victims and have waited long enough."""
+        """Forgets entries that are over; returns the preemptors that were answered "no victims" and have waited for the allowed
+        lag."""
         over = {
             uid: agreed
             for uid, agreed in self._agreed.items()

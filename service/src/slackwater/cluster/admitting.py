@@ -1,4 +1,5 @@
-"""Which nodes take pods of a kind, whatever runs on them: computed once for each kind, until some node says otherwise."""
+"""Which nodes accept pods of an equivalence group, whatever runs there: computed once a group, until the rules of a node
+change."""
 
 from typing import Final
 
@@ -8,21 +9,21 @@ from slackwater.fit.node_rules import admitting
 from slackwater.model.columns import Mask
 from slackwater.model.equivalence import Kind
 
-#: Kinds whose node masks are kept: 5 kB each at 5,000 nodes.
+#: The most masks that are kept: 5 kB each at 5,000 nodes.
 _MAX_MASKS: Final = 256
 
 
 class AdmittingRows:
-    """Masks by kind."""
+    """The masks of accepting rows, by `Kind`."""
 
     def __init__(self, nodes: NodeTable, quarantine: Quarantine) -> None:
         self._nodes = nodes
         self._quarantine = quarantine
-        #: The mask, and the node table's version that it was true of.
+        #: The mask, and the `rules_version` of the node table that it is based on.
         self._masks: dict[Kind, tuple[int, Mask]] = {}
 
     def of(self, kind: Kind) -> Mask:
-        """Shape (rows,)."""
+        """Which rows accept pods of the group and are not quarantined, shape (rows,)."""
         version = self._nodes.rules_version
         known = self._masks.get(kind)
         if known is not None and known[0] == version:

@@ -1,7 +1,7 @@
-"""The permit annotations: which object carries a pod's, and what it says.
+"""The permit annotations: which object has a pod's annotation, and its text.
 
-On the VirtualMachine where there is one, since NeonVM's controller removes what stands only on its pods; else on the Pod. What
-a write answered counts until the watch shows it, or something newer.
+It is on the VirtualMachine where there is one, since NeonVM's controller removes annotations that only its pods have; else on
+the Pod. The text that a write returned counts until the watch shows it, or a newer one.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from slackwater.model.objects import Pod
 
 
 class Place(NamedTuple):
-    """The object that carries a pod's permit, and the text that stands there."""
+    """The object that has a pod's permit annotation, and the annotation's text."""
 
     on: Literal["machine", "pod"]
     uid: str
@@ -22,16 +22,16 @@ class Place(NamedTuple):
 
 
 class PermitAnnotations:
-    """By pod."""
+    """The permit annotations by pod."""
 
     def __init__(self) -> None:
-        #: By `PodKey`; looked up by a plain pair, which is quicker to make.
+        #: By `PodKey`; looked up by a plain pair, which is quicker to create.
         self._machines: dict[tuple[str, str], Machine] = {}
-        #: What writes on pods answered: (version, text).
+        #: Results of writes to pods: (version, text).
         self._written: dict[PodUid, tuple[int, str | None]] = {}
 
     def machine_seen(self, machine: Machine) -> bool:
-        """True where what it says about a permit is news."""
+        """Takes the machine as it is now; True where its permit annotation changed."""
         known = self._machines.get(machine.key)
         if known is not None and known.uid == machine.uid and known.resource_version > machine.resource_version:
             return False
@@ -42,7 +42,7 @@ class PermitAnnotations:
         self._machines.pop(key, None)
 
     def place_of(self, pod: Pod) -> Place:
-        """Where the pod's permit stands. The pod is vertical."""
+        """The object that has the pod's permit annotation. The pod is vertical."""
         assert pod.vertical is not None
         machine = self._machine_of(pod)
         if machine is not None:
@@ -51,8 +51,11 @@ class PermitAnnotations:
         return Place("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
 
     def note(self, pod: Pod, text: str | None, version: int, *, counted: bool) -> None:
-        """A write or a read has told what stands there at a version. Of a pod that is not counted (any more) nobody asks, and
-        nobody would forget it: only its machine's text is taken in."""
+        """Notes the text at a version, as a write or a read returned it.
+
+        For a pod that does not count (any more) only its machine's text is noted: nobody reads an entry of such a pod, and
+        nobody would remove it.
+        """
         machine = self._machine_of(pod)
         if machine is None:
             if counted:
@@ -61,7 +64,7 @@ class PermitAnnotations:
             self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
 
     def note_pod(self, pod: PodUid, text: str | None, version: int) -> None:
-        """What stands on the pod itself at a version."""
+        """Notes the text on the pod itself at a version."""
         self._written[pod] = (version, text)
 
     def written(self) -> list[tuple[PodUid, int, str | None]]:

@@ -1,6 +1,7 @@
-"""Denied binds, remembered: the next filter of the pod leaves the node out, or kube-scheduler offers it again for ever.
+"""Denied binds: the next filter call of the pod leaves the node out, since kube-scheduler would otherwise choose it again for
+ever.
 
-A denied bind for lack of room ends as soon as room appears on the node; any denial ends by time.
+A bind that was denied for lack of room is allowed again as soon as room appears on the node; any denial ends after some time.
 """
 
 from dataclasses import dataclass
@@ -11,14 +12,14 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 @dataclass(frozen=True, slots=True)
 class DeniedBind:
-    """`room_version` is the node's when it was denied, or None where room is not what was lacking."""
+    """A denied bind. `room_version` is the node's at that time, or None where it was not denied for lack of room."""
 
     room_version: int | None
     deadline: Instant
 
 
 class BindBackoff:
-    """By pod and node."""
+    """The denied binds by pod and node."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -30,7 +31,7 @@ class BindBackoff:
         self._bind_backoff.setdefault(uid, {})[node] = DeniedBind(version, deadline)
 
     def nodes_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
-        """The nodes to leave out for the pod now; denials that ended are forgotten."""
+        """The nodes to leave out for the pod now; forgets denials that ended."""
         denied = self._bind_backoff.get(uid)
         if denied is None:
             return []
@@ -41,7 +42,7 @@ class BindBackoff:
         return list(denied)
 
     def still_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
-        """The same; nothing is forgotten."""
+        """The nodes to leave out for the pod now, without forgetting anything."""
         return [
             node for node, denied_bind in self._bind_backoff.get(uid, {}).items() if not self._ended(node, denied_bind, now)
         ]
@@ -58,12 +59,12 @@ class BindBackoff:
         self._bind_backoff.pop(uid, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets what ended; answers the pods that have a node back."""
+        """Forgets denials that ended; returns the pods that have a node back."""
         before = {uid: len(denied) for uid, denied in self._bind_backoff.items()}
         return [uid for uid, count in before.items() if len(self.nodes_denied(uid, now)) < count]
 
     def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float, bool]]:
-        """Each denial with the seconds it has left at most, and whether it was for lack of room."""
+        """Each denial with the seconds that it has left at most, and whether it was for lack of room."""
         return [
             (uid, node, denied_bind.deadline - now, denied_bind.room_version is not None)
             for uid, denied in self._bind_backoff.items()

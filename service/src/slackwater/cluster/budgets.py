@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which evictions would violate one?"""
+"""PodDisruptionBudgets, and which evictions would violate one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ class Budgets:
 
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
-        #: The names of those that select some pods and not others; kube-scheduler reads no other ones.
+        #: The names of budgets that select some pods and not others; kube-scheduler reads no other ones.
         self._selecting: dict[str, SelectorIndex[str]] = {}
-        #: Moves with every change.
+        #: Increases with every change.
         self.version = 0
 
     def put(self, budget: DisruptionBudget) -> None:
@@ -35,11 +35,11 @@ class Budgets:
             self._selecting.pop(namespace, None)
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
-        """For each pod, whether evicting it after those before it takes more than some budget allows.
+        """For each pod, whether evicting it after those before it exceeds what some budget allows.
 
-        As kube-scheduler's preemption has it: a budget without a selector, or with an empty one, selects nothing, and none
-        selects a pod without labels; a budget that counts the pod's eviction already is not asked again; pods that are already
-        leaving are not counted against any.
+        The rules are those of kube-scheduler's preemption. A budget without a selector, or with an empty one, selects nothing,
+        and no budget selects a pod without labels. A budget that already counts the pod's eviction ignores the pod. Pods that
+        are being deleted count against no budget.
         """
         left: dict[tuple[str, str], int] = {}
         return [not pod.deleting and self._spend(pod, left) for pod in pods]

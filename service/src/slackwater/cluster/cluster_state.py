@@ -1,8 +1,7 @@
-"""The tables of the state machine's cluster state, opened together and lent to those who answer questions and follow what
-happens.
+"""The cluster state of the state machine: all its tables, created together.
 
-Each of those takes from the tables what it reads or writes; who decides something is no part of them. All of them change in
-place, and nothing outside the state machine may change them.
+Controllers and flows take from it the tables that they read or write; what makes decisions is no part of it. All tables change
+in place, and nothing outside the state machine may change them.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from slackwater.model.ledger.ledger import Ledger, NodePolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """What is known, table by table; each module says what is in its own."""
+    """All that is known of the cluster, table by table; each table's module describes its content."""
 
     ledger: Ledger
     nodes: NodeTable

@@ -1,4 +1,4 @@
-"""What the condition PodScheduled tells: that in-tree filters refused the pod, unless it tells of our own refusal."""
+"""What the condition PodScheduled says: in-tree filters refused the pod, unless the condition reports our own refusal."""
 
 from slackwater.cluster.event_counts import EventCounts
 from slackwater.model.ids import PodUid
@@ -6,14 +6,14 @@ from slackwater.model.objects import Pod
 
 
 class Conditions:
-    """Which pods filter has refused, so that their new condition is our doing."""
+    """The pods that filter refused, whose next new condition is therefore ours."""
 
     def __init__(self, event_counts: EventCounts) -> None:
         self._event_counts = event_counts
         self._refused_by_us: set[PodUid] = set()
 
     def judged(self, uid: PodUid, *, refused: bool) -> None:
-        """Filter has answered."""
+        """Notes filter's answer for the pod."""
         if refused:
             self._refused_by_us.add(uid)
         else:
@@ -23,7 +23,7 @@ class Conditions:
         self._refused_by_us.discard(uid)
 
     def told(self, before: Pod | None, pod: Pod) -> bool:
-        """Does the pod's condition tell of a newly failed attempt? One of in-tree filters is counted."""
+        """Whether the pod's condition reports a newly failed attempt. Counts the attempt if in-tree filters ended it."""
         message = pod.unschedulable_message
         if message is None or (before is not None and before.unschedulable_message == message):
             return False

@@ -1,8 +1,8 @@
-"""Counts of what happened, as plain numbers; the metrics endpoint reads them, so that metrics cannot differ from the state.
+"""Counts of events, as plain numbers; the metrics endpoint reads them, so that metrics cannot differ from the state.
 
-Scheduling attempts are counted without a pod label: an attempt is a filter call, or a failure that in-tree filters ended
-before any filter call, which shows as a new text in the pod's condition PodScheduled. kube-scheduler does not write that
-condition when the text stays the same, so repeated in-tree failures for one unchanged reason count once.
+Scheduling attempts are counted without a pod label. An attempt is a filter call, or a failure that in-tree filters caused
+before any filter call; such a failure shows as a new text in the pod's condition PodScheduled. kube-scheduler does not write
+that condition when the text stays the same, so repeated in-tree failures for one unchanged reason count once.
 """
 
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ def _zeros() -> "np.typing.NDArray[np.int64]":
 
 @dataclass(slots=True)
 class EventCounts:
-    """All only grow, but for what is counted by node: that ends with the node."""
+    """The counts. They only grow, except counts by node, which end with the node."""
 
     attempts: int = 0
     failures: int = 0
     failures_in_tree: int = 0  #: part of failures
-    adopted: int = 0  #: pods seen bound that we did not bind
+    adopted: int = 0  #: pods that the watch showed bound and that we did not bind
     confirmed: int = 0  #: our bindings that the watch has shown
     holds: int = 0
     holds_expired: int = 0
@@ -32,18 +32,18 @@ class EventCounts:
     nominations: int = 0
     nominations_met: int = 0  #: a nominated pod was bound to the nominated node
     over_total: int = 0  #: admissions that took a node over Total (foreign binds)
-    #: The same by node, as long as the node is there.
+    #: `over_total` by node, as long as the node exists.
     over_total_on: dict[NodeName, int] = field(default_factory=dict)
-    odd_requests: int = 0  #: agents' requests that were no multiples of the compute unit
+    odd_requests: int = 0  #: agents' requests that were not multiples of the compute unit
     permit_writes: int = 0  #: permit annotations sent to be written
-    permit_write_failures: int = 0  #: of those: refused, lost, or met another text than expected
+    permit_write_failures: int = 0  #: of those: refused, lost, or in conflict with another text
     migrations_decided: int = 0
     migrations_created: int = 0
-    migrations_without_target_node: int = 0  #: decisions that found no landing place
+    migrations_without_target_node: int = 0  #: decisions that found no target node
     migration_create_fails: int = 0
     #: Deleted migrations, by the phase that they ended in; "" where it is not known any more.
     migrations_deleted: dict[str, int] = field(default_factory=lambda: {"Succeeded": 0, "Failed": 0, "": 0})
-    #: Failed deletions, likewise.
+    #: Failed deletions of migrations, by the same phases.
     migration_delete_fails: dict[str, int] = field(default_factory=lambda: {"Succeeded": 0, "Failed": 0, "": 0})
     #: Verdicts of filter on nodes, indexed by `Reason`.
     verdicts: "np.typing.NDArray[np.int64]" = field(default_factory=_zeros)

@@ -1,7 +1,8 @@
-"""Room kept between the scheduler's decision and its bind. Every hold ends: at bind, at the next filter of its pod, or by time.
+"""Holds: room kept on nodes between filter's answer and bind. Every hold ends: at bind, at the next filter call of its pod, or
+by time.
 
-A hold knows the rows that kube-scheduler may still choose from, and counts on one of them. With one row left that is the row.
-With several, it is the row that our score prefers, a guess that bind or the watch corrects. It counts on none where
+A hold has the rows that kube-scheduler may still choose from, and counts on one of them. With a single row it counts there.
+With several, it counts on the row that our score prefers, a guess that bind or the watch corrects. It counts on no row where
 kube-scheduler counts the pod by the same amounts itself: it assumes the pod before its next decision (docs/adr/0154).
 """
 
@@ -24,12 +25,12 @@ _FORMER: Final = "former/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or none. Where
-    kube-scheduler binds, `counted` may also have rows of pods that grow and came there since (`Holds.count_on`).
+    """Room held for one pod. `rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or
+    none. Where kube-scheduler binds, `counted` may also have rows to which pods that grow came since (`Holds.count_on`).
 
     `bind_may_come`: kube-scheduler binds by itself, and may have sent the bind, so the hold does not end by time alone: the pod
-    is read first. `doubted`: it is being read. `nominee`: the pod's priority, as long as it is only nominated to the node and
-    kube-scheduler has not asked about it. More important pods do not count such a hold (`NominatedRoom.beside`).
+    is read first. `doubted`: the pod is being read. `nominee`: the pod's priority, as long as it is only nominated to the node
+    and kube-scheduler has not asked about it. Pods of higher priority ignore such a hold (`NominatedRoom.beside`).
     """
 
     key: PodKey
@@ -43,25 +44,26 @@ class Hold:
 
     @property
     def is_open(self) -> bool:
-        """kube-scheduler may choose among several rows."""
+        """Whether kube-scheduler may choose among several rows."""
         return len(self.rows) > 1
 
 
 class Holds:
-    """At most one hold for each pod; and where kube-scheduler binds, what is left of former ones, under names of their own."""
+    """The holds: at most one for each pod. Where kube-scheduler binds, remainders of its former holds exist too, under other
+    names."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._holds: dict[PodUid, Hold] = {}
-        #: What the holds of nominees count for, by their priority.
+        #: The amounts of nominees' holds, by the nominees' priority.
         self.nominated = PriorityShares()
-        #: The names of what is left of each pod's former holds, the oldest first.
+        #: The names of the remainders of each pod's former holds, the oldest first.
         self._former: dict[PodUid, list[PodUid]] = {}
         self._former_holds = 0
-        #: Whose hold is open.
+        #: The pods whose holds are open.
         self._open: dict[PodUid, None] = {}
-        #: What these would take of each row; kept from the first question about it until none of them is left.
+        #: What open holds would take of each row; kept from the first use until there is no open hold.
         self._coming: Int64 | None = None
 
     def put(
@@ -76,8 +78,8 @@ class Holds:
         bind_may_come: bool = False,
         nominee: int | None = None,
     ) -> None:
-        """Holds room for a pod on one of `rows` (distinct, at least one), in place of its earlier hold: on `counted`, or where
-        there is only one row on that."""
+        """Holds room for a pod on one of `rows` (distinct, at least one), in place of its earlier hold. The hold counts on
+        `counted`, or if there is only one row, on that row."""
         self.drop(uid)
         where: Rows = rows if len(rows) == 1 else np.array([] if counted is None else [counted], np.intp)
         hold = Hold(
@@ -92,7 +94,7 @@ class Holds:
         self.enter(uid, hold)
 
     def enter(self, uid: PodUid, hold: Hold) -> None:
-        """Takes the hold as it is; nobody has one under this name."""
+        """Adds the hold as it is; there must be none under this name."""
         if len(hold.counted):
             self._ledger.hold(hold.counted, hold.amounts)
         if hold.nominee is not None:
@@ -110,7 +112,7 @@ class Holds:
         return self._holds.get(uid)
 
     def all_of(self, uid: PodUid) -> list[Hold]:
-        """What is left of the pod's former holds, the oldest first, and its present one."""
+        """The remainders of the pod's former holds, the oldest first, and its present hold."""
         names = [*self._former.get(uid, ()), uid] if self._former else [uid]
         return [hold for name in names if (hold := self._holds.get(name)) is not None]
 
@@ -119,7 +121,7 @@ class Holds:
         return frozenset(row for hold in self.all_of(uid) for row in hold.counted.tolist())
 
     def covers(self, uid: PodUid, row: Row) -> bool:
-        """May kube-scheduler bind the pod there, by what it was told?"""
+        """Whether kube-scheduler may bind the pod to the row, by filter's answers."""
         return any(bool((hold.rows == row).any()) for hold in self.all_of(uid))
 
     def drop(self, uid: PodUid) -> Hold | None:
@@ -129,7 +131,7 @@ class Holds:
         return hold
 
     def _taken(self, uid: PodUid) -> Hold | None:
-        """As `drop`; nobody learns that room appeared."""
+        """Removes the hold as `drop` does, but does not report that room appeared."""
         hold = self._holds.pop(uid, None)
         if hold is None:
             return None
@@ -150,7 +152,8 @@ class Holds:
         return hold
 
     def node_closing(self, row: Row) -> None:
-        """The row goes: no hold may give back there what the closed row no longer has."""
+        """Takes a row that is about to be closed out of all holds: otherwise they would give back amounts that the closed row
+        no longer has."""
         for uid, hold in list(self._holds.items()):
             if (hold.rows == row).any():
                 self._taken(uid)
@@ -159,8 +162,8 @@ class Holds:
                     self.enter(uid, replace(hold, rows=rows, counted=counted))
 
     def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
-        """Ends the holds whose time is over, but for those whose bind may come, and those that are `prolonged` to a new
-        deadline; answers whose they were."""
+        """Ends the holds whose time is over, except those whose bind may still come, and those that `prolonged` gives a new
+        deadline. Returns the pods of the ended holds."""
         due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
         expired: list[PodUid] = []
         for uid in due:
@@ -172,15 +175,15 @@ class Holds:
         return expired
 
     def guessed_on(self, row: Row) -> Amounts:
-        """What counts there for pods that kube-scheduler may put elsewhere as well."""
+        """What counts on the row for pods that kube-scheduler may also put elsewhere."""
         guesses = (self._holds[uid] for uid in self._open)
         return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
 
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
 
     def may_come_to(self, rows: Rows) -> Int64 | None:
-        """What pods with an open hold would take of each row, were they all bound there, beyond what counts there; shape
-        (resources, len(rows)). None: there is no such pod."""
+        """What the pods with open holds would take of each row if all were bound there, in addition to what counts there
+        already; shape (resources, len(rows)). None if no hold is open."""
         if not self._open:
             return None
         n_rows = self._ledger.columns.n_rows
@@ -196,8 +199,8 @@ class Holds:
             self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
 
     def count_on(self, row: Row) -> None:
-        """A pod that grows is about to be on the row, or is: kube-scheduler counts it by too little, so whoever may be bound
-        beside it counts there from now on."""
+        """Makes open holds count on the row, because a pod that grows is there or about to be: kube-scheduler counts that pod
+        by too little, so every pod that may be bound there has to count."""
         for uid in list(self._open):
             hold = self._holds[uid]
             if (hold.rows == row).any() and not (hold.counted == row).any():
@@ -205,12 +208,15 @@ class Holds:
                 self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
 
     def lift(self, uid: PodUid) -> list[Hold]:
-        """Takes the pod's holds away, all of them, for it to be judged; `lay_down` has to follow."""
+        """Removes all holds of the pod, so that it can be judged again; `lay_down` has to follow."""
         return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
 
     def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
-        """The pod was judged again. A bind that one of the lifted holds let pass may still come, where we do not bind: that one
-        counts on until its own end, which for the latest of them is `until` at most. The others have ended."""
+        """Restores the lifted holds that still count after the pod was judged again.
+
+        Where we do not bind, a bind that a lifted hold allowed may still come. Such a hold counts until its own deadline, or
+        `until` if that is earlier. The others have ended.
+        """
         now = self._holds.get(uid)
         for hold in lifted:
             rows = hold.counted if now is None else hold.counted[~np.isin(hold.counted, now.counted)]
@@ -227,19 +233,19 @@ class Holds:
         return PodUid(f"{_FORMER}{self._former_holds}/{uid}")
 
     def drop_all(self, uid: PodUid) -> None:
-        """The pod is bound, or gone: nothing of it may come any more."""
+        """Ends all holds of a pod that is bound or gone: no bind of it can come any more."""
         for name in [*self._former.get(uid, ()), uid]:
             self.drop(name)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
-        """The pods that have to be read, since the time of their holds is over; they last until then, or until a read."""
+        """The pods to read because the time of their holds is over. The holds last until `until`, or until the read."""
         due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
         for uid, hold in due:
             self._holds[uid] = replace(hold, doubted=True, deadline=until)
         return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
 
     def read_unbound(self, uid: PodUid) -> list[PodUid]:
-        """A read has found the pod without a node: what was doubted ends; answers under which names."""
+        """Ends the doubted holds of a pod that a read found without a node; returns their names."""
         names = [*self._former.get(uid, ()), uid]
         ended = [name for name in names if (hold := self._holds.get(name)) is not None and hold.doubted]
         for name in ended:
@@ -254,7 +260,7 @@ class Holds:
 
 
 def of_former(uid: PodUid) -> PodUid:
-    """The pod, by its UID or by the name of what is left of a former hold of it."""
+    """The UID of the pod, given its UID or the name of a remainder of its former hold."""
     return PodUid(uid.removeprefix(_FORMER).partition("/")[2]) if uid.startswith(_FORMER) else uid
 
 

@@ -1,8 +1,8 @@
-"""Rows of names that come as bytes of one long text, found for all names at once.
+"""An index from node names to rows, for names that are bytes of one long text; all names are looked up at once.
 
-A name is read as 8-byte words; the words are hashed to a slot of a table, the slot names a row, and the row's own words and
-length are compared: what is answered is exact. Names that lost their slot to another, and unknown ones, are `unsure`: a few
-in a hundred, which whoever asks looks up one by one. 5,000 names take a third of what a dict of bytes takes.
+A name is read as 8-byte words. The words are hashed to a slot of a table, the slot gives a row, and the row's own words and
+length are compared, so the result is exact. Unknown names, and names whose slot another name has, are `unsure`: a few in a
+hundred, which the caller looks up one by one. 5,000 names take a third of the time of a dict of bytes.
 
 Deliberately absent: where in the text the names are, and what an unknown name means.
 """
@@ -18,15 +18,15 @@ from slackwater.model.columns import Int64, Rows
 _Words = npt.NDArray[np.uint64]
 
 _WORD: Final = 8
-#: Slots for each name: one in about thirty shares its slot with another.
+#: Slots for each name: about one name in thirty shares its slot with another.
 _SPARSE: Final = 16
-#: An odd number with no pattern in its bits (2**64 divided by the golden ratio): its multiples fill the high bits evenly.
+#: An odd number without a pattern in its bits (2**64 divided by the golden ratio): its multiples fill the high bits evenly.
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 
 
 class Spans(NamedTuple):
-    """Names within a text: of each where it begins, and how long it is; shape (names,)."""
+    """Names within a text: where each begins, and how long it is; shape (names,)."""
 
     text: bytes
     starts: Int64
@@ -34,7 +34,7 @@ class Spans(NamedTuple):
 
 
 class NameIndex:
-    """The rows of the names that were known when it was made."""
+    """The rows of the names that were known when the index was made."""
 
     def __init__(self, row_of: Mapping[bytes, int]) -> None:
         lengths = np.fromiter(map(len, row_of), np.int64, len(row_of))
@@ -49,7 +49,7 @@ class NameIndex:
         self._at_slot[self._slots(lengths, self._words)] = np.arange(len(row_of))
 
     def rows(self, names: Spans) -> tuple[Rows, Rows]:
-        """The row of each name, and the positions of those that are unsure; their rows mean nothing."""
+        """The row of each name, and the positions of unsure names; the rows of unsure names mean nothing."""
         if not len(self._rows):
             return np.zeros(len(names.starts), np.intp), np.arange(len(names.starts))
         words = self._read(names)
@@ -60,9 +60,9 @@ class NameIndex:
         return self._rows[at], np.flatnonzero(~sure)
 
     def _read(self, names: Spans) -> list[_Words]:
-        """Each name's words, the last one overlapping that before it, and repeated where the name has fewer; a name that is
+        """Each name's words. The last word overlaps the one before it, and is repeated where the name has fewer; a name that is
         shorter than a word has leading zeros."""
-        # In front, so that a word that ends with the first short name begins within the text.
+        # The padding is in front, so that a word that ends with a short first name begins within the text.
         text = bytes(_WORD) + names.text
         every = np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))
         last = names.starts + names.lengths

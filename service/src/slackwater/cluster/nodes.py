@@ -1,4 +1,4 @@
-"""Which row is which node. Rows of nodes that went are given again to later ones."""
+"""The nodes and their rows. The row of a node that is gone is given to a later node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
@@ -14,7 +14,7 @@ from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import NodeFacts
 
-#: Stands for "no such node" where rows are looked up by name.
+#: Stands for an unknown node where rows are looked up by name.
 NO_ROW = Row(-1)
 
 
@@ -35,19 +35,19 @@ class NodeTable:
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
-        #: What the nodes say to pods, by the same rows.
+        #: The facts of the nodes that predicates read, by the same rows.
         self.facts = NodeFacts()
-        #: For each row, how often room appeared there: what was refused for lack of room may be asked again when it moved.
+        #: How often room appeared on each row: what was refused for lack of room may be tried again once it increased.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
-        #: Moves whenever what nodes say to pods may have changed: names, labels, taints, cordons.
+        #: Increases whenever rules of nodes about pods may have changed: names, labels, taints, cordons.
         self.rules_version = 0
-        #: Moves whenever a name gets a row, or loses it.
+        #: Increases whenever a name gets a row, or loses it.
         self.names_version = 0
         self._compact: dict[str, int] = {}
         self._compact_version = 0
         self._index = NameIndex({})
         self._index_version = 0
-        #: Rows where our accounting refuses what kube-scheduler's own would accept: Total is below allocatable, or pods
+        #: Rows where our accounting refuses pods that kube-scheduler's own would accept: Total is below allocatable, or pods
         #: there grow in place.
         self.stricter: Mask = np.zeros(64, np.bool_)
 
@@ -92,25 +92,25 @@ class NodeTable:
         return grown
 
     def open_again(self, name: NodeName) -> None:
-        """Its Total and Watermark are worked out again from what it reports; for audits alone."""
+        """Computes Total and Watermark again from what the node reports; only audits do this."""
         row = self.row_of[name]
         node = self.by_row[row]
         if node is not None:
             self._open(row, node)
 
     def rules_changed(self, name: NodeName) -> None:
-        """Which pods may go to the node has changed, by other word than its own."""
+        """Notes that other pods may go to the node than before, for a reason that its object does not show."""
         self.rules_version += 1
         self.journal.note(name)
 
     def room_appeared(self, rows: "Row | Rows") -> None:
-        """What was refused there for lack of room may be asked again. `rows` are distinct."""
+        """Notes that room appeared on the rows, so that pods refused there may be tried again. `rows` are distinct."""
         which = (rows,) if isinstance(rows, int) else rows.tolist()
         self.room_version[which[0] if len(which) == 1 else rows] += 1
         self.freed.note_all(which)
 
     def count_vertical(self, row: Row, change: int) -> None:
-        """So many more pods count there by other amounts than kube-scheduler's."""
+        """Changes the number of pods on the row that count by other amounts than kube-scheduler's."""
         self._vertical[row] = self._vertical.get(row, 0) + change
         self.stricter[row] = any(self.policy.system) or self._vertical[row] > 0
 
@@ -145,7 +145,7 @@ class NodeTable:
         return np.fromiter(map(self._compact.get, names, repeat(-1)), np.intp, len(names))
 
     def rows_within(self, names: Spans) -> Rows:
-        """The same for names within a text, as bytes."""
+        """The row of each name within a text of bytes, `NO_ROW` for unknown ones; shape (len(names.starts),)."""
         if self._index_version != self.names_version:
             self._index, self._index_version = NameIndex(self._row_of_utf8), self.names_version
         rows, unsure = self._index.rows(names)
@@ -169,6 +169,6 @@ def _rules(node: Node) -> tuple[object, ...]:
 
 
 def _compact(row_of: Mapping[NodeName, Row]) -> dict[str, int]:
-    """The same, side by side in memory: what is looked up by the hundred is fetched in half the time."""
+    """A copy of `row_of` whose entries are adjacent in memory: looking up hundreds of names takes half the time."""
     rows = np.fromiter(row_of.values(), np.intp, len(row_of)).tolist()
     return dict(zip("\n".join(row_of).split("\n"), rows, strict=True)) if rows else {}

@@ -1,9 +1,9 @@
-"""Room kept on a node for a preemptor while its victims leave, and until it comes back.
+"""Nominated room: room kept on a node for a preemptor while its victims leave, and until kube-scheduler tries it again.
 
-Pods of lower and equal priority see the room as taken; those of higher priority do not (`beside`). So it is with the room of
-every other nomination, which is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`).
-Of two preemptors of equal priority the later one has chosen its victims with the earlier one's room taken, so the earlier one
-need not heed the later. Their room counts as held, under a name of its own, so that it ends by nothing but its owner's doing.
+For pods of lower and equal priority the room is taken; pods of higher priority ignore it (`beside`). The same holds for every
+other nomination, whose room is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`). Of two
+preemptors of equal priority the later one chose its victims with the earlier one's room taken, so the earlier one ignores the
+room of the later one. A preemptor's room counts as held, under a separate name, so that only the preemption itself ends it.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class _Nominee:
 
 
 class NominatedRoom:
-    """At most one node for each preemptor."""
+    """The nominated room of preemptors: at most one node for each."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds) -> None:
         self._ledger = ledger
@@ -41,7 +41,7 @@ class NominatedRoom:
         self._nominees: dict[PodUid, _Nominee] = {}
 
     def put(self, pod: Pod, node: NodeName, number: int) -> None:
-        """Keeps room for the pod on the node, in place of where it was kept before. Nothing where the node is not known.
+        """Keeps room for the pod on the node, in place of where it was kept before. Keeps none where the node is not known.
 
         `number` grows from one preemption to the next.
         """
@@ -76,8 +76,8 @@ class NominatedRoom:
         return kept[:, rows]
 
     def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
-        """Within, the room of less important nominees does not count as taken. `number` is that of the pod's own preemption:
-        the room of later ones of its priority does not count either."""
+        """A context in which the room of nominees with lower priority does not count as taken. `number` is that of the pod's
+        own preemption: the room of later preemptions with its priority does not count either."""
         columns = self._ledger.columns
         told = self._holds.nominated.below(priority, columns.n_rows)
         return self._lifted(priority, number, told) if self._nominees or told is not None else nullcontext()
@@ -107,7 +107,7 @@ class NominatedRoom:
 
 
 def holder(uid: PodUid) -> PodUid:
-    """Whose hold a nomination is: not the pod's own, which lives from filter to bind."""
+    """The name of the hold of a nomination: it is not the pod's UID, whose hold lives from filter to bind."""
     return PodUid(f"{_PREFIX}{uid}")
 
 

@@ -1,4 +1,4 @@
-"""The pods that exist, as the watch shows them, and those that a filter call told of before the watch did."""
+"""The existing pods, as the watch shows them, and pods that a filter call contained before the watch showed them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from slackwater.cluster.journal import ChangeJournal
 from slackwater.model.ids import Instant, PodKey, PodUid
 from slackwater.model.objects import Pod
 
-#: How long a deleted pod is remembered as deleted. Longer than any read of a pod can take: a read that was answered before
-#: the deletion must not bring the pod back. UIDs are never given twice, so remembering too long does no harm.
+#: How long a deleted pod is remembered as deleted. This is longer than any read of a pod can take: a read that was answered
+#: before the deletion must not bring the pod back. UIDs are never reused, so remembering them too long does no harm.
 _GONE_SECONDS: Final = 300.0
-#: How long a pod is believed to exist because the scheduler asked about it; the watch shows it within moments, or it is gone.
+#: How long a pod counts as existing because kube-scheduler asked about it; the watch shows it within moments, or it is gone.
 _OVERHEARD_SECONDS: Final = 60.0
 
 
@@ -21,7 +21,7 @@ class PodTable:
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
         self._uid_of: dict[PodKey, PodUid] = {}
-        #: When to forget that the pod is gone, and whether a read said so.
+        #: When to forget that the pod is gone, and whether a read showed that.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
         #: UIDs of pods that came, changed or went.
@@ -32,16 +32,17 @@ class PodTable:
         self.priorities: Counter[int] = Counter()
         #: Pods that are being deleted.
         self.leaving: set[PodUid] = set()
-        #: How many pods keep others off by required anti-affinity.
+        #: How many pods have required anti-affinity.
         self.repelling = 0
         #: How many pods grow in place.
         self.vertical = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
-        """Takes the pod as the newest known; False where it is older than that, or known to be gone.
+        """Stores the pod as the newest known; False where it is older than the known one, or known to be gone.
 
-        A read may have been answered before a deletion that the watch has told, and the watch may be behind a read that found
-        nothing: neither brings a pod back. The watch itself may: after a restore of etcd it tells pods again.
+        A read may have been answered before a deletion that the watch has shown, and the watch may lag behind a read that found
+        nothing: neither brings a pod back. The watch itself may do so after its own deletion event: after a restore of etcd it
+        shows pods again.
         """
         known = self._pods.get(pod.uid)
         gone = self._gone.get(pod.uid)
@@ -60,13 +61,13 @@ class PodTable:
         return True
 
     def overhear(self, pod: Pod, now: Instant) -> None:
-        """A pod from a filter call; ignored where the watch knows it."""
+        """Notes a pod from a filter call; ignored where the watch has shown it."""
         if pod.uid not in self._pods and pod.uid not in self._gone:
             self._overheard.pop(pod.uid, None)
             self._overheard[pod.uid] = (pod, Instant(now + _OVERHEARD_SECONDS))
 
     def drop(self, uid: PodUid, key: PodKey, now: Instant, *, read: bool = False) -> Pod | None:
-        """The pod is gone, by the word of the watch or of a read."""
+        """Removes a pod that is gone, as the watch or a read shows."""
         self._gone.pop(uid, None)
         self._gone[uid] = (Instant(now + _GONE_SECONDS), read)
         self._overheard.pop(uid, None)
@@ -87,11 +88,11 @@ class PodTable:
                 del self.priorities[pod.priority]
 
     def get(self, uid: PodUid) -> Pod | None:
-        """The pod as the watch has it."""
+        """The pod as the watch shows it."""
         return self._pods.get(uid)
 
     def known(self, uid: PodUid) -> Pod | None:
-        """The pod as the watch has it, or as a filter call had it."""
+        """The pod as the watch shows it, or else as a filter call had it."""
         pod = self._pods.get(uid)
         if pod is None:
             overheard = self._overheard.get(uid)
@@ -106,8 +107,9 @@ class PodTable:
         return None if uid is None else self._pods.get(uid)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets what is long gone; answers the pods that were only heard of, and are not believed in any more."""
-        # Both are in order of time, as all entries of one table live equally long.
+        """Forgets pods that are long gone; returns pods that only filter calls had and that do not count as existing any
+        more."""
+        # Both tables are in order of time, since all entries of one table live equally long.
         while self._gone and self._gone[first := next(iter(self._gone))][0] <= now:
             del self._gone[first]
         strangers = []

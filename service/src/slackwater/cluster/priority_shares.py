@@ -1,9 +1,9 @@
-"""What pods of each priority have on each node, all nodes at once.
+"""The amounts that pods of each priority have on each node, for all nodes at once.
 
-One table is of what is Reserved: where would who have to leave? Another is of what is held for nominees: how much of it does
-a more important pod not count? Both are kept as reservations and holds come and go, so that a question costs some numpy
-operations for each priority, however many pods there are. A preemptor's answer is a bound, not a choice: which of the pods may
-be taken is looked at where it matters.
+One table has what is Reserved: it shows which priorities would have to leave where. Another has what is held for nominees: it
+shows how much of it a pod of higher priority ignores. Both follow the reservations and holds, so that a question costs some
+numpy operations for each priority, however many pods there are. The answer for a preemptor is a bound, not a choice: the caller
+checks which of the pods may be evicted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,32 +15,32 @@ from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Row
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts, amounts_of
 
-#: Above each priority: not even all pods of lower priority would make room.
+#: Above each priority: even if all pods of lower priority left, there would be no room.
 NEVER: Final = np.iinfo(np.int64).max
 _FIRST_CAPACITY: Final = 64
 
 
 class PriorityShares:
-    """By priority."""
+    """The amounts of pods by priority and row."""
 
     def __init__(self) -> None:
         self._reserved: dict[int, Int64] = {}
         self._pods: dict[int, int] = {}
 
     def admit(self, row: Row, priority: int, amounts: Amounts) -> None:
-        """A pod starts to count on the row."""
+        """Adds a pod's amounts on the row."""
         self._pods[priority] = self._pods.get(priority, 0) + 1
         self.change(row, priority, amounts)
 
     def release(self, row: Row, priority: int, amounts: Amounts) -> None:
-        """The counterpart of `admit`."""
+        """Takes off a pod's amounts that `admit` added."""
         self._pods[priority] -= 1
         self.change(row, priority, NOTHING.minus(amounts))
         if not self._pods[priority]:
             del self._pods[priority], self._reserved[priority]
 
     def change(self, row: Row, priority: int, difference: Amounts) -> None:
-        """A pod on the row counts for so much more."""
+        """Adds the difference by which a pod's amounts on the row changed."""
         column = self._reserved.get(priority)
         if column is None or row >= column.shape[1]:
             column = self._reserved[priority] = _grown(column, row)
@@ -49,12 +49,12 @@ class PriorityShares:
                 column[resource, row] += amount
 
     def on(self, row: Row) -> dict[int, Amounts]:
-        """What is Reserved on the row, by priority; those of which nothing is are left out."""
+        """The amounts on the row by priority; priorities without any are left out."""
         known = ((priority, column) for priority, column in self._reserved.items() if row < column.shape[1])
         return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
 
     def restate(self, row: Row, by_priority: Mapping[int, Amounts]) -> None:
-        """What is Reserved on the row, worked out again."""
+        """Sets the amounts on the row to values that were computed again."""
         for priority in {*self._reserved, *by_priority}:
             column = self._reserved.get(priority)
             if column is None or row >= column.shape[1]:
@@ -64,10 +64,11 @@ class PriorityShares:
             column[:, row] = by_priority.get(priority, NOTHING)
 
     def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
-        """For each row the lowest priority of which, and of all lower ones, pods have to leave so that `wanted` fits; shape
-        (len(rows),), `NEVER` where that is not below `below`. `free`: shape (resources, len(rows)); may be negative.
+        """For each row the lowest priority so that `wanted` fits if the pods of that and all lower priorities leave.
 
-        It is the priority of the most important victim that the reprieve pass leaves, where no budget is violated.
+        The shape is (len(rows),), with `NEVER` where that priority is not below `below`. `free`: shape (resources, len(rows));
+        may be negative. It is the highest priority among the victims that are left after the reprieve pass, where no budget is
+        violated.
         """
         needed = vertical(wanted)
         room, found = free.copy(), np.full(len(rows), NEVER, np.int64)

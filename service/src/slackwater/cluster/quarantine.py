@@ -1,8 +1,9 @@
-"""Nodes where nothing new is placed: an audit doubts their sums, or an object that counts there cannot be read.
+"""Quarantined nodes, where nothing new is placed: an audit doubts their sums, or an object that counts there cannot be read.
 
-What is on such a node stays, and every other node goes on. A doubted node opens when an audit finds its sums in order; agents
-there are answered as ever. A node with an unreadable object opens when the object is read or gone; until then nobody knows how
-much room is left, so workloads there do not grow either. Deliberately absent: who doubts a node, and who clears it.
+Pods on such a node stay, and other nodes are not affected. The quarantine of a doubted node ends when an audit finds its sums
+in order; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be
+read or is gone. Until then nobody knows how much room is left, so workloads there do not grow either. Deliberately absent: what
+doubts a node, and what clears it.
 """
 
 from collections.abc import Iterator
@@ -17,26 +18,26 @@ from slackwater.model.ids import Instant, NodeName
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """`why` is what was found there, in words."""
+    """An entry of the quarantine; `why` is what was found, in words."""
 
     why: str
     since: Instant
 
 
 class Quarantine:
-    """By node name."""
+    """The quarantined nodes by name."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._doubted: dict[NodeName, Quarantined] = {}
-        #: By node: the objects that cannot be read, by UID. The node may not be known yet.
+        #: The objects that cannot be read, by node and UID. The node may not be known yet.
         self._unreadable: dict[NodeName, dict[str, Quarantined]] = {}
         self._node_of: dict[str, NodeName] = {}
-        #: Their rows; a few at most.
+        #: The rows of the quarantined nodes; a few at most.
         self.rows: Rows = np.zeros(0, np.intp)
 
     def put(self, name: NodeName, why: str, now: Instant) -> bool:
-        """Doubts a node from now on, or with another reason; False where it was doubted already or is no node that is known."""
+        """Doubts a node, or changes the reason; False where the node was doubted already or is not known."""
         if name not in self._nodes.row_of:
             return False
         known = self._doubted.get(name)
@@ -46,7 +47,7 @@ class Quarantine:
         return known is None
 
     def lift(self, name: NodeName) -> bool:
-        """Ends the doubt about a node; False where there was none. Objects that cannot be read keep it closed."""
+        """Ends the doubt about a node; False where there was none. Unreadable objects keep it quarantined."""
         if self._doubted.pop(name, None) is None:
             return False
         self._changed(name)
@@ -58,7 +59,7 @@ class Quarantine:
         return len(self._doubted)
 
     def close_for(self, uid: str, name: NodeName, why: str, now: Instant) -> None:
-        """An object that counts on the node cannot be read."""
+        """Quarantines the node of an object that cannot be read."""
         if self._node_of.get(uid, name) != name:
             self.readable(uid)
         self._node_of[uid] = name
@@ -70,7 +71,7 @@ class Quarantine:
             self._changed(name)
 
     def readable(self, uid: str) -> bool:
-        """The object has been read, or is gone; True where its node is open again."""
+        """Removes an object that was read or is gone; True where that ends the quarantine of its node."""
         name = self._node_of.pop(uid, None) if self._node_of else None
         if name is None:
             return False
@@ -91,12 +92,12 @@ class Quarantine:
         return name in self._unreadable
 
     def node_opened(self, name: NodeName) -> None:
-        """The node has a row now."""
+        """Updates the rows after the node got a row."""
         if name in self._unreadable:
             self._changed(name)
 
     def node_closing(self, name: NodeName) -> None:
-        """The node, which has a row, is about to be given up."""
+        """Removes a node that is about to lose its row."""
         self._doubted.pop(name, None)
         row = self._nodes.row_of[name]
         node = self._nodes.by_row[row]
@@ -114,7 +115,7 @@ class Quarantine:
         return name in self._doubted or name in self._unreadable
 
     def items(self) -> Iterator[tuple[NodeName, Quarantined]]:
-        """Each node once: why it is doubted, or else the first object there that cannot be read."""
+        """Each quarantined node once: why it is doubted, or else the first object there that cannot be read."""
         unreadable = {name: next(iter(found.values())) for name, found in self._unreadable.items()}
         return iter({**unreadable, **self._doubted}.items())
 

@@ -1,4 +1,5 @@
-"""Which pod counts on which node: reservations made at bind, and pods that the watch shows there, whoever bound them."""
+"""Reservations: which pod counts on which node. They are made at bind, or when the watch shows a pod there that another
+scheduler bound."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,16 +13,18 @@ from slackwater.model.ledger.account import PodResources
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 
-#: binding: the API call is on its way. repeated: so it is, and an earlier one had no answer: that one may have happened.
-#: bound: the API server has said yes, the watch not yet. unsure: no answer came.
-#: doubted: a deadline passed, and the pod is being read; shown unbound now, the reservation is given up.
-#: seen: the watch shows the pod there. Only `seen` has no deadline.
+#: - binding: the API call is under way.
+#: - repeated: another call is under way, and an earlier one had no answer: that one may have happened.
+#: - bound: the API server has accepted the bind, the watch has not shown it yet.
+#: - unsure: no answer came.
+#: - doubted: a deadline passed, and the pod is being read; if it is unbound, the reservation ends.
+#: - seen: the watch shows the pod there. Only `seen` has no deadline.
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A pod's place. `deadline` says when to ask the API server what became of the pod."""
+    """The room that counts for a pod on a node. `deadline` says when to read the pod from the API server."""
 
     key: PodKey
     node: NodeName
@@ -41,18 +44,18 @@ class PlacedPod:
 
 
 class Reservations:
-    """All places, admitted to the ledger exactly as long as their node has a row."""
+    """All reservations. Each is in the ledger exactly as long as its node has a row."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Reservation], None]) -> None:
         """`dropped` is called with each reservation that ends."""
-        #: The same promises by priority.
+        #: What is Reserved, by priority.
         self.priority_shares = PriorityShares()
         self._ledger = ledger
         self._nodes = nodes
         self._dropped = dropped
         self._reservations: dict[PodUid, Reservation] = {}
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
-        #: Claims that wait for something; few, unlike those that the watch shows.
+        #: Reservations that wait for something; few, unlike those that the watch shows.
         self._waiting: dict[PodUid, None] = {}
         #: The reservations whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
@@ -84,7 +87,7 @@ class Reservations:
             self._admit(uid, reservation, row)
 
     def drop(self, uid: PodUid) -> Reservation | None:
-        """Ends what the pod counts for; room appears on its node."""
+        """Ends the pod's reservation; room appears on its node."""
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return None
@@ -104,7 +107,7 @@ class Reservations:
         return reservation
 
     def recount(self, uid: PodUid, pod_resources: PodResources) -> None:
-        """The same place, another account."""
+        """Replaces the amounts of a reservation, on the same node."""
         reservation = self._reservations[uid]
         self._note(uid)
         self._reservations[uid] = replace(reservation, pod_resources=pod_resources)
@@ -119,18 +122,19 @@ class Reservations:
                 self._nodes.room_appeared(placed.row)
 
     def settle(self, uid: PodUid, state: ReservationState, deadline: Instant | None) -> None:
-        """The same place, another certainty."""
+        """Replaces the state and the deadline of a reservation."""
         self._reservations[uid] = replace(self._reservations[uid], state=state, deadline=deadline)
         if state == "seen":
             self._waiting.pop(uid, None)
 
     def node_opened(self, name: NodeName, row: Row) -> None:
-        """Admits what was claimed on a node before the node was seen. Called once, when a row is first given."""
+        """Admits the reservations on a node that were made before the node was seen. Called once, when a row is first given."""
         for uid in self._by_node.get(name, ()):
             self._admit(uid, self._reservations[uid], row)
 
     def node_closing(self, name: NodeName) -> None:
-        """The node goes, and its row with it; the pods on it stay reservations until they are seen to go."""
+        """Takes the reservations of a node that loses its row off the ledger; they stay until the watch shows their pods
+        gone."""
         for uid in self._by_node.get(name, ()):
             row, reservation = self.placed.pop(uid).row, self._reservations[uid]
             self._ledger.release(row, reservation.pod_resources)
@@ -138,7 +142,7 @@ class Reservations:
             self._nodes.count_vertical(row, -reservation.vertical)
 
     def place_again(self, name: NodeName, row: Row) -> None:
-        """Where the reservations of a node count is worked out again, without counting them; for audits alone."""
+        """Computes again on which row the reservations of a node count, without changing the ledger; only audits do this."""
         for uid in self._by_node.get(name, ()):
             self.placed[uid] = PlacedPod(row=row, reserved=self._reservations[uid].pod_resources.reserved)
 
@@ -166,7 +170,7 @@ class Reservations:
         return len(self._waiting)
 
     def copy(self) -> Mapping[PodUid, Reservation]:
-        """All of them as they are now; 150,000 take about 3 ms."""
+        """A copy of all reservations; 150,000 take about 3 ms."""
         return dict(self._reservations)
 
     def __len__(self) -> int:

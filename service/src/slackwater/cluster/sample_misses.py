@@ -1,10 +1,9 @@
-"""Pods whose whole sample was rejected although another node would do (seen with kube-scheduler 1.36), and the nominations that
-answer it.
+"""Sample misses: pods whose whole sample of nodes was refused although another node fits (seen with kube-scheduler 1.36).
 
-kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. When our accounting rejects all
+kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. When our accounting refuses all
 of them, the pod is unschedulable although it would fit elsewhere. We nominate a node that fits: the next cycle tries that one
-first and alone. A wrong nomination (an in-tree filter we do not know refuses it) costs time, never correctness; each node is
-tried once for a pod until the pod was bound or forgotten.
+first and alone. A wrong nomination (an in-tree filter that we do not know refuses it) costs time, never correctness; each node
+is tried once for a pod until the pod was bound or forgotten.
 """
 
 from dataclasses import dataclass, field
@@ -12,15 +11,15 @@ from typing import Final
 
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 
-#: Nodes tried for one pod before it is left to kube-scheduler's own retries; each costs two writes.
+#: The most nodes tried for one pod before it is left to kube-scheduler's own retries; each costs two writes.
 MAX_NOMINATIONS: Final = 16
-#: A starved pod that was never heard of again is forgotten.
+#: A pod is forgotten if it had no other sample miss for this long.
 _FORGET_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
 class SampleMiss:
-    """`due` is when to nominate next; None while a nomination is under way or none is wanted."""
+    """A sample miss of one pod. `due` is when to nominate next; None while a nomination is under way or none is wanted."""
 
     key: PodKey
     tried: dict[NodeName, None] = field(default_factory=dict)
@@ -30,26 +29,26 @@ class SampleMiss:
 
 
 class SampleMisses:
-    """The starved pods. Which node is nominated is decided by the caller."""
+    """The pods with sample misses. The caller chooses the node to nominate."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, SampleMiss] = {}
 
     def report(self, uid: PodUid, key: PodKey, due: Instant) -> None:
-        """The pod's sample was rejected, and some other node would do."""
+        """Notes that the pod's sample was refused, and that another node fits."""
         sample_miss = self._pods.setdefault(uid, SampleMiss(key))
         sample_miss.nominated = None
         sample_miss.forget_at = Instant(due + _FORGET_SECONDS)
         sample_miss.due = due if len(sample_miss.tried) < MAX_NOMINATIONS else None
 
     def passed(self, uid: PodUid) -> None:
-        """A filter let the pod pass: no nomination is wanted now."""
+        """Notes that filter found the pod feasible: no nomination is wanted now."""
         sample_miss = self._pods.get(uid)
         if sample_miss is not None:
             sample_miss.due = None
 
     def hasten(self, uid: PodUid, now: Instant) -> None:
-        """kube-scheduler has written the end of the failed cycle: the nomination may go out at once."""
+        """Makes the nomination due, because kube-scheduler has written the end of the failed cycle."""
         sample_miss = self._pods.get(uid)
         if sample_miss is not None and sample_miss.due is not None:
             sample_miss.due = min(sample_miss.due, now)

@@ -1,4 +1,5 @@
-"""What a node's numbers should be: worked out again from its pods, from the holds, and from what it reports."""
+"""Sums of the accounting computed again, from a node's pods, from the holds, and from what the node reports; audits compare
+them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class ClusterSnapshot(Protocol):
-    """What is looked at; the state machine has it, and so have its sums."""
+    """The tables that these functions read: those of the state machine or of `ClusterState`."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -34,7 +35,7 @@ class ClusterSnapshot(Protocol):
 
 @dataclass(slots=True)
 class Sums:
-    """What the pods of a node count for together, by column; what of it is Reserved, by priority."""
+    """What the pods of a node count for together, by column; and what of it is Reserved, by priority."""
 
     reserved: Amounts = NOTHING
     buffer: Amounts = NOTHING
@@ -48,7 +49,7 @@ SUMMED = ("reserved", "buffer", "capacity_pressure", "pressure_accounted_for")
 
 
 def sums_on(snapshot: ClusterSnapshot, name: NodeName) -> Sums:
-    """Over the pods that count on the node."""
+    """The sums over the pods that count on the node."""
     sums = Sums()
     for uid in snapshot.reservations.on_node(name):
         reservation = snapshot.reservations.get(uid)
@@ -65,7 +66,7 @@ def sums_on(snapshot: ClusterSnapshot, name: NodeName) -> Sums:
 
 
 def orphans_on(snapshot: ClusterSnapshot, name: NodeName) -> list[PodUid]:
-    """Pods that count on the node as the watch showed them, and are in the cluster state no more."""
+    """Pods that count on the node as the watch showed them, and are no longer in the pod table."""
     uids = snapshot.reservations.on_node(name)
     reservations = ((uid, snapshot.reservations.get(uid)) for uid in uids)
     return [
@@ -76,10 +77,10 @@ def orphans_on(snapshot: ClusterSnapshot, name: NodeName) -> list[PodUid]:
 
 
 def wanted_held(snapshot: ClusterSnapshot) -> Int64:
-    """What the holds add up to on each row, shape (resources, rows)."""
+    """The sum of the holds on each row, shape (resources, rows)."""
     want = np.zeros((len(RESOURCES), snapshot.ledger.columns.n_rows), np.int64)
     holds = [hold for _, hold in snapshot.holds if len(hold.counted)]
-    if holds:  # there may be thousands: all at once, not one by one
+    if holds:  # there may be thousands, so they are added at once
         rows = np.concatenate([hold.counted for hold in holds])
         amounts = np.array([hold.amounts for hold in holds], np.int64)
         amounts = np.repeat(amounts, [len(hold.counted) for hold in holds], axis=0)
@@ -89,7 +90,7 @@ def wanted_held(snapshot: ClusterSnapshot) -> Int64:
 
 
 def wrong_held(snapshot: ClusterSnapshot) -> list[Found]:
-    """Nodes where other amounts are held than the holds say; one comparison for all nodes."""
+    """Nodes where the held amounts differ from the sum of the holds; one comparison for all nodes."""
     want, columns = wanted_held(snapshot), snapshot.ledger.columns
     have = columns.held[:, : columns.n_rows]
     found = []
@@ -101,7 +102,7 @@ def wrong_held(snapshot: ClusterSnapshot) -> list[Found]:
 
 
 def wrong_on(snapshot: ClusterSnapshot, name: NodeName) -> list[Found]:
-    """What is wrong with a node's own sums, whatever the API server says. About 3 µs for each of its pods."""
+    """The errors in a node's own sums, whatever the API server has. It takes about 3 µs for each of its pods."""
     row = snapshot.nodes.row_of[name]
     return [*_places(snapshot, name, row), *_sums(snapshot, name, row), *_totals(snapshot, name, row)]
 
@@ -140,7 +141,7 @@ def _totals(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Fou
 
 
 def not_zero(snapshot: ClusterSnapshot) -> list[str]:
-    """Columns in which a row that no node has is not zero."""
+    """Columns that are not zero in a row without a node."""
     free = np.array([node is None for node in snapshot.nodes.by_row], np.bool_)
     columns: NodeColumns = snapshot.ledger.columns
     return [column.name for column in SCHEMA if getattr(columns, column.name)[:, : len(free)][:, free].any()]

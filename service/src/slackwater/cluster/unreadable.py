@@ -1,6 +1,6 @@
-"""Annotations that cannot be read: what people learn of them, once for each text.
+"""Annotations that cannot be read: Events that report them to people, once for each text.
 
-Such an annotation counts as if it were missing: sizes leave the pod to its requests, a permit leaves it to its Max.
+Such an annotation counts as missing: with unreadable sizes a pod counts by its requests, with an unreadable permit by its Max.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _REASON: Final = "UnreadableAnnotation"
 
 
 def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
-    """Events for the pod's annotations that cannot be read, but for texts that `before`, its last state, had already."""
+    """Events for the pod's annotations that cannot be read, except texts that `before`, its last state, had already."""
     effects: list[Effect] = []
     if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
         effects.append(_unreadable(pod, pod.vertical_problem))
@@ -23,7 +23,7 @@ def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
 
 
 def unreadable_permit(pod: Pod, text: str | None) -> list[Effect]:
-    """An Event where the text of a permit that stands for the pod cannot be read."""
+    """An Event if the text of the pod's permit annotation cannot be read."""
     if text is None or read_written(text) is not None:
         return []
     return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes")]

@@ -1,7 +1,6 @@
-"""What is known of each counted pod that grows in place, beyond its account; and how its account begins and changes.
+"""The state of each counted pod that grows in place, besides its resources; and how its resources begin and change.
 
-A vertical pod's state lives as long as its pod's reservation. The formulas are the ledger's; here is which of them applies
-when.
+The state lives as long as the pod's reservation. The ledger has the formulas; this module decides which of them applies.
 """
 
 from dataclasses import dataclass, replace
@@ -25,28 +24,30 @@ from slackwater.model.vertical import Vertical
 
 @dataclass(slots=True)
 class VerticalPodState:
-    """`exact`: the account rests on what we know, not on a guess after a restart."""
+    """The state of one pod that grows in place. `exact`: its resources rest on what we know, not on an assumption after a
+    restart."""
 
     vertical: Vertical
     machine: PodKey | None
     exact: bool
-    #: Of a plain pod: what its agent was permitted, to which its node may not have resized it yet.
+    #: For a plain pod: what its agent was permitted, to which its node may not have resized it yet.
     permitted: Amounts | None = None
     resized_from: Amounts | None = None  #: what it had before it last grew
-    #: The most that its agent has: of what it was told, what it has not asked to have less of since. None: not heard yet.
+    #: The most that its agent may use: what it was permitted, less what it has asked to give back since. None: it has not asked
+    #: yet.
     has: Amounts | None = None
     heard_at: Instant | None = None
     load: Load | None = None
     denied_since: Instant | None = None
-    odd: bool = False  #: has asked for no multiple of its compute unit
-    # How the annotation is kept: `permit limits.py` alone changes these.
+    odd: bool = False  #: has asked for an amount that is not a multiple of its compute unit
+    # State of the annotation: only `controllers.permits.permit_limits` changes these fields.
     writing: Written | None = None
-    doubted: tuple[Written, ...] = ()  #: of writes that failed: each may stand there all the same
-    fenced: bool = True  #: nothing that a former process sent can change the annotation any more
-    found_on: str | None = None  #: the text that its account rests on until its agent has been heard
-    doubtful: bool = False  #: that text may have arrived late: until its agent has been heard all of it is Buffer
+    doubted: tuple[Written, ...] = ()  #: texts of failed writes: the annotation may have any of them all the same
+    fenced: bool = True  #: no write of a former process can change the annotation any more
+    found_on: str | None = None  #: the text that its resources rest on until its agent has asked
+    doubtful: bool = False  #: that text may have arrived late: until its agent has asked, all of Reserved is Buffer
     urgent: bool = False  #: an agent waits for its permit limit to be written
-    behind: bool = False  #: has grown into room that is still written as others'
+    behind: bool = False  #: has grown into room that persisted permits of other pods still cover
     attempts: int = 0
     oscillating: int = 0  #: how often in a row its permit limit was lowered too soon
     lowered_from: Amounts | None = None  #: the permit limit before it was last lowered, until it has to be raised
@@ -56,19 +57,19 @@ class VerticalPodState:
 
 
 class VerticalPods:
-    """By pod UID."""
+    """The vertical pods' states by pod UID."""
 
     def __init__(self, annotations: PermitAnnotations) -> None:
         self._annotations = annotations
         self._vertical_pods: dict[PodUid, VerticalPodState] = {}
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
-        #: What a restart would count, as last worked out: each request asks for it several times.
+        #: What a restart would count, as last computed: each request reads it several times.
         self._restored: dict[PodUid, tuple[Vertical, str | None, str, PodResources]] = {}
-        #: By the name of a migration: what its source was permitted, and may not have grown to before it leaves.
+        #: By the name of a migration: what its source was permitted, to which the source may still grow before it leaves.
         self.arriving: dict[PodKey, Amounts] = {}
-        #: Until everything was listed once: what stands on record then was written by a former process.
+        #: True until everything was listed once: annotations seen until then were written by a former process.
         self.listing = True
-        #: Of this process, on what it writes: above all that it found.
+        #: The epoch of this process in what it writes: above all epochs that it found.
         self.epoch = 1
 
     def get(self, uid: PodUid) -> VerticalPodState | None:
@@ -90,7 +91,7 @@ class VerticalPods:
         return list(self._of_machine.get(machine, ()))
 
     def put(self, uid: PodUid, namespace: str, vertical_pod: VerticalPodState) -> None:
-        """The pod's standing from now on."""
+        """Sets the state of the pod."""
         machine = vertical_pod.vertical.machine
         vertical_pod.machine = None if machine is None else PodKey(namespace, machine)
         self._vertical_pods[uid] = vertical_pod
@@ -110,15 +111,15 @@ class VerticalPods:
     # --- how a pod begins to count ----------------------------------------------------------------------------------------
 
     def placed(self, pod: Pod) -> PodResources:
-        """We have placed the pod: nobody has permitted it more than it uses."""
+        """The resources of a pod that we have placed: no scheduler has permitted it more than it uses."""
         if pod.vertical is None:
             return ordinary_resources(pod.kind.requests)
         self._begin(pod, pod.vertical, exact=True)
         return self.expecting(_placed_resources(pod.vertical), pod)
 
     def expecting(self, pod_resources: PodResources, pod: Pod) -> PodResources:
-        """The target of a migration also counts what its machine may have by the time it arrives, as Buffer until its agent
-        is heard here."""
+        """The resources including, for the target of a migration, what its machine may have when it arrives; the difference is
+        Buffer until its agent asks on this node."""
         certain = pod_resources.reserved.minus(pod_resources.buffer)
         reserved = certain.at_least(self._arriving(pod))
         return replace(pod_resources, reserved=reserved, buffer=reserved.minus(certain))
@@ -134,7 +135,7 @@ class VerticalPods:
         return pod.need.at_least(self._arriving(pod))
 
     def found(self, pod: Pod, *, scheduler_name: str) -> PodResources:
-        """The pod was found bound: before our time, or behind our back."""
+        """The resources of a pod that was found bound: before our start, or by another scheduler."""
         vertical = pod.vertical
         if vertical is None:
             return ordinary_resources(pod.kind.requests)
@@ -146,20 +147,21 @@ class VerticalPods:
         return self.expecting(pod_resources, pod) if _is_target(vertical) else pod_resources
 
     def _found_again(self, pod: Pod, vertical: Vertical, vertical_pod: VerticalPodState, scheduler_name: str) -> PodResources:
-        """Nobody has been heard yet, and the pod or its machine says something else than before."""
-        if self.listing:  # else it is what a former process had on its way, of which nobody was told
+        """The resources of a pod whose agent has not asked yet, after the pod or its machine changed."""
+        if self.listing:  # otherwise it is a late write of a former process, which no agent was answered
             vertical_pod.found_on = self._annotations.place_of(pod).text
         pod_resources = self._restored_resources(pod, vertical, vertical_pod.found_on, scheduler_name)
         return replace(pod_resources, buffer=pod_resources.reserved) if vertical_pod.doubtful else pod_resources
 
     def listed(self) -> None:
-        """Everything was listed once: what is written from now on is of a new epoch."""
+        """Ends the initial listing: what is written from now on has a new epoch."""
         self.listing = False
         found = (read_written(vertical_pod.found_on) for vertical_pod in self._vertical_pods.values())
         self.epoch = 1 + max((written.epoch for written in found if written is not None), default=0)
 
     def epoch_of(self, uid: PodUid) -> int | None:
-        """Of the record that the pod's account rests on; None where it rests on none, or on one that is in doubt already."""
+        """The epoch of the persisted permit that the pod's resources rest on; None where they rest on none, or on one in doubt
+        already."""
         vertical_pod = self._vertical_pods.get(uid)
         if vertical_pod is None or vertical_pod.exact or vertical_pod.doubtful:
             return None
@@ -167,11 +169,12 @@ class VerticalPods:
         return written.epoch if written is not None and written.pod in {"", uid} else None
 
     def own(self, pod: Pod) -> Written | None:
-        """What is on record for this pod; None where nothing is that can be read, or what is there is another pod's."""
+        """The persisted permit of this pod; None where there is none that can be read, or it is another pod's."""
         return _own(read_written(self._annotations.place_of(pod).text), pod)
 
     def may_write(self, pod: Pod) -> bool:
-        """May a record of the pod be written? A machine that has arrived elsewhere has the record of its new pod."""
+        """Whether a permit of the pod may be written. After a migration, the machine's annotation has the permit of its new
+        pod."""
         if pod.vertical is None or _is_target(pod.vertical):
             return False
         written = read_written(self._annotations.place_of(pod).text)
@@ -203,13 +206,13 @@ class VerticalPods:
         pod_resources = unheard_resources(vertical)
         if migration is None or written is None:
             return pod_resources
-        # Its machine has arrived elsewhere, and what it shows as used may be used there.
+        # Its machine has arrived on another node, so what it shows as used may be used there.
         return replace(pod_resources, buffer=pod_resources.reserved.minus(vertical.using.at_most(vertical.min)))
 
     # --- how it changes ---------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Pod, pod_resources: PodResources, *, scheduler_name: str) -> PodResources:
-        """The watch shows the counted pod as it is now: the account that follows. A pod that cannot be read any more stays."""
+        """The resources of a counted pod after the watch has shown it. If it cannot be read any more, they stay the same."""
         vertical_pod = self._vertical_pods.get(pod.uid)
         vertical = pod.vertical
         if vertical is None:
@@ -246,19 +249,20 @@ def _placed_resources(vertical: Vertical) -> PodResources:
 
 
 def _withheld(vertical: Vertical) -> Amounts:
-    """Of a plain pod: what its spec asks and its node has put off."""
+    """What the spec of a plain pod requests and its node has put off."""
     if vertical.resizing is None or vertical.resizing.pending is None:
         return NOTHING
     return vertical.resizing.whole.minus(vertical.using).not_below_zero()
 
 
 def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: PodResources) -> PodResources:
-    """A plain pod counts by what it holds or was permitted, whichever is more; what its node puts off is pressure."""
+    """The resources of a plain pod after a resize: what it has or was permitted, whichever is more; what its node puts off is
+    CapacityPressure."""
     vertical, resizing = vertical_pod.vertical, vertical_pod.vertical.resizing
     pod_resources = replace(pod_resources, min=vertical.min, max=vertical.max)
     if resizing is not None and resizing.pending is not None:
         held = vertical.using
-        if held == resizing.whole and vertical_pod.resized_from is not None:  # the node does not tell what it has
+        if held == resizing.whole and vertical_pod.resized_from is not None:  # the node does not report what the pod has
             held = held.at_most(vertical_pod.resized_from)
         withheld = resizing.whole.minus(held).not_below_zero()
         return replace(pod_resources, reserved=held, buffer=NOTHING, capacity_pressure=withheld)
@@ -270,7 +274,7 @@ def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: Po
 
 
 def _followed(before: Vertical, after: Vertical, pod_resources: PodResources) -> PodResources:
-    """A machine's annotations and labels changed (neondatabase/autoscaling v0.36.1)."""
+    """The resources after a machine's annotations or labels changed (neondatabase/autoscaling v0.36.1)."""
     if before.scaling and not after.scaling:
         pod_resources = scaling_disabled(pod_resources)
     if (before.min, before.max) != (after.min, after.max):

@@ -45,7 +45,8 @@ class Kind:
 class KindInterner:
     """Keeps one instance of each distinct `Kind`, so that pods share memory and comparison by identity comes first.
 
-    References are weak: a `Kind` without pods is forgotten. Each pod of a DaemonSet has a `Kind` that names its node.
+    References are weak, so that a `Kind` without pods is forgotten: each pod of a DaemonSet has another one, which names its
+    node.
     """
 
     def __init__(self) -> None:

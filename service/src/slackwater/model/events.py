@@ -265,7 +265,7 @@ class PreemptingWritten:
 
 @dataclass(frozen=True, slots=True)
 class PreemptingNotWritten:
-    """The preemptor's annotation could not be made `text`."""
+    """The preemptor's annotation was not set to `text`."""
 
     pod: PodUid
     text: str | None

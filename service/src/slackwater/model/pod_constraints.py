@@ -122,9 +122,8 @@ class PodConstraints:
     the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the request itself.
     `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests of the pod as a
     whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods of the same Service
-    or controller, where the pod states no spread constraints and its Service or controller is known. `has_volumes` is true
-    where the pod mounts anything at all. `features` are those that its node has to declare. `resource_claims` names claims of
-    dynamic resource allocation, which no predicate here covers.
+    or controller, where the pod states no spread constraints and its Service or controller is known. `features` are those that
+    its node has to declare. `resource_claims` names claims of dynamic resource allocation, which no predicate here covers.
     """
 
     scalars: tuple[tuple[str, int], ...] = ()

@@ -1,1 +1,1 @@
-"""The Protocols between what decides and what waits."""
+"""The Protocols between what decides and what waits, and the clock."""

@@ -1,4 +1,4 @@
-"""The one place that reads time. Tests and the simulation hand in other functions."""
+"""The clocks: the only place that reads time. Tests and the simulation pass other functions."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final
 
 from slackwater.model.ids import Instant, UnixTime
 
-#: A `SteadyClock` gains or loses at most this share of the time that passes, until it is as the clock on the wall.
+#: A `SteadyClock` gains or loses at most this share of the time that passes, until it agrees with the wall clock.
 _MOST_SLEW: Final = 0.05
 
 Clock = Callable[[], Instant]
@@ -18,7 +18,7 @@ def monotonic() -> Instant:
 
 
 def unix_time() -> float:
-    """Seconds since 1970, by the clock on the wall: for what people read, and what outlives the process."""
+    """Seconds since 1970, by the wall clock: for what people read, and what outlives the process."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
@@ -31,10 +31,10 @@ class Times:
 
 
 class SteadyClock:
-    """Unix time for intervals: begins as the clock on the wall and then follows the monotonic clock.
+    """Unix time for intervals: it begins as the wall clock and then follows the monotonic clock.
 
-    Where somebody sets the clock on the wall, this one does not jump: it comes nearer by at most a twentieth of the time that
-    passes. So an interval is right to 5 %, whatever happens, and what it stamps on objects stays near the truth.
+    When the wall clock is set, this clock does not jump: it approaches the wall clock by at most a twentieth of the time that
+    passes. So an interval is always right to 5 %, and the times that it writes into objects stay near the truth.
     """
 
     def __init__(self, times: Times) -> None:

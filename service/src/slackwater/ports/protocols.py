@@ -1,4 +1,5 @@
-"""The outside world as the loops need it. The consumer owns the Protocol; `adapters` and the sandbox implement it."""
+"""The outside of the process, as the loops need it. The consumer owns each Protocol; `adapters` and the sandbox implement
+it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,12 @@ ProviderErrorKind = InstanceErrorKind | Literal["conflict", "limit", "gone", "un
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one attempt of one API call ended.
+    """The result of one attempt of one API call.
 
-    done: it is so now (also when it was so before). refused: it will not be; trying again would not help. again: try again,
-    not sooner than `after_seconds`; nothing happened. unknown: no answer; it may have happened.
-    `event` is what the call taught about the state machine (the pod that a GET returned, the end of a bind), or None.
+    done: the object is as requested (also if it was so before). refused: the API server refuses, and another attempt would not
+    help. again: nothing happened; try again, not sooner than `after_seconds`. unknown: no answer came; it may have happened.
+    `event` is what the call showed, as an event for the state machine (the pod that a GET returned, the end of a bind), or
+    None.
     """
 
     verdict: Literal["done", "refused", "again", "unknown"]
@@ -33,9 +35,9 @@ class Outcome:
 
 
 class Writer(Protocol):
-    """Carries out one effect as one API call, within `timeout_seconds`, or None where the caller's own scope ends it.
+    """Carries out one effect as one API call, within `timeout_seconds`; None: the caller's cancel scope ends it.
 
-    Never raises for what the API server answers.
+    Never raises because of what the API server answers.
     """
 
     async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome: ...
@@ -52,10 +54,10 @@ class Readiness(Protocol):
 
 
 class EventSource(Protocol):
-    """Events of one resource type, in order, without gap or double, from the first list on.
+    """Events of one resource type, in order, without gaps or duplicates, from the first list on.
 
-    Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch whose `listed` is
-    true ends the first list; each later relist ends with one too.
+    Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch with `listed` set ends
+    the first list; each later relist ends with one too.
     """
 
     def batches(self) -> AsyncGenerator["Batch", None]: ...
@@ -63,17 +65,17 @@ class EventSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events that belong together; a relist's last batch has `listed` set."""
+    """Events that belong together; `listed` is set on the last batch of a list."""
 
     events: Sequence[SourceEvent]
     listed: bool = False
 
 
 class PermitServing(Protocol):
-    """Answers agents. With `wait_seconds` an increase that has no room yet is answered when room appears, or at the end of the
-    wait with what there is. A `caller` that is not None is refused (403) for pods of other nodes. Never raises over a question.
+    """Answers agents' requests, at once where no wait is needed.
 
-    Answers at once where nothing has to be waited for.
+    With `wait_seconds`, an increase that has no room yet is answered when room appears, or at the end of the wait with the room
+    that exists then. A `caller` that is not None is refused (403) for pods of other nodes. Never raises because of a request.
     """
 
     def ask(
@@ -83,10 +85,10 @@ class PermitServing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """What the API server said of a bearer token.
+    """The API server's review of a bearer token.
 
-    known: it belongs to `user`, and to a Pod on `node` ("" where it is bound to none). unknown: it belongs to nobody.
-    unasked: no answer; nothing is known.
+    known: the token belongs to `user`, and to a Pod on `node` ("" where it is bound to none). unknown: it belongs to nobody.
+    unasked: no answer came; nothing is known.
     """
 
     verdict: Literal["known", "unknown", "unasked"]
@@ -96,17 +98,19 @@ class Reviewed:
 
 
 class TokenReviewer(Protocol):
-    """Asks the API server whose token it is, within `timeout_seconds`. Never raises for what it answers."""
+    """Asks the API server for the owner of a token, within `timeout_seconds`. Never raises because of what the API server
+    answers."""
 
     async def review(self, token: str, *, timeout_seconds: float) -> Reviewed: ...
 
 
 class ProviderError(Exception):
-    """A provider did not do what it was asked for. `group` is None where all of them are concerned.
+    """A provider did not do what was requested. `group` is None where all groups are concerned.
 
-    `kind` as in `InstanceError`, or: conflict (the group is not as the call says), limit (it would be smaller than its minimum
-    or larger than its maximum), gone (there is no such group), unknown (no answer in time; it may have happened or not).
-    After a `grow` or `lower` that ended in any other kind than `unknown` nothing has happened, nor will.
+    `kind` is as in `InstanceError`, or: conflict (the group is not as the call says), limit (the group would be smaller than
+    its minimum or larger than its maximum), gone (there is no such group), unknown (no answer came in time; it may have
+    happened or not). After a `grow` or `lower` that ended in any other kind than `unknown`, nothing has happened and nothing
+    will.
     """
 
     def __init__(self, kind: ProviderErrorKind, group: GroupName | None, detail: str) -> None:
@@ -120,46 +124,46 @@ class ProviderError(Exception):
 class NodeProvider(Protocol):
     """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
 
-    Sizes are absolute, and say what was seen before: a call that is repeated, or that comes from a cluster state that is no
-    longer true, never makes a group grow twice; it is a conflict, also where the target is `to` already.
+    Sizes are absolute, and calls include the size that was seen before. So a call that is repeated, or that rests on an
+    outdated state, never makes a group grow twice; it is a conflict, also where the target is `to` already.
     """
 
     @property
     def name(self) -> str: ...
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        """All groups as they are now, sorted by name. Raises rather than leave one out that it could not ask about."""
+        """All groups as they are now, sorted by name. Raises if it cannot read one, and never leaves one out."""
         ...
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Makes the target `to`, which is more than `seen`, if it still is `seen`."""
+        """Sets the target to `to`, which is more than `seen`, if it still is `seen`."""
         ...
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Gives up on nodes that do not exist yet: makes the target `to`, if it still is `seen`. Deletes nothing: where `to`
-        is less than what exists it is a conflict."""
+        """Gives up nodes that do not exist yet: sets the target to `to`, if it still is `seen`. It deletes nothing: a `to`
+        below the number of existing nodes is a conflict."""
         ...
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes instances and lowers the target by their number. Nothing is drained here.
+        """Deletes instances and lowers the target by their number. It does not drain their nodes.
 
-        An instance that is gone, or on its way out, is done: it lowers no target. One of another group is a conflict, and then
-        none is deleted. After any other error some may be deleted; the same call may be made again.
+        An instance that is gone, or being deleted, counts as done and lowers no target. An instance of another group is a
+        conflict, and then none is deleted. After any other error some may be deleted; the same call may be made again.
         """
         ...
 
 
-#: What may be asked of the cluster as it is, or as it would be.
+#: The what-if questions about the cluster as it is, or as it would be.
 Question = Literal["placement", "scale-up", "scale-down"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposed:
-    """How the cluster is supposed to differ from what it is. Everything is as its user wrote it, in Kubernetes' own words.
+    """The differences between the supposed cluster and the real one, in Kubernetes' terms, as the user wrote them.
 
-    `objects` are there besides, or in place of those of their name. `remove` names what is not there: `kind`, `name`, and
-    `namespace` where there is one. `configuration` is laid over the one in force. `accounting`: our own rules count too.
-    `sequential` (placement alone): each pod stands on its place before the next is judged.
+    `objects` are added, or replace those of the same name. `remove` names objects that are taken away: `kind`, `name`, and
+    `namespace` where there is one. `configuration` is merged over the current one. `accounting`: our accounting rules apply
+    too. `sequential` (placement alone): each pod is placed before the next is judged.
     """
 
     objects: Sequence[Mapping[str, Any]] = ()
@@ -170,7 +174,8 @@ class Supposed:
 
 
 class WhatIfRefused(Exception):
-    """A question that has no answer: what of it was seen, and what is wanted. `busy`: none now, since others are answered."""
+    """A what-if question was refused: the message says what was found, and what is expected. `busy`: other questions are being
+    answered, so a later attempt may succeed."""
 
     def __init__(self, problem: str, *, busy: bool = False) -> None:
         super().__init__(problem)
@@ -178,37 +183,39 @@ class WhatIfRefused(Exception):
 
 
 class WhatIf(Protocol):
-    """Answers what-if on the present cluster state: JSON, for placement one line for each pod. It changes nothing. Raises
-    `WhatIfRefused` only."""
+    """Answers what-if questions on the present cluster state: JSON, for placement one line for each pod.
+
+    It changes nothing. It raises `WhatIfRefused` only.
+    """
 
     async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
 
 
-#: What can be explained.
+#: The objects that can be explained.
 Explained = Literal["pod", "node", "group", "permit", "migration", "gate"]
 
 
 class NothingThere(Exception):
-    """What was asked about does not exist; the message names it."""
+    """The object to explain does not exist; the message names it."""
 
 
 class Explain(Protocol):
-    """Explains an object of the present cluster state, as JSON. It changes nothing. `namespace` is empty for what has none.
+    """Explains an object of the present cluster state, as JSON. It changes nothing. `namespace` is empty for objects without
+    one.
 
-    Raises `NothingThere`, or `WhatIfRefused` where too many ask.
+    It raises `NothingThere`, or `WhatIfRefused` if too many callers ask.
     """
 
     async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...
 
 
 class TruthUnknown(Exception):
-    """The API server did not say how something is: refused, no answer in time, or nothing that can be read."""
+    """The API server did not return an object: it refused, gave no answer in time, or returned nothing that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Listed_co]):
-    """A part of a list: `version` is that of the whole list; `unreadable` are UID and name of objects that cannot be
-    read."""
+    """A part of a list. `version` is that of the whole list; `unreadable` are UID and name of objects that cannot be read."""
 
     version: int
     objects: Sequence[Listed_co]
@@ -216,9 +223,9 @@ class Listing(Generic[Listed_co]):
 
 
 class Truth(Protocol):
-    """Nodes and pods as the API server has them. Raises `TruthUnknown` only. `timeout_seconds` is for each call it makes.
+    """Reads nodes and pods from the API server. Raises `TruthUnknown` only. `timeout_seconds` applies to each API call.
 
-    Iterate a list within `contextlib.aclosing`; it comes in parts of a few ms of work, at least one.
+    Iterate a list within `contextlib.aclosing`. It comes in parts, at least one, and each takes a few ms of work.
     """
 
     def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]: ...

@@ -1,7 +1,8 @@
-"""What is remembered of node groups between loops: growth on its way, its limits, failures, back-off, cool-downs.
+"""The node group registry: what is remembered of node groups between loops, namely upcoming nodes, limits, failures, back-off,
+cool-downs.
 
-What flows through: `NodeGroupRegistry.observe` takes what providers and Nodes show; `node groups' status` says what each group
-has and what is coming; `chores` what has to be cleaned up; `grant` cuts a wish down to what may be asked for now; the ends of
-calls come back by `grow_ended`, `deleted` and `removal_ended`. All of it is a pure state machine, `now` is an argument. Nothing
-here has to outlive the process: targets and instances are the provider's, nodes are Nodes, and calls are absolute.
+`NodeGroupRegistry.observe` takes what providers and Nodes show. `group_status` says what each group has and what is upcoming,
+`chores` what has to be cleaned up. `grant` cuts wishes down to what may be requested now. `grow_ended` and `deleted` take the
+results of calls. All of it is a pure state machine, with `now` as an argument. Nothing here has to outlive the process:
+providers have the targets and instances, the API server has the Nodes, and calls are absolute.
 """

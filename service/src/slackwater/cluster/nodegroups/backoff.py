@@ -1,11 +1,11 @@
-"""How long a group is left alone after it failed, and why. Exponential, as in Cluster Autoscaler; success does not end it."""
+"""The back-off of a node group after failures. It is exponential, as in Cluster Autoscaler; success does not end it."""
 
 from dataclasses import dataclass
 
 from slackwater.cluster.nodegroups.policy import BackoffPolicy
 from slackwater.model.ids import Instant
 
-#: As users of Cluster Autoscaler's status know it.
+#: The same limit as in Cluster Autoscaler's status.
 _LONGEST_MESSAGE = 500
 
 

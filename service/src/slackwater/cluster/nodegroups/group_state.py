@@ -1,4 +1,4 @@
-"""One group, from loop to loop: whose clock runs since when, what was asked, how it failed."""
+"""The state of one node group between loops: since when its instances are upcoming, what was requested, how it failed."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from slackwater.cluster.nodegroups.status import Lost, Marks, NodeGroupStatus, N
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 
-#: Of the nodes asked for together, the share that may fail before the group is left alone; a single one always may.
+#: The share of the requested nodes that may fail before the group backs off; a single one always may.
 _FAILED_SHARE: Final = 0.25
 _FORGIVEN: Final = 1
-#: The provider has no more of these: asking again at once is no use.
+#: The provider has no more of these: another request would fail as well.
 _HOPELESS: Final = frozenset({"out-of-resources", "quota"})
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A growth that was not answered: it may have happened or not."""
+    """A scale-up whose call was not answered: it may have happened or not."""
 
     seen: int
     to: int
@@ -42,17 +42,17 @@ class GroupMemory:
     removal_failed_at: Instant | None = None
     #: When each instance was first seen.
     _since: dict[InstanceId, Instant] = field(default_factory=dict)
-    #: Those that were there at the first look; None before it.
+    #: Instances that existed at the first observation; None before it.
     _found: frozenset[InstanceId] | None = None
     _started: set[NodeName] = field(default_factory=set)
     _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # failures that were counted
-    _asked: int = 0  # nodes asked for since all was well
+    _asked: int = 0  # nodes requested since no failure was open
     _failed: int = 0  # of these
     _succeeded: int = 0
-    #: When each node that the provider does not list yet was asked for, the first one first.
+    #: When each node was requested that the provider does not list yet, the first one first.
     _missing: deque[Instant] = field(default_factory=deque)
     _late: dict[NodeName, Lost] = field(default_factory=dict)
-    #: What a node of the group has, once nodes of it were seen to have started.
+    #: What nodes of the group usually have, once some of them were seen to have started.
     _usual: Marks | None = None
     _observed_at: Instant = Instant(0.0)
     starts: StartTimes = field(default_factory=StartTimes)
@@ -65,7 +65,7 @@ class GroupMemory:
     def observe(
         self, group: NodeGroup, observations: Mapping[InstanceId, NodeObservation], policy: NodeGroupPolicy, now: Instant
     ) -> NodeGroupStatus:
-        """What the group has now; failures that are new have their effect on its back-off."""
+        """The group's status now; new failures take effect on its back-off."""
         self.group, self.known, self._observed_at = group, True, now
         self._settle_doubt(policy, now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
@@ -82,14 +82,14 @@ class GroupMemory:
         return self._dressed(group_status, policy)
 
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
-        """The provider does not answer: what was true stays, until it does; but nothing is on its way for ever."""
+        """The group's status while its provider does not answer: the last one stays, but no node stays upcoming for ever."""
         self.known = False
         if now - self._observed_at > policy.patience_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
         return self._dressed(before, policy)
 
     def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
-        """How many nodes that were asked for have not even appeared as instances for too long."""
+        """How many requested nodes have not even appeared as instances for too long."""
         return 0 if self.doubt is not None else self._missing_for(policy.patience_of(self.group), now)
 
     def _missing_for(self, seconds: float, now: Instant) -> int:
@@ -135,7 +135,7 @@ class GroupMemory:
         self._count_missing(max(0, self.group.target - len(there)), appeared, now)
 
     def _count_missing(self, missing: int, appeared: int, now: Instant) -> None:
-        """Those that were asked for first appear first."""
+        """Counts the nodes that are not listed yet; it assumes that those requested first appear first."""
         for _ in range(min(len(self._missing), max(appeared, len(self._missing) - missing))):
             self._missing.popleft()
         self._missing.extend([now] * (missing - len(self._missing)))
@@ -147,9 +147,11 @@ class GroupMemory:
         policy: NodeGroupPolicy,
         now: Instant,
     ) -> Mapping[InstanceId, NodeObservation]:
-        """The Nodes, new ones compared with their like. One that differs is on its way until pods stand there that it is for,
-        or its time is over: what was bought for pods stays promised to them. One in use that is past its time counts as it
-        is."""
+        """The Nodes, new ones compared with other nodes of the group.
+
+        A node that differs counts as upcoming until pods that it is for are on it, or its time is over: the pods that it was
+        added for keep counting on it. A node in use that is past its time counts as it is.
+        """
         patience = policy.patience_of(self.group)
         since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
         new = {
@@ -240,21 +242,24 @@ class GroupMemory:
         return "unready" if observation.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
-        """A node that we found past its time, or in use, is not to be taken for a new one: it has been ready before."""
+        """Whether a node has been ready before: a node that we found past its time, or in use, does not count as new."""
         born_at = self._born_at(id_, observation)
         if born_at is None or id_ not in self._since:
             return observation.was_started
         return observation.was_started or self._since[id_] - born_at > policy.patience_of(self.group)
 
     def _born_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
-        """When the node came. That is told by another clock than ours, so it is believed only of what was there before us: of
-        an instance that came under our eyes no node is older."""
+        """When the node was created.
+
+        That time is from another clock than ours, so it is used only for instances that existed before our first observation.
+        For an instance that appeared later, it is at least the time when we first saw the instance.
+        """
         if observation.born_at is None or self._found is None or id_ in self._found:
             return observation.born_at
         return max(observation.born_at, self._since.get(id_, observation.born_at))
 
     def _came_at(self, id_: InstanceId, observation: NodeObservation, now: Instant) -> Instant:
-        """When the node came, or else when its instance was first seen."""
+        """When the node was created, or else when its instance was first seen."""
         born_at = self._born_at(id_, observation)
         return self._since.get(id_, now) if born_at is None else born_at
 
@@ -267,7 +272,7 @@ class GroupMemory:
         self._failed += len(new)
         hopeless = [p for p in new if p.instance.error is not None and p.instance.error.kind in _HOPELESS]
         for problem in (hopeless or new)[:1]:
-            # What was asked before a restart is not known: what is there then stands for it.
+            # Requests before a restart are not known: the nodes that have not started stand for them.
             asked = max(self._asked, len(self._since) + len(self._missing) - len(self._started), 1)
             if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
                 self.back_off(policy, code=problem.code, message=problem.message, now=now)

@@ -1,7 +1,7 @@
-"""What the nodes of a group have alike: a new node that has more taints, or fewer devices, has not started yet.
+"""Comparison of a new node with its group: a node with more taints, or fewer devices, than the others has not started yet.
 
-A driver's taint may be anything, and its device appears minutes after the node is ready. What the group's other nodes have is
-known, so no list of names is needed. Where nobody knows what a node of the group has, none is told from another.
+A driver's taint may have any key, and its device appears minutes after the node is ready. The group's other nodes show what is
+usual, so no list of names is needed. Where neither nodes nor a template show it, no node counts as different.
 """
 
 from collections import Counter
@@ -15,30 +15,30 @@ from slackwater.model.objects import Node
 
 T = TypeVar("T")
 
-#: In the names of devices, which drivers make.
+#: Occurs in the names of devices, which drivers provide.
 _DEVICE_MARK = "/"
 
 
 def marks_of(node: Node, rules: TaintRules) -> Marks:
-    """Of one node: its taints, but for those of start and status, and its devices."""
+    """The marks of one node: its taints, without start-up and status taints, and its devices."""
     taints = frozenset(taint_id(taint) for taint in node.taints if repels(taint) and not rules.is_own(taint.key))
     return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
 
 
 def said_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
-    """What the provider or the configuration says of a new node; None where nobody says anything."""
+    """The marks of the group's template, from the provider or the configuration; None without a template."""
     return None if group.template is None else marks_of(group.template, rules)
 
 
 def expected_of(usual: Marks | None, said: Marks | None) -> Marks | None:
-    """What a new node may have of taints, and must have of devices."""
+    """The taints that a new node may have, and the devices that it must have."""
     if usual is None or said is None:
         return usual or said
     return Marks(usual.taints | said.taints, usual.devices)
 
 
 def usual_of(started: Sequence[Marks], before: Marks | None) -> Marks | None:
-    """What most of the nodes that have started have; as `before` where there are none."""
+    """What more than half of the started nodes have; `before` where no node has started."""
     if not started:
         return before
     half = len(started) / 2
@@ -51,5 +51,5 @@ def _most(sets: Iterable[frozenset[T]], half: float) -> frozenset[T]:
 
 
 def differs(marks: Marks, usual: Marks | None) -> bool:
-    """Has a node taints that its like lack, or does it lack devices that these have?"""
+    """Whether a node has taints that the others lack, or lacks devices that they have."""
     return usual is not None and not (marks.taints <= usual.taints and usual.devices <= marks.devices)

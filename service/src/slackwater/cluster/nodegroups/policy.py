@@ -1,4 +1,4 @@
-"""The limits and patience of the node group registry; the configuration file fills it."""
+"""Limits and time-outs of the node group registry; the configuration file sets them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPolicy:
-    """How long a group is left alone after failures: doubled from `first_seconds` to `longest_seconds` while failures follow
-    one another within `forget_seconds`. The figures are Cluster Autoscaler's."""
+    """Durations of the back-off after failures. It doubles from `first_seconds` to `longest_seconds` while failures follow one
+    another within `forget_seconds`. The figures are Cluster Autoscaler's."""
 
     first_seconds: float = 300.0
     longest_seconds: float = 1800.0
@@ -19,13 +19,13 @@ class BackoffPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupPolicy:
-    """Limits of nodes that may be on their way at the same time; 0: no limit. Groups that are not named have that of
-    `in_other_groups`, providers none.
+    """Limits of nodes that may be upcoming at the same time (0: no limit), and time-outs. A group that is not named has the
+    limit `in_other_groups`, a provider that is not named has none.
 
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
-    growth whose call was not answered is asked for again. `replace_seconds`: for how long a lost machine whose deletion
-    fails is not replaced, and counts as in creation. `off`: groups that are left as they are. `taints` says which taints keep a
-    node from having started.
+    scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
+    is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints keep a node from
+    having started.
     """
 
     in_cluster: int = 100

@@ -1,4 +1,4 @@
-"""All groups together: see the package."""
+"""`NodeGroupRegistry`, which keeps the state of all node groups (see the package)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,19 +21,19 @@ from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
 
 
 class NodeGroupRegistry:
-    """One for the life of the process. `policy` may be replaced between two loops."""
+    """The registry of all node groups; it exists once in a process. `policy` may be replaced between two loops."""
 
     def __init__(self, policy: NodeGroupPolicy) -> None:
         self.policy = policy
         self._memories: dict[GroupName, GroupMemory] = {}
         self._group_status: dict[GroupName, NodeGroupStatus] = {}
         self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
-        #: Of the last grant: what waits, for people.
+        #: The nodes that the last grant left waiting, for people.
         self.queued: tuple[Queued, ...] = ()
 
     @property
     def group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
-        """By name, sorted."""
+        """The status of each group by name, sorted."""
         return self._group_status
 
     def observe(
@@ -44,9 +44,9 @@ class NodeGroupRegistry:
         *,
         silent: Iterable[str] = (),
     ) -> None:
-        """What the providers that answered have now; groups of `silent` providers are kept as they were.
+        """Updates all groups from what their providers report; groups of `silent` providers keep their status.
 
-        `sights` are the Nodes by their instances' ids.
+        `observations` are the Nodes, by the ids of their instances.
         """
         mute = frozenset(silent)
         seen = {group.name: group for group in groups}
@@ -71,13 +71,13 @@ class NodeGroupRegistry:
         return {name: memory.starts.seconds for name, memory in self._memories.items() if memory.starts.seconds}
 
     def expect_starts(self, starts: Mapping[GroupName, Sequence[float]]) -> None:
-        """What an earlier process saw of nodes' starts."""
+        """Restores the start times that an earlier process measured."""
         self._expected_starts = starts
         for name, memory in self._memories.items():
             memory.starts.restore(starts.get(name, ()))
 
     def chores(self, now: Instant) -> tuple[Chore, ...]:
-        """What has to be cleaned up before anything is planned: lost instances, and growth that never came."""
+        """What has to be cleaned up before planning: lost instances, and requested nodes that never came."""
         found: list[Chore] = []
         for name, group_status in self._group_status.items():
             if not group_status.known or group_status.off:
@@ -90,8 +90,8 @@ class NodeGroupRegistry:
         return tuple(found)
 
     def grant(self, wishes: Sequence[Wish], now: Instant) -> Granted:
-        """What of the wishes may be asked for now; more important ones first. A growth that was not answered is asked for
-        again, at its old size."""
+        """The part of the wishes that may be requested now; higher priority first. A scale-up that was not answered is
+        requested again, at its old size."""
         again = [self._again(name, memory.doubt) for name, memory in self._memories.items() if memory.doubt is not None]
         queued: list[Queued] = []
         rooms = _Rooms(self._group_status.values(), self.policy)
@@ -112,14 +112,15 @@ class NodeGroupRegistry:
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
     def grow_begun(self, scale_up: Grow, now: Instant) -> None:
-        """The call is about to be made: should no answer come, it may have happened."""
+        """Notes that the call is about to be made: without an answer, it may have happened."""
         memory = self._memories[scale_up.group]
         if memory.doubt is None:
             memory.asked_for(scale_up.nodes, now)
             memory.doubt = Doubt(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
 
     def grow_ended(self, scale_up: Grow, kind: str | None, detail: str, now: Instant) -> None:
-        """`kind` is that of the ProviderError, None for success; without an answer ("unknown") the doubt stays."""
+        """Notes the result of a scale-up call. `kind` is that of the ProviderError, None for success; after "unknown" the doubt
+        stays."""
         memory = self._memories.get(scale_up.group)
         if memory is None:
             return
@@ -132,7 +133,7 @@ class NodeGroupRegistry:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
 
     def _expect(self, scale_up: Grow, *, answered: bool) -> None:
-        """Until the provider is asked again, this is what its group has: it may be silent when we ask."""
+        """Sets the expected status of the group until its provider is asked again, since the provider may not answer then."""
         group_status = self._group_status[scale_up.group]
         group = replace(group_status.group, target=scale_up.to) if answered else group_status.group
         self._group_status[scale_up.group] = replace(
@@ -140,7 +141,7 @@ class NodeGroupRegistry:
         )
 
     def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
-        """A removal of nodes that had been in use ended; cool-downs are the group's own."""
+        """Notes the end of a removal of nodes that had been in use; it starts a cool-down of this group only."""
         memory = self._memories.get(group)
         if memory is None:
             return
@@ -152,7 +153,7 @@ class NodeGroupRegistry:
     def cooling(
         self, group: GroupName, now: Instant, *, after_add: float, after_delete: float, after_failure: float
     ) -> str | None:
-        """Why the group may not shrink yet, or None. What another group does is no reason."""
+        """Why the group may not shrink yet, or None. Other groups do not matter."""
         memory = self._memories.get(group)
         if memory is None:
             return None
@@ -167,13 +168,13 @@ class NodeGroupRegistry:
 
 
 class _Rooms:
-    """How many more nodes may be on their way: in the cluster, of each provider, in each group."""
+    """How many more nodes may be upcoming: in the cluster, of each provider, in each group."""
 
     def __init__(self, group_status: Iterable[NodeGroupStatus], policy: NodeGroupPolicy) -> None:
         self._policy = policy
         self._cluster = 0
         self._providers: dict[str, int] = {}
-        #: For each group: nodes granted, and the priority of the most important of them.
+        #: The granted nodes of each group, and the highest priority among them.
         self._granted: dict[GroupName, tuple[int, int]] = {}
         for each in group_status:
             self._count(each.group.provider, each.in_time)
@@ -183,7 +184,7 @@ class _Rooms:
         self._providers[provider] = self._providers.get(provider, 0) + nodes
 
     def take(self, group_status: NodeGroupStatus, wish: Wish) -> tuple[int, str | None]:
-        """How many of the wanted may be asked for, and which limit keeps the rest back."""
+        """How many of the wanted nodes may be requested, and which limit stops the others."""
         group = group_status.group
         before, priority = self._granted.get(group.name, (0, wish.priority))
         name, least = min(self._left(group_status, before), key=lambda found: found[1])
@@ -214,7 +215,7 @@ class _Rooms:
         return [*left, ("the group's maximum size", group.max_size - group.target - granted)]
 
     def scale_ups(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> list[Grow]:
-        """One for each group, most important first."""
+        """One scale-up for each group, highest priority first."""
         found = []
         for name, (nodes, priority) in self._granted.items():
             group = group_status[name].group

@@ -1,8 +1,8 @@
-"""How long the nodes of a group take to start: from the call that asked for one until it takes pods.
+"""Start times of a group's nodes: from the call that requests a node until the node takes pods.
 
-What was there when the group was first looked at tells nothing: nobody knows when it was asked for. A machine that somebody
-else asked for counts from when its provider first lists it. Which call a machine is of is not known either: the calls that
-are not met yet are met in their order.
+Instances that existed at the first observation are not measured, since nobody knows when they were requested. An instance that
+somebody else requested counts from when its provider first lists it. Nobody knows either which call an instance belongs to: new
+instances are matched with open requests in order.
 """
 
 from collections import deque
@@ -17,22 +17,22 @@ _MOST_ASKED: Final = 10_000
 
 
 class StartTimes:
-    """Of one group."""
+    """The start times of one group."""
 
     def __init__(self) -> None:
         self._asked: deque[Instant] = deque(maxlen=_MOST_ASKED)
         self._begun: dict[InstanceId, Instant] = {}
-        #: All that were listed at the last look; None before the first.
+        #: The instances listed at the last observation; None before the first.
         self._there: frozenset[InstanceId] | None = None
         self._seconds: deque[float] = deque(maxlen=_MOST)
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """Of the last nodes that started, the newest last."""
+        """The start times of the last nodes that started, the newest last."""
         return tuple(self._seconds)
 
     def restore(self, seconds: Collection[float]) -> None:
-        """What an earlier process saw; what this one saw is newer."""
+        """Adds the start times that an earlier process measured; those of this process are newer."""
         newer = list(self._seconds)
         self._seconds.clear()
         self._seconds.extend([*seconds, *newer])
@@ -41,11 +41,11 @@ class StartTimes:
         self._asked.extend([now] * min(nodes, _MOST_ASKED))
 
     def nothing_comes(self) -> None:
-        """What was asked for has come, or will not."""
+        """Forgets open requests: all requested nodes have come, or will not come."""
         self._asked.clear()
 
     def observe(self, there: Collection[InstanceId], started: Collection[InstanceId], now: Instant) -> None:
-        """Which machines are listed now, and which of them take pods."""
+        """Updates the start times with the instances listed now, and those of them that take pods."""
         if self._there is not None:
             for id_ in sorted(frozenset(there) - self._there):
                 self._begun[id_] = self._asked.popleft() if self._asked else now

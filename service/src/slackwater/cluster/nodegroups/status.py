@@ -1,4 +1,4 @@
-"""What a group has, node by node: started, on its way, failed. Values only."""
+"""The status of a node group: its nodes and instances that have started, are upcoming or failed. Values only."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +11,7 @@ from slackwater.model.nodetaints import TaintId
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a new node may have too many of, or not yet: taints that keep pods away, and devices."""
+    """Taints that keep pods away, and devices: a node that has not started may have too many taints, or lack devices."""
 
     taints: frozenset[TaintId] = frozenset()
     devices: frozenset[str] = frozenset()
@@ -24,9 +24,9 @@ NO_MARKS: Final = Marks()
 class NodeObservation:
     """A Node as the node group registry needs it.
 
-    `started`: it is ready for pods, with everything its group promises of it; `ready`: at least its kubelet is. `used`: pods
-    stand there that did not come with it; `taken`: one of them does not tolerate just anything. Both are looked for on nodes
-    that are new or have not started. `born_at` is None where nobody knows. `lacks` says what keeps a ready node from having
+    `started`: it is ready for pods, with everything that its group's template has; `ready`: at least its kubelet is. `used`: it
+    has pods that do not belong to the node; `taken`: one of them does not tolerate every taint. Both are computed for nodes
+    that are new or have not started. `born_at` is None where it is not known. `lacks` says what keeps a ready node from having
     started.
     """
 
@@ -41,7 +41,7 @@ class NodeObservation:
 
     @property
     def was_started(self) -> bool:
-        """It is in use and not ready: so it has been."""
+        """Whether the node is in use and not ready, so that it must have started before."""
         return self.used and not self.ready
 
 
@@ -52,20 +52,23 @@ class Lost:
     instance: Instance
     code: str
     message: str
-    #: The provider has given it up itself; else it may still be booting, and counts as in creation until it is gone.
+    #: The provider itself has given it up; otherwise it may still be booting, and counts as in creation until it is gone.
     given_up: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupStatus:
-    """`coming` are nodes that are asked for and have no Node yet, `starting` Nodes that have never been ready, both in time.
+    """The status of one group, by observation and by the requests that were made.
 
-    `unready` were ready once. `missing` of the coming are those that the provider does not even list yet. `known` is false
-    while the provider does not answer: then this is what was true when it last did, and the group may not be changed. `held` of
-    the lost are not replaced yet: their deletion has to succeed first, or fail for a while; `failing` of these were not given
-    up by the provider. `late` nodes have not started in time and cannot be replaced, since pods stand there: they are among the
-    ready, as they are. `overdue` were asked for and never created, long after their time: they are among the missing, and no
-    longer among the coming.
+    - `unready` nodes were ready once.
+    - `starting` are Nodes that have never been ready, and `coming` are requested nodes without a Node; both are in time.
+    - `missing` of the coming are those that the provider does not even list yet.
+    - `overdue` were requested and never created, long after their time: they are among the missing, and no longer among the
+      coming.
+    - `known` is false while the provider does not answer: this is then its last status, and the group may not be changed.
+    - `held` of the lost are not replaced yet: their deletion has to succeed first, or fail for a while.
+    - `failing` of the held were not given up by the provider.
+    - `late` nodes have not started in time and cannot be replaced, since they have pods: they are among the ready, as they are.
     """
 
     group: NodeGroup
@@ -92,22 +95,24 @@ class NodeGroupStatus:
 
     @property
     def upcoming(self) -> int:
-        """Nodes that nobody has to ask for again."""
+        """How many nodes will come without another request."""
         return self.coming + len(self.starting) + self.held
 
     @property
     def in_time(self) -> int:
-        """What the limits of the cluster and of the provider count: no group's trouble takes another's place."""
+        """The nodes that count for the limits of the cluster and of the provider: failing ones of one group do not block other
+        groups."""
         return self.coming + len(self.starting)
 
     @property
     def in_creation(self) -> int:
-        """What the group's own limit counts: a lost machine may still boot until it has been deleted, or for a while."""
+        """The nodes that count for the group's own limit: a lost machine may still boot until it has been deleted, or for a
+        while."""
         return self.in_time + self.failing
 
     @property
     def stuck(self) -> int:
-        """Nodes past their time that are still there, or asked for, and have no place among those in creation."""
+        """How many nodes are past their time, exist or were requested, and do not count as in creation."""
         return len(self.late) + self.overdue + len(self.lost) - self.held
 
     def closed(self, now: Instant) -> str | None:
@@ -127,14 +132,15 @@ class NodeGroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grow:
-    """Ask for a group to have `to` nodes where it has `seen`. `priority` is that of the most important pod it is for."""
+    """A request that a group has `to` nodes where it has `seen`. `priority` is the highest of the pods that the nodes are
+    for."""
 
     group: GroupName
     provider: str
     seen: int
     to: int
     priority: int = 0
-    again: bool = False  #: the same call as before, which was not answered
+    again: bool = False  #: repeats a call that was not answered
 
     @property
     def nodes(self) -> int:
@@ -143,7 +149,7 @@ class Grow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lower:
-    """Give up on nodes that never appeared."""
+    """A request to give up nodes that never appeared."""
 
     group: GroupName
     provider: str
@@ -153,7 +159,8 @@ class Lower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete lost instances; the group's target falls by their number, and what was wanted of them is planned again."""
+    """A request to delete lost instances; the group's target falls by their number, and later plans replace them where
+    needed."""
 
     group: GroupName
     provider: str
@@ -165,7 +172,7 @@ Chore = Lower | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a plan would have: so many nodes more."""
+    """The nodes that a plan wants to add to a group."""
 
     group: GroupName
     nodes: int
@@ -174,7 +181,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued:
-    """Nodes of a wish that have to wait, and for what."""
+    """Nodes of a wish that have to wait, and what for."""
 
     group: GroupName
     nodes: int
@@ -184,7 +191,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """What may be asked for now, most important first, and what has to wait."""
+    """The scale-ups that may be requested now, highest priority first, and the nodes that have to wait."""
 
     scale_ups: tuple[Grow, ...] = field(default=())
     queued: tuple[Queued, ...] = field(default=())

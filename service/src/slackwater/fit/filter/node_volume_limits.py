@@ -45,7 +45,7 @@ def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Se
 
 
 def _exceeded(counts: VolumeCounts, more: Counter[str], rows: Rows) -> Mask:
-    """Where so many more volumes of each driver are too many."""
+    """Rows where `more` volumes of each driver exceed the driver's limit."""
     exceeded = np.zeros(len(rows), np.bool_)
     for driver, count in more.items():
         exceeded |= counts.present(driver)[rows] > counts.limits(driver)[rows] - count
