@@ -32,7 +32,7 @@ test: $(STAMP) ## Passes all tests (builds the real control plane once); what ea
 	$(BIN)/python -m tests.stages test
 
 .PHONY: check
-check: $(STAMP) ## Types, lint, import contracts, unit tests and laws, side by side
+check: $(STAMP) ## Types, lint, import contracts, all unit tests and laws that take no long time, side by side
 	$(BIN)/python -m tests.stages check
 
 .PHONY: lint
@@ -48,6 +48,14 @@ types: $(STAMP) ## Types; only what has changed is looked at again
 .PHONY: quick
 quick: $(STAMP) ## Tests that need neither a control plane nor another program
 	$(BIN)/python -m pytest -n auto --dist worksteal tests/unit tests/laws tests/scenarios tests/museum tests/providers
+
+.PHONY: unit
+unit: $(STAMP) ## The same without those that take long (tests/slow.txt)
+	$(BIN)/python -m pytest -n auto --dist worksteal --without-slow tests/unit tests/laws tests/scenarios tests/museum tests/providers
+
+.PHONY: slow-tests
+slow-tests: $(STAMP) ## Measures the quick tests, and writes the list of those that take long
+	$(BIN)/python -m tests.stages.slow
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)

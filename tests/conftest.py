@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tests.stages.record import install, repeat
+from tests.stages.slow import add_option, leave_out
 from tests.support.seeds import FRESH
 
 #: `fixed` tries the same examples each time: what a fresh one finds fails nobody else's change. `make soak` sets `fresh`.
@@ -16,6 +17,14 @@ PROFILE: Final = "fresh" if FRESH else "fixed"
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile(PROFILE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out(config, items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -50,7 +50,7 @@ def _without_chromium(environ: Mapping[str, str]) -> Reason | None:
 _STATIC: Final = (Stage(name="lint"), Stage(name="site"), Stage(name="types"))
 _QUICK: Final = Stage(name="quick")
 
-CHECK: Final = Plan(computing=((_QUICK,), _STATIC))
+CHECK: Final = Plan(computing=((Stage(name="unit"),), _STATIC))
 TEST: Final = Plan(
     waiting=(Stage(name="controlplane"),),
     computing=(

@@ -21,10 +21,8 @@ from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
 
-#: How long a target pod is restricted to its target node, if kube-scheduler does not bind it there.
-_TARGET_NODE_SECONDS: Final = 60.0
-#: Pause between two attempts to delete a finished migration.
-_CLEANUP_SECONDS: Final = 5.0
+#: How long a target pod is restricted to its target node; the pause between two attempts to delete a finished migration.
+_TARGET_NODE_SECONDS, _CLEANUP_SECONDS = 60.0, 5.0
 
 
 @dataclass(slots=True)

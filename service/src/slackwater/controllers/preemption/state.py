@@ -1,12 +1,11 @@
 """The life of a preemption, one for each preemptor: takes events in, gives effects out. Every way in which it can end opens
 the gate.
 
-    agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to; it holds the pod back itself
-                 (if the pod fits before they are gone, the phase is `returned`, and they are not waited for any more)
+    agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to, and holds it back itself
     announcing   the preemptor's annotation is being written, so that a restart can continue; no pod has been deleted
     evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
     opened       all victims are gone: the pod was nominated and activated, and its room is kept until it comes back
-    returned     the pod came back and may be bound to its node; its own hold keeps the room
+    returned     the pod came back, from `agreed` too, and may be bound to its node; its own hold keeps the room
 
 From announcing to opened filter answers `gated` and the preempt verb keeps no node. Each victim is deleted once, however many
 preemptors wait for it. Deliberately absent: which pods have to leave (`potential_victims`, `choose`) and the API calls.
@@ -386,8 +385,6 @@ class Preemptions:
         found = self._running.get(uid)
         if found is not None and found.phase == "returned":
             self._room.put(found.pod, found.node, found.number)
-
-    # --- effects ----------------------------------------------------------------------------------------------------------
 
     def owe(self, effect: Effect) -> None:
         """Keeps an effect for the next `flush`: some ends come while a question is answered."""
