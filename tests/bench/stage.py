@@ -15,8 +15,7 @@ from slackwater.app import rbac
 from slackwater.sandbox.controlplane.build import build
 from slackwater.sandbox.controlplane.component import Component, Launch
 from slackwater.sandbox.controlplane.ports import FreePorts
-from slackwater.sandbox.controlplane.readiness import until_ready
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.controlplane.stack import ControlPlane, until_ready
 from tests.bench.objects import NAMESPACE
 from tests.bench.options import BenchFailed
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 
 from slackwater.cluster.priority_shares import NEVER, PriorityShares
-from slackwater.controllers.preemption.choose import choose
-from slackwater.controllers.preemption.proposed import added_victims, suffices
+from slackwater.controllers.preemption.extender_candidates import added_victims, suffices
+from slackwater.controllers.preemption.preemptors import choose
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, needed_victims
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.resources import NOTHING, Amounts

@@ -11,9 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.copies import copies_on
 from slackwater.fit.feasible import feasible
-from slackwater.fit.packing import NOWHERE, place_pods
+from slackwater.fit.packing import NOWHERE, copies_on, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod

@@ -21,7 +21,7 @@ import yaml
 from slackwater.cli.main import main
 from slackwater.sandbox.controlplane.component import Component, Launch
 from slackwater.sandbox.controlplane.ports import FreePorts
-from slackwater.sandbox.controlplane.readiness import until_ready
+from slackwater.sandbox.controlplane.stack import until_ready
 from tests.cluster.support.metrics import Samples
 
 #: The entry point that `pip install` makes.

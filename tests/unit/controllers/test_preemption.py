@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.controllers.preemption.choose import choose
+from slackwater.controllers.preemption.preemptors import choose
 from slackwater.controllers.preemption.victims import PotentialVictim, PreemptionNode
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slackwater.controllers.slack.late_budget import pace_now
-from slackwater.controllers.slack.slo_sizing import MOST_PLACEHOLDERS, NO_PROMISES, Promised, promised
+from slackwater.controllers.slack.slo_sizing import MOST_PLACEHOLDERS, NO_PROMISES, Promised, pace_now, promised
 from slackwater.model.promises import KindShare, Observed, PodClass
 from tests.support.builders import a_pod
 

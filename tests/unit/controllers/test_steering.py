@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slackwater.controllers.nomination.activity import SchedulerActivity
 from slackwater.controllers.nomination.backlog import Backlog
 from slackwater.controllers.nomination.eligible import Eligibility
+from slackwater.controllers.nomination.state import SchedulerActivity
 from slackwater.controllers.nomination.window import Pace, PacePolicy
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, NodeName, PodUid

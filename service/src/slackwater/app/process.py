@@ -12,6 +12,7 @@ left to its preconditions (docs/adr/0100).
 """
 
 import gc
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
@@ -31,13 +32,21 @@ from slackwater.adapters.kube.client import ApiPort, open_client
 from slackwater.app.agents import max_connections
 from slackwater.app.leading import Election, open_election
 from slackwater.app.opened import Opened, open_listeners
-from slackwater.app.openfiles import raise_limit
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.ports.clock import Times
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.state_machine import StateMachine
+
+
+def raise_limit() -> int:
+    """Raises the soft limit to the hard one, as Go programs do by themselves; the limit from now on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
 
 _log = structlog.get_logger(__name__)
 

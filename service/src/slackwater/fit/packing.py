@@ -25,16 +25,35 @@ from typing import Final
 import numpy as np
 
 from slackwater.fit.assume import assume_volumes
-from slackwater.fit.copies import copies_on
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.feasible import SPREAD, feasible
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms
+from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
-from slackwater.model.columns import Mask, Rows
+from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.node_facts import PODS
+
+
+def copies_on(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+    """How many copies each of `rows` takes, shape (len(rows),), >= 1. The rows must be feasible for the group."""
+    if kind.asks.host_ports:
+        return np.ones(len(rows), np.int64)
+    copies: Int64 = snapshot.facts.allocatable[PODS][rows] - snapshot.used[PODS][rows]
+    for line, amount in asked_lines(snapshot, kind):
+        free = snapshot.facts.allocatable[line][rows] - snapshot.used[line][rows]
+        np.minimum(copies, free // amount, out=copies)
+    if snapshot.ledger is not None:
+        columns = snapshot.ledger
+        for resource, wanted in enumerate(kind.kind.requests):
+            if wanted:
+                free = (columns.total - columns.reserved - columns.held)[resource][rows]
+                np.minimum(copies, free // wanted, out=copies)
+    return copies
+
 
 #: Stands for the row of a pod that fits nowhere.
 NOWHERE: Final = -1

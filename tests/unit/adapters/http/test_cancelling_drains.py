@@ -6,8 +6,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.drains import Answer
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.ops import Answer, ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy

@@ -15,8 +15,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http import bounded
 from slackwater.adapters.http.bounded import MAX_HEAD_BYTES
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.drains import Answer
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.ops import Answer, ops_app
 from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file

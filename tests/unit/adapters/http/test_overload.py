@@ -23,7 +23,7 @@ from slackwater.adapters.http.http_server import Answer, Request, Terms
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.serving import listen, serve_app, serve_direct
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app.openfiles import raise_limit
+from slackwater.app.process import raise_limit
 from slackwater.model.objects import Pod
 from tests.support.bodies import bind_args, filter_args
 from tests.support.builders import a_node, a_pod

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.adapters.kube.client import LineSplitter
 from slackwater.adapters.kube.errors import Garbled
-from slackwater.adapters.kube.lines import LineSplitter
 
 lines = st.lists(st.binary(max_size=20).map(lambda raw: raw.replace(b"\n", b".")), max_size=12)
 

@@ -4,20 +4,20 @@ and what-if."""
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import anyio
 import anyio.to_thread
 import msgspec
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
-from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames
+from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames, check_caller
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_stream
-from slackwater.adapters.http.drains import Answer, add_drains
 from slackwater.adapters.http.explain import add_explain
 from slackwater.adapters.http.explain import nobody as nobody_explains
 from slackwater.adapters.http.leading import LeaderStatus, alone
@@ -31,6 +31,41 @@ from slackwater.ports.protocols import Explain, Readiness, WhatIf
 from slackwater.runtime import dump
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
+
+#: cancelled: it is being rolled back. too-late: the provider was asked already. none: the node is not being removed.
+Answer = Literal["cancelled", "too-late", "none"]
+
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+
+
+class Cancelled(BaseModel):
+    """What was done."""
+
+    model_config = ConfigDict(frozen=True)
+
+    node: Annotated[str, Field(description="The node's name.")]
+    answer: Annotated[Literal["cancelled"], Field(description="Its removal is being rolled back.")] = "cancelled"
+
+
+def add_drains(app: FastAPI, cancel: Callable[[NodeName], Answer]) -> None:
+    @app.post(
+        "/drains/{node}/cancel",
+        summary="Stop the removal of a node and roll it back",
+        responses={
+            _NOT_FOUND: {"description": "The node is not being removed."},
+            _CONFLICT: {"description": "Too late: its provider was asked to delete it."},
+        },
+    )
+    async def cancel_drain(node: str, request: Request) -> Cancelled:
+        check_caller(request)
+        answer = cancel(NodeName(node))
+        if answer == "none":
+            raise HTTPException(_NOT_FOUND, f"node {node}: is not being removed")
+        if answer == "too-late":
+            raise HTTPException(_CONFLICT, f"node {node}: too late, its provider was asked to delete it")
+        return Cancelled(node=node)
+
 
 _encode = msgspec.json.Encoder().encode
 

@@ -6,21 +6,221 @@ alone, never from a text. Each kind of effect has its writer.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Final
 
 import anyio
 import msgspec
 
+from slackwater.adapters.kube.answers import outcome_of, words_of
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.drain_writer import DrainWriter
-from slackwater.adapters.kube.errors import KubeError, NoAnswer, NotLeading
-from slackwater.adapters.kube.pod_writer import PodWriter
-from slackwater.adapters.kube.preemption_writer import PreemptionWriter
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
+from slackwater.adapters.kube.objectpath import object_path
 from slackwater.adapters.kube.recorder import Recorder
-from slackwater.adapters.kube.vertical_writer import VerticalWriter
-from slackwater.model.effects import Announce, ApiEffect, DeleteVictim, DrainEffect, PlacingEffect, VerticalEffect
+from slackwater.adapters.kube.resource_type import PODS_PATH
+from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, Send, VerticalWriter
+from slackwater.model.effects import (
+    Activate,
+    Announce,
+    ApiEffect,
+    Bind,
+    DeleteVictim,
+    DrainEffect,
+    Nominate,
+    OpenGate,
+    PlacingEffect,
+    ReadPod,
+    Steer,
+    VerticalEffect,
+    WritePreempting,
+)
+from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
+from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.protocols import Outcome
+from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
+
+#: The answers where the UID is another one by now, or too many write at once.
+_UNCERTAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
+
+#: GETs a pod; its outcome's event tells what was found.
+Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
+
+
+class PreemptionWriter:
+    """`now` answers the time as RFC 3339."""
+
+    def __init__(self, send: Send, read: Read, *, now: Callable[[], str]) -> None:
+        self._send = send
+        self._read = read
+        self._now = now
+
+    async def delete_victim(self, effect: DeleteVictim, deadline: float) -> Outcome:
+        """Raises `KubeError`."""
+        path = object_path(PODS_PATH, effect.key)
+        patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [self._condition(effect)]}}
+        answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
+        outcome = await self._told(effect, answer, deadline)
+        if outcome.verdict != "done" or outcome.event is not None:
+            return outcome
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
+        answer = await self._send("DELETE", path, body, deadline)
+        return await self._told(effect, answer, deadline)
+
+    def _condition(self, effect: DeleteVictim) -> dict[str, str]:
+        return {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"slackwater: preempting to accommodate the higher priority pod {effect.preemptor}",
+            "lastTransitionTime": self._now(),
+        }
+
+    async def _told(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
+        outcome = outcome_of(answer)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
+        if answer.status not in _UNCERTAIN:
+            return outcome
+        found = await self._read(effect.uid, effect.key, deadline)
+        if isinstance(found.event, PodGone):
+            return Outcome("done", answer.status, event=found.event)
+        return replace(outcome, verdict="again") if answer.status == HTTPStatus.CONFLICT else outcome
+
+
+_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
+
+
+class PodWriter:
+    """`stamp` answers the time as RFC 3339, another text each time: it makes each touch of a pod a change."""
+
+    def __init__(self, send: Send, decoder: PodDecoder, *, stamp: Callable[[], str]) -> None:
+        self._send = send
+        self._decoder = decoder
+        self._stamp = stamp
+
+    async def perform(self, effect: PlacingEffect, deadline: float) -> Outcome:
+        """Raises `KubeError`."""
+        match effect:
+            case Bind():
+                return await self._bind(effect, deadline)
+            case OpenGate():
+                return await self._open_gate(effect, deadline)
+            case Steer():
+                return await self._steer(effect, deadline)
+            case ReadPod():
+                return await self.read(effect.uid, effect.key, deadline)
+            case Activate() | Nominate() | WritePreempting():
+                return await self._say(effect, deadline)
+
+    async def _say(self, effect: Activate | Nominate | WritePreempting, deadline: float) -> Outcome:
+        match effect:
+            case Activate():
+                annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
+                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": annotations}}, deadline)
+            case Nominate():
+                patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
+                return await self._patch(effect, "/status", patch, deadline)
+            case WritePreempting():
+                noted = {PREEMPTING: effect.text}
+                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": noted}}, deadline)
+
+    async def _open_gate(self, effect: OpenGate, deadline: float) -> Outcome:
+        meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
+        opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
+
+    async def _steer(self, effect: Steer, deadline: float) -> Outcome:
+        """The nomination first, then the gate: kube-scheduler sees the pod with both or with neither. What the first request
+        is refused for is not looked into: somebody else was quicker, and the watch tells who."""
+        meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}
+        patch = {"metadata": meta, "status": {"nominatedNodeName": effect.node}}
+        answer = await self._send("PATCH", f"{_path(effect.key)}/status", patch, deadline, content_type=MERGE_PATCH)
+        outcome = outcome_of(answer)
+        if outcome.verdict != "done" or not effect.opens:
+            return outcome
+        return await self._open_gate(OpenGate(effect.uid, effect.key, "steered"), deadline)
+
+    async def _bind(self, effect: Bind, deadline: float) -> Outcome:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": effect.key.name, "namespace": effect.key.namespace, "uid": effect.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
+        }
+        answer = await self._send("POST", f"{_path(effect.key)}/binding", body, deadline)
+        if answer.status == _NOT_FOUND:
+            return _bind_ended(effect, "gone", answer)
+        if answer.status == _CONFLICT:
+            return await self._why_not_bound(effect, answer, deadline)
+        outcome = outcome_of(answer)
+        if outcome.verdict == "done":
+            return _bind_ended(effect, "bound", answer)
+        return _bind_ended(effect, "refused", answer) if outcome.verdict == "refused" else outcome
+
+    async def _why_not_bound(self, effect: Bind, answer: Response, deadline: float) -> Outcome:
+        """After a 409: bound already (by an attempt that we took for lost, or by another), or not to be bound."""
+        found = await self.read(effect.uid, effect.key, deadline)
+        match found.event:
+            case PodGone():
+                return _bind_ended(effect, "gone", answer)
+            case PodRead(pod) if pod.node == effect.node:
+                return _bind_ended(effect, "bound", answer)
+            case PodRead(pod) if pod.node is not None:
+                return _bind_ended(effect, "elsewhere", answer)
+            case PodRead():
+                return _bind_ended(effect, "refused", answer)
+            case _:
+                return Outcome("again", found.code, found.detail, found.after_seconds)
+
+    async def _patch(
+        self,
+        effect: Activate | OpenGate | Nominate | WritePreempting,
+        part: str,
+        patch: object,
+        deadline: float,
+        *,
+        content_type: str = MERGE_PATCH,
+    ) -> Outcome:
+        answer = await self._send("PATCH", _path(effect.key) + part, patch, deadline, content_type=content_type)
+        outcome = outcome_of(answer)
+        if answer.status == _NOT_FOUND:
+            return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
+        if answer.status not in {_CONFLICT, _UNPROCESSABLE}:
+            return outcome
+        # The UID did not match, the pod is bound by now, or too many wrote at once: the pod itself tells.
+        found = await self.read(effect.uid, effect.key, deadline)
+        crowded = answer.status == _CONFLICT and not isinstance(found.event, PodGone)
+        return Outcome("again" if crowded else "refused", answer.status, outcome.detail, event=found.event)
+
+    async def read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
+        """A pod that is gone, or has a successor of its name, is an answer too. Raises `KubeError`."""
+        answer = await self._send("GET", _path(key), None, deadline)
+        if answer.status == _NOT_FOUND:
+            return Outcome("done", answer.status, event=PodGone(uid, key, read=True))
+        outcome = outcome_of(answer)
+        if outcome.verdict != "done":
+            return outcome
+        try:
+            pod = self._decoder.decode(answer.body)
+        except UNREADABLE as error:
+            return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
+        return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key, read=True))
+
+
+def _path(key: PodKey) -> str:
+    return object_path(PODS_PATH, key)
+
+
+def _bind_ended(effect: Bind, outcome: BindOutcome, answer: Response) -> Outcome:
+    detail = "" if outcome == "bound" else words_of(answer)
+    event = BindEnded(effect.uid, effect.node, outcome, detail)
+    return Outcome("done" if outcome == "bound" else "refused", answer.status, detail, event=event)
 
 
 class ApiWriter:

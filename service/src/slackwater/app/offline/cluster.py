@@ -3,7 +3,7 @@
 Kinds that nothing here reads are skipped. A kind of which there is no object at all is unknown.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from slackwater.adapters.kube import storage as decoding
+from slackwater.adapters.kube.affinities import selector_of
 from slackwater.adapters.kube.auxiliary import decode_daemon_set
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.priorities import CONFIG_MAP, decode_priorities
-from slackwater.app.offline.defaultspread import OWNERS, SERVICE, Spreading, spreader_of
+from slackwater.adapters.kube.wire import MetaWire, SelectorWire, Wire
 from slackwater.app.offline.knowngroups import KnownGroup
 from slackwater.app.offline.objects import BUDGET, DAEMON_SET, ClusterError, Found, objects_by_kind
 from slackwater.app.offline.scales import SCALED, decode_scale, scales_of
@@ -24,8 +25,91 @@ from slackwater.fit.disruption_counts import NO_SCALES, Scales
 from slackwater.model.equivalence import KindInterner
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.selectors import Selector
+from slackwater.model.selectors import Requirement, Selector
 from slackwater.model.storage import Attachment, Storage
+
+#: Kinds whose objects are read here, and the API group that an owner reference must name.
+OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+SERVICE: Final = "Service"
+_DEFAULT: Final = "default"
+
+
+class _LabelsSpec(Wire):
+    selector: dict[str, str] | None = None
+
+
+class _SelectorSpec(Wire):
+    selector: SelectorWire | None = None
+
+
+class _ByLabels(Wire):
+    """A Service or a ReplicationController."""
+
+    metadata: MetaWire
+    spec: _LabelsSpec | None = None
+
+
+class _BySelector(Wire):
+    metadata: MetaWire
+    spec: _SelectorSpec | None = None
+
+
+class _PodSpec(Wire):
+    topology_spread_constraints: list[Any] | None = None
+
+
+class _Pod(Wire):
+    metadata: MetaWire
+    spec: _PodSpec | None = None
+
+
+_POD: Final = msgspec.json.Decoder(_Pod)
+_BY_LABELS: Final = msgspec.json.Decoder(_ByLabels)
+_BY_SELECTOR: Final = msgspec.json.Decoder(_BySelector)
+Spreader = _ByLabels | _BySelector
+
+
+def spreader_of(kind: str) -> Callable[[bytes], Spreader]:
+    """How the JSON of a kind is read, a Service or one of `OWNERS`. It raises ValueError."""
+    return _BY_LABELS.decode if kind in (SERVICE, "ReplicationController") else _BY_SELECTOR.decode
+
+
+class Spreading:
+    """Services and controllers of a file."""
+
+    def __init__(self, objects: Iterable[tuple[str, Spreader]]) -> None:
+        self._services: dict[str, list[dict[str, str]]] = {}
+        self._owners: dict[tuple[str, str, str], Spreader] = {}
+        for kind, found in objects:
+            namespace = found.metadata.namespace or _DEFAULT
+            if kind != SERVICE:
+                self._owners[kind, namespace, found.metadata.name] = found
+            elif isinstance(found, _ByLabels) and found.spec and found.spec.selector:
+                self._services.setdefault(namespace, []).append(found.spec.selector)
+
+    def selector_for(self, pod: bytes) -> Selector | None:
+        """None where nothing selects the pod, or where it says itself how it spreads. Raises ValueError."""
+        wire = _POD.decode(pod)
+        if wire.spec and wire.spec.topology_spread_constraints:
+            return None
+        meta = wire.metadata
+        labels, namespace = meta.labels or {}, meta.namespace or _DEFAULT
+        exact: dict[str, str] = {}
+        for service in self._services.get(namespace, ()):
+            if all(labels.get(key) == value for key, value in service.items()):
+                exact.update(service)
+        more: tuple[Requirement, ...] = ()
+        owner = next((each for each in meta.owner_references or () if each.controller), None)
+        if owner is not None and OWNERS.get(owner.kind) == owner.api_version:
+            match self._owners.get((owner.kind, namespace, owner.name)):
+                case _ByLabels(spec=_LabelsSpec(selector=dict(selector))):
+                    exact.update(selector)
+                case _BySelector(spec=_SelectorSpec(selector=found)):
+                    more = selector_of(found) or ()
+                case _:
+                    pass
+        return (*(Requirement(key, "In", (value,)) for key, value in sorted(exact.items())), *more) or None
+
 
 T = TypeVar("T")
 _PRIORITIES: Final = "ConfigMap"

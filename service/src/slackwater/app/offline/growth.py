@@ -6,14 +6,13 @@ creation). Every pod without a node counts, whether its scheduler has looked at 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.knowngroups import labelled_groups
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.app.offline.slack import slack_inquiry
-from slackwater.app.policy import policy_of, scale_up_policy_of, taint_rules_of
+from slackwater.app.policy import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.attaching import attaching
 from slackwater.controllers.scaleup.existing import awaits_devices
@@ -22,14 +21,27 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import template_of
-from slackwater.model.ids import NodeName
+from slackwater.model.buffers import NO_HEADROOM_REQUESTS
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.autoscaler.slack_planning import Planned, plan_with_slack
+from slackwater.runtime.autoscaler.headroom import Asking, asked_by
+from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
+
+
+def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | None:
+    """None where nobody asks for slack."""
+    policy = slack_policy_of(settings)
+    if policy is None:
+        return None
+    asking = asked_by(pods, NO_HEADROOM_REQUESTS) if settings.autoscaler.slack.headroom else Asking()
+    if not asking.pod_headroom and not any(rule.asks for rule in policy.rules):
+        return None
+    return SlackInquiry(policy=policy, now=UnixTime(0.0), asking=asking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

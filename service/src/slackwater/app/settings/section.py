@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 class Section(BaseModel):
     """Built by field name in Python; read by camelCase key from a file (`reading.py` switches names off there).
 
-    A field's docstring describes it in documents and schemas; see `descriptions.py`.
+    A field's docstring describes it in documents and schemas; see `schema.py`.
     """
 
     model_config = ConfigDict(

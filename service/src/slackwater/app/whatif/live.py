@@ -1,7 +1,7 @@
 """The snapshot of a running service -> a cluster as what-if on files reads it.
 
 What flows through: `take` copies what changes, quickly, on the loop; `cluster_of` does the slow part and may run in a thread.
-Deliberately absent: changes to it (`supposing`), and questions.
+Deliberately absent: changes to it (`cli.commands.simulating`), and questions.
 """
 
 from collections.abc import Mapping, Sequence

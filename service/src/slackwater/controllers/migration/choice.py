@@ -4,7 +4,8 @@ The rules are in the other modules of `controllers/migration`; this one has the 
 could not leave.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,16 +13,50 @@ import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.limits import Route, full_targets, room_at_source
+from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.migration.queue import MigrationQueue
-from slackwater.controllers.migration.target import choose_target_node
 from slackwater.controllers.policy import Policy
+from slackwater.fit.filter.ledger_fit import judge_ledger
 from slackwater.model.backoff import ExponentialBackoff
-from slackwater.model.columns import Rows
+from slackwater.model.columns import Mask, NodeColumns, Rows, vertical
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.pressure import too_much_pressure
 from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
+
+#: Source and target of a migration; each is None if not known.
+Route = tuple[NodeName | None, NodeName | None]
+
+
+def room_at_source(running: Iterable[Route], source: NodeName, policy: MigrationPolicy) -> bool:
+    """May one more migration leave `source`?"""
+    sources = [route[0] for route in running]
+    return len(sources) < policy.max_concurrent and sources.count(source) < policy.max_per_source
+
+
+def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeName]:
+    """The nodes where no more migrations may arrive."""
+    arriving = Counter(target for _, target in running if target is not None)
+    return {node for node, count in arriving.items() if count >= policy.max_per_target}
+
+
+def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
+    """The row that is least full once the machine is there; None if it fits on none.
+
+    `rows` are those that the other rules allow. A target above its watermark would only move the pressure, and then the machine
+    again. It is allowed for machines that migrate whatever the pressure is (`above_watermark`).
+    """
+    fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
+    after = columns.reserved[:, fitting] + columns.held[:, fitting] + vertical(need)
+    if not above_watermark:
+        below: Mask = np.asarray((after <= columns.watermark[:, fitting]).all(axis=0))
+        fitting, after = fitting[below], after[:, below]
+    if not len(fitting):
+        return None
+    fullness = (after / np.maximum(columns.total[:, fitting], 1)).max(axis=0)
+    return Row(int(fitting[np.lexsort((fitting, fullness))[0]]))
+
 
 #: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)

@@ -14,12 +14,41 @@ from functools import partial
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
-from slackwater.controllers.preemption.proposed import added_victims, suffices
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import PotentialVictim, importance
+from slackwater.controllers.preemption.victims import (
+    PotentialVictim,
+    PreemptionNode,
+    fits,
+    given_back,
+    importance,
+    needed_victims,
+)
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
+
+
+def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]) -> bool:
+    """Does the pod fit once the proposed victims are gone? `free` may be negative."""
+    return fits(wanted, given_back(free, proposed))
+
+
+def added_victims(
+    wanted: Amounts, proposed: Sequence[PotentialVictim], preemption_node: PreemptionNode
+) -> tuple[PotentialVictim, ...] | None:
+    """The potential victims of the node that have to leave in addition to the proposed ones, which are not among them; None if
+    not even all of them would do. Pods that leave anyway are included if they have to be waited for."""
+    more = needed_victims(
+        wanted,
+        PreemptionNode(
+            node=preemption_node.node,
+            free=given_back(preemption_node.free, proposed),
+            potential_victims=preemption_node.potential_victims,
+        ),
+    )
+    return None if more is None else (*more.victims, *more.awaited)
+
 
 #: For each node that is kept: its victims, the most important first, and how many more budgets than proposed they violate.
 Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]

@@ -6,21 +6,59 @@ No preemption begins for a pod that may not preempt, that fits elsewhere, that h
 kube-scheduler's after the preempt verb), or that has been refused for less time than the policy asks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.controllers.preemption.activations import activating
 from slackwater.controllers.preemption.candidates import CandidateNodes
-from slackwater.controllers.preemption.choose import choose, cost
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Candidate, needed_victims
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, needed_victims
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import WritePreempting
-from slackwater.model.ids import Instant, PodUid
+from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
+from slackwater.model.resources import Amounts
+
+#: MaxInt32 + 1, added to each priority in the sum: priorities may be negative, and each further victim must add to the cost.
+_OFFSET: Final = 1 << 31
+
+
+def choose(wanted: Amounts, preemption_nodes: Iterable[PreemptionNode]) -> Candidate | None:
+    """The cheapest candidate that makes `wanted` fit on one of the nodes; None if no node has enough potential victims."""
+    found = (needed_victims(wanted, preemption_node) for preemption_node in preemption_nodes)
+    return min((candidate for candidate in found if candidate is not None), key=cost, default=None)
+
+
+def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, NodeName]:
+    """The sort key of candidates, the cheapest first. 1. no victim at all  2. fewest violated budgets  3. lowest priority of
+    the most important victim  4. lowest sum of priorities  5. fewest victims  6. the most important victims started last
+    7. fewest pods to wait for  8. the node's name: arbitrary, but the same on every run."""
+    victims = candidate.victims
+    highest = max((victim.priority for victim in victims), default=0)
+    return (
+        bool(victims),
+        candidate.violations,
+        highest,
+        sum(victim.priority + _OFFSET for victim in victims),
+        len(victims),
+        _later_first(earliest_start(victims, highest)),
+        len(candidate.awaited),
+        candidate.node,
+    )
+
+
+def earliest_start(victims: Iterable[PotentialVictim], priority: int) -> str:
+    """When the first of the victims of that priority started; empty if there is none."""
+    return min((victim.start for victim in victims if victim.priority == priority), default="")
+
+
+def _later_first(text: str) -> str:
+    """A text whose order is the reverse of the given one's."""
+    return "".join(chr(0x10FFFF - ord(c)) for c in text)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from slackwater.controllers.scaledown import evictions
-from slackwater.controllers.scaledown.destinations import Destinations
 from slackwater.controllers.scaledown.eligibility import Look, judge_node
 from slackwater.controllers.scaledown.minima import Minima
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
@@ -38,6 +37,25 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.unremovable_reasons import UnremovableReason
+
+
+class Destinations:
+    """The order of destinations. `staying` and `candidates` are in the order of the node list."""
+
+    def __init__(self, *, staying: Rows, candidates: Rows) -> None:
+        self._ring: Rows = staying[::-1].copy()
+        self._last: Rows = candidates[::-1].copy()
+        self._place = {int(row): at for at, row in enumerate(self._ring.tolist())}
+        self._pointer = 0
+
+    def rows(self) -> Rows:
+        """The rows in the order of the next search."""
+        return np.concatenate([self._ring[self._pointer :], self._ring[: self._pointer], self._last])
+
+    def went_to(self, row: Row) -> None:
+        """Notes where the last pod went: the next search begins there, if that node stays."""
+        self._pointer = self._place.get(row, self._pointer)
+
 
 #: The most verdicts that a detail names.
 _MOST_REASONS: Final = 3

@@ -11,22 +11,127 @@
 What is placed stays in the snapshot.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
-from slackwater.controllers.slack.assign import Shape, assigned
+import numpy as np
+
 from slackwater.controllers.slack.planning_input import SlackInput
 from slackwater.controllers.slack.pod_headroom import PodHeadroom, like
 from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
-from slackwater.controllers.slack.settle import Settled, settled
 from slackwater.controllers.slack.sizing import Cut, cut
-from slackwater.controllers.slack.state import SlackState
+from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.controllers.slack.steady import Held, steadied
+from slackwater.fit.packing import NOWHERE, Hints, place_pods
+from slackwater.model.columns import Rows
 from slackwater.model.equivalence import Kind
-from slackwater.model.ids import UnixTime
-from slackwater.model.placeholders import NAMESPACE
+from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.objects import Labels
+from slackwater.model.placeholders import NAMESPACE, a_placeholder
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.node_facts import CPU, MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one placeholder requests."""
+
+    kind: Kind
+    labels: Labels = ()
+
+
+def assigned(wanted: Mapping[str, Sequence[Shape]], before: Iterable[Placeholder]) -> list[Placeholder]:
+    """The placeholders of all sources, in the order of their numbers."""
+    known: dict[str, list[Placeholder]] = {source: [] for source in wanted}
+    for placeholder in before:
+        if placeholder.source in known:
+            known[placeholder.source].append(placeholder)
+    kept = {source: _kept(some, len(wanted[source])) for source, some in known.items()}
+    free = _free({each.number for some in kept.values() for each in some})
+    found: list[Placeholder] = []
+    for source, shapes in wanted.items():
+        old = kept[source]
+        found += [_shaped(each, shape) for each, shape in zip(old, shapes, strict=False)]
+        for shape in shapes[len(old) :]:
+            number = next(free)
+            found.append(Placeholder(number=number, source=source, pod=a_placeholder(number, shape.kind, shape.labels)))
+    return sorted(found, key=lambda each: each.number)
+
+
+def _kept(some: list[Placeholder], most: int) -> list[Placeholder]:
+    if len(some) > most:
+        some = sorted(some, key=lambda each: (each.place is None, each.number))[:most]
+    return sorted(some, key=lambda each: each.number)
+
+
+def _shaped(known: Placeholder, shape: Shape) -> Placeholder:
+    pod = known.pod
+    if pod.labels == shape.labels and (pod.kind is shape.kind or pod.kind == shape.kind):
+        return known
+    return replace(known, pod=a_placeholder(known.number, shape.kind, shape.labels))
+
+
+def _free(taken: set[int]) -> Iterator[int]:
+    return (number for number in count() if number not in taken)
+
+
+_NO_NODE = NodeName("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Placed placeholders. `rows` has the place of each, NOWHERE if it has none. `pushed` are the numbers that lost their
+    place.
+    """
+
+    placeholders: tuple[Placeholder, ...]
+    rows: Rows
+    pushed: tuple[int, ...] = ()
+
+    @property
+    def homeless(self) -> tuple[Placeholder, ...]:
+        return tuple(each for each in self.placeholders if each.place is None)
+
+
+def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Settled:
+    """Places placeholders: each stays where it was if it still fits there.
+
+    Raises `UnreadLabel` if the snapshot was built without the placeholders' equivalence groups."""
+    n_pods = len(placeholders)
+    if not n_pods or not snapshot.n_rows:
+        lost = tuple(each.number for each in placeholders if each.place is not None)
+        homeless = tuple(replace(each, place=None) for each in placeholders)
+        return Settled(placeholders=homeless, rows=np.full(n_pods, NOWHERE, np.intp), pushed=lost)
+    row_of = snapshot.facts.row_of
+    before = np.fromiter((row_of.get(each.place or _NO_NODE, NOWHERE) for each in placeholders), np.intp, n_pods)
+    kinds = snapshot.number([each.pod for each in placeholders])
+    order = np.argsort(kinds, kind="stable")
+    rows: Rows = np.full(n_pods, NOWHERE, np.intp)
+    rows[order] = place_pods(snapshot, kinds[order], rows=_fullest_first(snapshot), hints=Hints(pods=before[order])).rows
+    found = tuple(_at(snapshot, each, row) for each, row in zip(placeholders, rows.tolist(), strict=True))
+    pushed = tuple(
+        old.number for old, new in zip(placeholders, found, strict=True) if old.place is not None and old.place != new.place
+    )
+    return Settled(placeholders=found, rows=rows, pushed=pushed)
+
+
+def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeholder:
+    place = None if row == NOWHERE else snapshot.facts.nodes[row].name
+    if place == placeholder.place:
+        return placeholder
+    pod = placeholder.pod
+    return replace(placeholder, place=place, pod=a_placeholder(placeholder.number, pod.kind, pod.labels, node=place))
+
+
+def _fullest_first(snapshot: ClusterSnapshot) -> Rows:
+    """Rows by the share of CPU and memory that pods take, fullest first, in steps of 1/64; then by row."""
+    rows = slice(0, snapshot.n_rows)
+    has = np.maximum(snapshot.facts.allocatable[[CPU, MEMORY], rows], 1)
+    share = (snapshot.used[[CPU, MEMORY], rows] / has).sum(axis=0)
+    return np.argsort(-np.floor(share * 64), kind="stable").astype(np.intp)
+
 
 #: The source of a rule's placeholders for the largest pod; the source of its pieces is the rule's name alone.
 _LARGEST = "{} (largest pod)"

@@ -10,7 +10,7 @@ one lead or longer.
 What goes can be predicted in part: if more pods run than on average in the last hour, some of the difference will be gone one
 lead later. Its share is estimated from the history by least squares; so much less room is kept, since these pods leave theirs.
 
-Deliberately absent: forecasts (`forecasters`), how rarely room may be exceeded (`late_budget`), the source of arrivals, and
+Deliberately absent: forecasts (`forecasters`), how rarely room may be exceeded (`slo_sizing`), the source of arrivals, and
 turning pods into placeholders.
 """
 

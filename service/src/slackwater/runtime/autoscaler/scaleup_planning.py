@@ -8,6 +8,7 @@ there last was one. Deliberately absent: the rules of planning.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.attaching import attaching
@@ -18,18 +19,57 @@ from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import template_of
 from slackwater.controllers.slack.pod_headroom import specimens
-from slackwater.controllers.slack.rule import SlackPolicy
+from slackwater.controllers.slack.rule import PPM, SlackPolicy
 from slackwater.controllers.slack.slo_sizing import NO_PROMISES, promised
 from slackwater.controllers.slack.state import SlackState
+from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
+from slackwater.model.promises import Observed
 from slackwater.runtime.autoscaler.headroom import Asking, asking_now
-from slackwater.runtime.autoscaler.lead_times import leads_of
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
 from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
 from slackwater.snapshot.replica import SnapshotReplica
+
+
+def leads_of(
+    observed: Sequence[Observed],
+    groups: Sequence[GrowableGroup],
+    starts: Mapping[GroupName, Sequence[float]],
+    policy: SlackPolicy,
+) -> dict[str, int]:
+    """By class, whole seconds."""
+    return {each.of.name: ceil(_start_seconds(each, groups, starts, policy) + policy.loop_seconds) for each in observed}
+
+
+def _start_seconds(
+    seen: Observed, groups: Sequence[GrowableGroup], starts: Mapping[GroupName, Sequence[float]], policy: SlackPolicy
+) -> float:
+    kinds = [share.kind for share in seen.mix]
+    ours = [group.name for group in groups if any(_takes(group, kind) for kind in kinds)]
+    known = [_at_share(starts[name], seen.of.share_ppm) for name in ours if starts.get(name)]
+    return max(known, default=policy.node_start_seconds)
+
+
+def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
+    """So many of them were at most so long; of a few the longest."""
+    return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
+
+
+def _takes(group: GrowableGroup, kind: Kind) -> bool:
+    """By its labels, taints and room; what else there may be against it is the plan's business."""
+    if group.template is None:
+        return False
+    node = group.template.node
+    hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
+    return (
+        kind.requests.within(node.allocatable)
+        and all(node.labels.get(key) == value for key, value in kind.node_selector)
+        and all(tolerated(taint, kind.tolerations) for taint in hard)
+    )
 
 
 class ReplicaScaleUpPlanner:

@@ -29,12 +29,60 @@ from slackwater.sandbox.controlplane import audit, launches
 from slackwater.sandbox.controlplane.accounts import Account, make_accounts, write_kubeconfig, write_token_file
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.component import Component, Launch
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
+from slackwater.sandbox.controlplane.errors import ControlPlaneError, NotReady
 from slackwater.sandbox.controlplane.layout import Layout
 from slackwater.sandbox.controlplane.pki import make_pki
 from slackwater.sandbox.controlplane.ports import FreePorts
-from slackwater.sandbox.controlplane.readiness import until_ready
-from slackwater.sandbox.controlplane.schedulerconfig import with_kubeconfig
+
+
+def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:
+    """`config` (text, or a file) with `clientConnection.kubeconfig` set if it is not; all else as it was.
+
+    kube-scheduler ignores --kubeconfig once it is given --config. ValueError if it is no KubeSchedulerConfiguration.
+    """
+    text = config.read_text() if isinstance(config, Path) else config
+    document = yaml.safe_load(text)
+    kind = document.get("kind") if isinstance(document, dict) else type(document).__name__
+    if kind != "KubeSchedulerConfiguration":
+        raise ValueError(f"scheduler configuration: got kind {kind!r}, want KubeSchedulerConfiguration")
+    connection = document.get("clientConnection") or {}
+    document["clientConnection"] = {"kubeconfig": str(kubeconfig), **connection}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+_ASK_EVERY_SECONDS: Final = 0.05
+#: A paused process accepts a connection and never answers.
+_ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=2)
+_READY: Final = "ready"
+
+
+async def until_ready(component: Component, session: aiohttp.ClientSession, *, within_seconds: float) -> None:
+    """Returns when all `ready_paths` of `component` have answered 200.
+
+    ComponentFailed if it ends meanwhile, NotReady after `within_seconds`, saying what was seen last.
+    """
+    seen = "not asked yet"
+    with anyio.move_on_after(within_seconds):
+        while True:
+            component.check()
+            seen = await _ask(component, session)
+            if seen == _READY:
+                return
+            await anyio.sleep(_ASK_EVERY_SECONDS)
+    raise NotReady(component.name, seconds=within_seconds, seen=seen, output=component.tail(), log=component.log)
+
+
+async def _ask(component: Component, session: aiohttp.ClientSession) -> str:
+    for path in component.launch.ready_paths:
+        url = component.launch.url + path
+        try:
+            async with session.get(url, timeout=_ANSWER_WITHIN) as answer:
+                if answer.status != 200:
+                    return f"{path} answered {answer.status}: {(await answer.text())[:300]}"
+        except (aiohttp.ClientError, TimeoutError) as err:
+            return f"{path}: {type(err).__name__}: {err}"
+    return _READY
+
 
 _STOP_WITHIN_SECONDS: Final = 10.0
 _PORT_ATTEMPTS: Final = 5
