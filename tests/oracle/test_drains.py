@@ -13,7 +13,7 @@ from tests.oracle.real import running
 
 pytestmark = pytest.mark.timeout(600)
 
-CLUSTERS = 300
+CLUSTERS = 200
 
 
 def test_after_all_candidates_went_in_order_every_pod_fits_and_no_budget_is_below_its_minimum(program: Path) -> None:
