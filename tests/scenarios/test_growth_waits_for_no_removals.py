@@ -26,13 +26,13 @@ class SlowShrinking(InlinePlanning):
 
     def __init__(self, scenario: "SlowScene") -> None:
         super().__init__()
-        self._planning_input = scenario
+        self._scenario = scenario
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        if self._planning_input.broken:
+        if self._scenario.broken:
             raise RuntimeError("no plan of removals")
-        self._planning_input.sizes_before_shrinking.append(self._planning_input.sizes())
-        self._planning_input.time.seconds += SLOW
+        self._scenario.sizes_before_shrinking.append(self._scenario.sizes())
+        self._scenario.time.seconds += SLOW
         return await super().scale_down(watch)
 
 

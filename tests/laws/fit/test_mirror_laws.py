@@ -1,6 +1,6 @@
 """A replica that followed any sequence of changes equals a snapshot built from what is there in the end."""
 
-from collections import Counter as EventCounts
+from collections import Counter
 from dataclasses import replace
 from itertools import count
 
@@ -54,7 +54,7 @@ def seen(snapshot: ClusterSnapshot) -> dict[str, object]:
             snapshot.facts.allocatable[:2, row].tolist(),
             snapshot.used[:3, row].tolist(),
             snapshot.scored[:, row].tolist(),
-            EventCounts(standing(row)),
+            Counter(standing(row)),
         )
         for name, row in sorted(rows.items())
     }

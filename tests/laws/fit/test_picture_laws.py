@@ -1,6 +1,6 @@
 """The snapshot kept up to date pod by pod equals the snapshot rebuilt; a dropped trial leaves no trace."""
 
-from collections import Counter as EventCounts
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def seen(snapshot: ClusterSnapshot) -> dict[str, object]:
     }
 
 
-def apply(snapshot: ClusterSnapshot, placed: EventCounts[tuple[KindId, int]], what: int, pod: tuple[Any, ...]) -> None:
+def apply(snapshot: ClusterSnapshot, placed: Counter[tuple[KindId, int]], what: int, pod: tuple[Any, ...]) -> None:
     kind, labels, deleting, row = pod
     number = snapshot.kind_id(kind, labels, deleting=deleting)
     if what == 0:
@@ -93,7 +93,7 @@ def apply(snapshot: ClusterSnapshot, placed: EventCounts[tuple[KindId, int]], wh
 def test_a_dropped_trial_leaves_no_trace(standing: list[Any], outer: list[Any], inner: list[Any]) -> None:
     snapshot = a_snapshot(standing)
     want = seen(snapshot)
-    placed: EventCounts[tuple[KindId, int]] = EventCounts()
+    placed: Counter[tuple[KindId, int]] = Counter()
     with snapshot.fork():
         for what, pod in outer:
             apply(snapshot, placed, what, pod)

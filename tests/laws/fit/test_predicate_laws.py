@@ -37,7 +37,7 @@ from tests.oracle.generator.draw import Draw
 
 Rule = Callable[[PlainCluster, Pod, Node], Reason]
 ROW_BY_ROW: Final[dict[str, Rule]] = {
-    "Live": lambda _planning_input, _pod, _node: Reason.OK,
+    "Live": lambda _cluster, _pod, _node: Reason.OK,
     "LeftOut": left_out,
     "NodeUnschedulable": node_unschedulable,
     "NodeName": node_name,

@@ -241,15 +241,15 @@ class _Queues:
         if not self._moving or count > least:
             return self._room + least - count + 1
         others = [other for it, other in enumerate(self._counts) if it != value and other != ABSENT]
-        permit_limit = min(others, default=None)
+        next_count = min(others, default=None)
         opens = [
             max(self._counts[other], 0) - self._room
             for other, queue in self._waiting.items()
             if other != ABSENT and queue[-1] < at and not self._is_open(other, least)
         ]
-        ends = [] if permit_limit is None else [permit_limit + self._room + 1]
+        ends = [] if next_count is None else [next_count + self._room + 1]
         # While this value has the smallest count, the minimum rises with it, up to the next smallest count.
-        ends += [opening for opening in opens if permit_limit is None or opening <= permit_limit]
+        ends += [opening for opening in opens if next_count is None or opening <= next_count]
         return min(ends) - count if ends else self._left[at]
 
     def _least(self) -> int:

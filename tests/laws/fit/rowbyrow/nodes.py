@@ -10,16 +10,16 @@ from slackwater.model.selectors import Requirement, holds, whole_number
 from tests.laws.fit.rowbyrow.cluster import PlainCluster, asks
 
 
-def node_unschedulable(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def node_unschedulable(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
     return Reason.NODE_UNSCHEDULABLE if node.unschedulable and not tolerated(pod, cordon) else Reason.OK
 
 
-def node_name(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def node_name(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     return Reason.OK if asks(pod).node_name in (None, node.name) else Reason.NODE_NAME
 
 
-def taint_toleration(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def taint_toleration(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint):
             return Reason.TAINT_NOT_TOLERATED
@@ -38,7 +38,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
 
 
-def node_affinity(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def node_affinity(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     return Reason.OK if chosen(pod, node) else Reason.NODE_AFFINITY
 
 
@@ -77,7 +77,7 @@ def _field_holds(requirement: Requirement, node: Node) -> bool:
     return (value in requirement.values) == (requirement.operator == "In")
 
 
-def left_out(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def left_out(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     """Where every term names nodes one by one, others are not even looked at."""
     names = names_asked(pod)
     return Reason.NODE_LEFT_OUT if names and node.name not in names else Reason.OK
@@ -94,6 +94,6 @@ def names_asked(pod: Pod) -> set[str] | None:
     return found if pod.kind.node_affinity else None
 
 
-def node_declared_features(_planning_input: PlainCluster, pod: Pod, node: Node) -> Reason:
+def node_declared_features(_cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     lacking = [feature for feature in asks(pod).features if feature not in node.features]
     return Reason.NODE_FEATURES if lacking else Reason.OK
