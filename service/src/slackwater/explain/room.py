@@ -160,7 +160,7 @@ def _ledger_short(asked: Asked, line: int, rows: Rows) -> Iterator[Finding]:
     columns = asked.snapshot.ledger
     assert columns is not None
     want, total = asked.pod.kind.requests[line], columns.total[line, rows]
-    free = total - columns.reserved[line, rows]
+    free = columns.unreserved(rows)[line]
     held = columns.held[line, rows]
     levels = (
         (Reason.HELD_FOR_OTHERS, (free - held < want) & (free >= want), want - (free - held)),

@@ -47,11 +47,10 @@ def copies_on(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
         free = snapshot.facts.allocatable[line][rows] - snapshot.used[line][rows]
         np.minimum(copies, free // amount, out=copies)
     if snapshot.ledger is not None:
-        columns = snapshot.ledger
+        room = snapshot.ledger.free(rows)
         for resource, wanted in enumerate(kind.kind.requests):
             if wanted:
-                free = (columns.total - columns.reserved - columns.held)[resource][rows]
-                np.minimum(copies, free // wanted, out=copies)
+                np.minimum(copies, room[resource] // wanted, out=copies)
     return copies
 
 

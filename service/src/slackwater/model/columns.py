@@ -79,6 +79,15 @@ class NodeColumns:
                 setattr(self, column.name, new)
         self.n_rows = max(self.n_rows, n_rows)
 
+    def unreserved(self, rows: Rows | int) -> Int64:
+        """Total less Reserved; negative where more is promised. Shape (resources, len(rows)), of one row (resources,)."""
+        free: Int64 = self.total.take(rows, axis=1) - self.reserved.take(rows, axis=1)
+        return free
+
+    def free(self, rows: Rows | int) -> Int64:
+        """The room for new pods: Total less Reserved and what is held. Shape as of `unreserved`."""
+        return self.unreserved(rows) - self.held.take(rows, axis=1)
+
     def clear(self, row: int) -> None:
         for column in SCHEMA:
             getattr(self, column.name)[:, row] = 0

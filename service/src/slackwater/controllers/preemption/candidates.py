@@ -66,8 +66,7 @@ class CandidateNodes:
 
     def _best_first(self, pod: Pod, rows: Rows) -> Rows:
         """Rows that a pod is leaving come first, then by the priority that has to go; rows where nothing helps are left out."""
-        columns = self._ledger.columns
-        free = columns.total[:, rows] - columns.reserved[:, rows] - columns.held[:, rows]
+        free = self._ledger.columns.free(rows)
         levels = self._reservations.priority_shares.levels(pod.need, free, rows, below=pod.priority)
         self._turn += 1
         turned = (np.arange(len(rows)) + self._turn) % max(len(rows), 1)

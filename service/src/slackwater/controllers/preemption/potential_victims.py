@@ -89,8 +89,7 @@ class PotentialVictims:
 
     def free_for(self, uid: PodUid, row: Row) -> Amounts:
         """The room that the pod could use on the row now; negative where more is Reserved or held than there is."""
-        columns = self._ledger.columns
-        free = columns.total[:, row] - columns.reserved[:, row] - columns.held[:, row]
+        free = self._ledger.columns.free(row)
         own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
         held = reduce(Amounts.plus, own, NOTHING)
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)

@@ -209,6 +209,5 @@ def _left(snapshot: ClusterSnapshot, rows: dict[int, int], n_groups: int) -> Int
     for at, row in rows.items():
         left[:lines, at] = snapshot.facts.allocatable[:lines, row] - snapshot.used[:lines, row]
         if snapshot.ledger is not None:
-            ledger = snapshot.ledger
-            left[lines:, at] = ledger.total[:, row] - ledger.reserved[:, row] - ledger.held[:, row]
+            left[lines:, at] = snapshot.ledger.free(row)
     return left

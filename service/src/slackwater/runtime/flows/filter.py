@@ -263,8 +263,7 @@ class Placing:
 
     def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
         """Of the rows that let the pod pass, those where it finds no room beside so much `more`; shape (len(rows),)."""
-        columns, want = self._ledger.columns, vertical(pod.need)
-        free = np.take(columns.total - columns.reserved - columns.held, rows, axis=1)
+        free, want = self._ledger.columns.free(rows), vertical(pod.need)
         short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
         return short
 
@@ -358,6 +357,6 @@ class Placing:
         """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
         if not len(rows):
             return False
-        columns, wanted = self._ledger.columns, vertical(pod.need)
-        free = np.take(columns.total - columns.reserved, rows, axis=1) - self._room.kept_on(rows, pod.priority)
+        wanted = vertical(pod.need)
+        free = self._ledger.columns.unreserved(rows) - self._room.kept_on(rows, pod.priority)
         return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())

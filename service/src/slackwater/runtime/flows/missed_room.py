@@ -78,8 +78,7 @@ class MissedRoom:
         if not len(rows):  # mostly; what nodes say to the pod costs more to find out
             return 0
         rows = rows[self._admitting.of(pod.kind)[rows]]
-        columns, need = self._ledger.columns, vertical(pod.need)
-        free = columns.total[:, rows] - columns.reserved[:, rows] - columns.held[:, rows]
+        free, need = self._ledger.columns.free(rows), vertical(pod.need)
         # One at least: it passes there, perhaps in the place of less important nominees.
         fitting = np.where(need > 0, free // np.maximum(need, 1), np.iinfo(np.int64).max).min(axis=0, initial=1 << 20)
         return int(np.maximum(fitting, 1).sum())
