@@ -117,9 +117,9 @@ class StateCollector(Collector):
         yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(state_machine.synced))
         yield GaugeMetricFamily("slackwater_nodes", "Nodes in the cluster state.", value=len(state_machine.nodes))
         yield GaugeMetricFamily("slackwater_pods", "Pods known, ended ones included.", value=len(state_machine.pods))
-        yield GaugeMetricFamily("slackwater_claims", "Pods that count on a node.", value=len(state_machine.reservations))
+        yield GaugeMetricFamily("slackwater_reservations", "Pods that count on a node.", value=len(state_machine.reservations))
         yield GaugeMetricFamily(
-            "slackwater_claims_unconfirmed",
+            "slackwater_reservations_unconfirmed",
             "Reservations that the watch has not shown yet.",
             value=state_machine.reservations.unconfirmed(),
         )

@@ -87,7 +87,7 @@ class Kept(BaseModel):
     """A node that stays."""
 
     node: str
-    reason: Annotated[str, Field(description="One of the closed list of docs/scaledown.md.")]
+    reason: Annotated[str, Field(description="One of the closed list of docs/evacuation.md.")]
     detail: str
     blockedBy: Annotated[str | None, Field(description="The pod in the way, as ns/name.")]
 
