@@ -57,9 +57,9 @@ def test_without_a_terminal_it_is_json(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_what_is_not_there_is_a_no_in_the_listeners_words(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(json.dumps({"detail": "group pool: no provider has told of it"}).encode(), status=404) as (url, _):
+    with answering(json.dumps({"detail": "group pool: no provider has reported it"}).encode(), status=404) as (url, _):
         assert main(["explain", "group", "pool", "--url", url]) == 1
-    assert "group pool: no provider has told of it" in capsys.readouterr().err
+    assert "group pool: no provider has reported it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("pod", "web"), ("pod", "a/b/c"), ("node", "a/b"), ("pod", "/web")])

@@ -85,7 +85,7 @@ def test_who_is_in_the_way_is_named(run: Any) -> None:
     answer = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None))
     assert removable(answer) == {"n2": {}}
     assert [(one["node"], one["reason"], one["blockedBy"]) for one in answer["kept"]] == [("n1", "NotReplicated", "shop/alone")]
-    assert answer["kept"][0]["detail"] == "the pod has no controller: nothing would make it anew"
+    assert answer["kept"][0]["detail"] == "the pod has no controller: nothing would create it again"
 
 
 def test_budgets_are_shared_and_a_file_without_any_says_so(run: Any) -> None:
@@ -154,7 +154,7 @@ def test_timers_cool_downs_and_parallelism_are_not_applied(run: Any) -> None:
 def test_the_table_counts_the_reasons(run: Any) -> None:
     text = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None), options=("-o", "table"))
     assert "1 of 2 nodes can go together" in text
-    assert "1     NotReplicated  n1: shop/alone: the pod has no controller: nothing would make it anew" in text
+    assert "1     NotReplicated  n1: shop/alone: the pod has no controller: nothing would create it again" in text
 
 
 def test_a_file_that_cannot_be_read_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

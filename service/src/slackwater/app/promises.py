@@ -52,7 +52,7 @@ class Promises:
         try:
             saved = await self._store.read()
         except BadArrivals as error:
-            _log.error("what was observed of arrivals cannot be read, and begins anew", detail=str(error))
+            _log.error("arrival history cannot be read; starting with an empty one", detail=str(error))
             saved = None
         except KubeError as error:
             _log.warning("what was observed of arrivals is not read yet", detail=str(error))
@@ -61,7 +61,7 @@ class Promises:
             starts = None if saved is None else _starts(saved.get("starts", {}))
             self.promising.begin(saved)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            _log.error("what was observed of arrivals makes no sense, and begins anew", detail=repr(error))
+            _log.error("arrival history is invalid; starting with an empty one", detail=repr(error))
             self.promising.begin(None)
         else:
             self._group_registry.expect_starts(starts or {})

@@ -103,7 +103,7 @@ _PERMITS: Final = _list(
         doubtful=_told(_YES_NO, "That annotation may have arrived late: until then all of it is Buffer."),
         permitted=_told(_AMOUNTS_OR_NULL, "Of a plain pod: its permit, to which its node may not have resized it yet."),
         resizedFrom=_AMOUNTS_OR_NULL,
-        has=_told(_AMOUNTS_OR_NULL, "The most that its agent has: what it was told, less what it has given back since."),
+        has=_told(_AMOUNTS_OR_NULL, "The most that its agent has: its last permit, less what it has given back since."),
         load=_told({"type": ["object", "null"]}, "What the agent last measured."),
         odd=_told(_YES_NO, "Has asked for no multiple of its compute unit."),
         urgent=_told(_YES_NO, "An answer waits for the permit limit to be written."),
@@ -122,7 +122,7 @@ _QUEUE: Final = _list(
     _object(
         node=_TEXT,
         **_POD,
-        load1Micro=_told(_WHOLE_OR_NULL, "The one-minute load in millionths; null where none was told."),
+        load1Micro=_told(_WHOLE_OR_NULL, "The one-minute load in millionths; null where none was reported."),
         joined=_told(_WHOLE, "Of equal loads, the lower one leaves first."),
     ),
 )
@@ -149,7 +149,7 @@ _OBJECTS: Final = _told(
         pods=_list("Pods; `kind` is an index.", _VALUE),
         budgets=_list("PodDisruptionBudgets.", _VALUE),
     ),
-    "What the API server told, as far as some decision reads it: enough to load the dump again.",
+    "What the API server reported, as far as some decision reads it: enough to load the dump again.",
 )
 
 STATE: Final = _told(
@@ -213,7 +213,7 @@ STATE: Final = _told(
             _object(uid=_TEXT, version=_WHOLE, text=_TEXT_OR_NULL),
         ),
         virtualMachines=_list("VirtualMachines, as far as some decision reads them.", _VALUE),
-        virtualMachineMigrations=_list("VirtualMachineMigrations, whoever made them.", _VALUE),
+        virtualMachineMigrations=_list("VirtualMachineMigrations, by whomever they were created.", _VALUE),
         objects=_OBJECTS,
         autoscaler={
             "anyOf": [{"type": "object"}, {"type": "null"}],

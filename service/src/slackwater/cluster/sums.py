@@ -18,7 +18,7 @@ from slackwater.model.ledger.ledger import Ledger, totals_of
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
-class ClusterSnapshot(Protocol):
+class CountedTables(Protocol):
     """The tables that these functions read: those of the state machine or of `ClusterState`."""
 
     @property
@@ -48,11 +48,11 @@ class Sums:
 SUMMED = ("reserved", "buffer", "capacity_pressure", "pressure_accounted_for")
 
 
-def sums_on(snapshot: ClusterSnapshot, name: NodeName) -> Sums:
+def sums_on(tables: CountedTables, name: NodeName) -> Sums:
     """The sums over the pods that count on the node."""
     sums = Sums()
-    for uid in snapshot.reservations.on_node(name):
-        reservation = snapshot.reservations.get(uid)
+    for uid in tables.reservations.on_node(name):
+        reservation = tables.reservations.get(uid)
         assert reservation is not None, uid
         pod_resources = reservation.pod_resources
         sums.reserved = sums.reserved.plus(pod_resources.reserved)
@@ -65,21 +65,21 @@ def sums_on(snapshot: ClusterSnapshot, name: NodeName) -> Sums:
     return sums
 
 
-def orphans_on(snapshot: ClusterSnapshot, name: NodeName) -> list[PodUid]:
+def orphans_on(tables: CountedTables, name: NodeName) -> list[PodUid]:
     """Pods that count on the node as the watch showed them, and are no longer in the pod table."""
-    uids = snapshot.reservations.on_node(name)
-    reservations = ((uid, snapshot.reservations.get(uid)) for uid in uids)
+    uids = tables.reservations.on_node(name)
+    reservations = ((uid, tables.reservations.get(uid)) for uid in uids)
     return [
         uid
         for uid, reservation in reservations
-        if reservation is not None and reservation.state == "seen" and snapshot.pods.get(uid) is None
+        if reservation is not None and reservation.state == "seen" and tables.pods.get(uid) is None
     ]
 
 
-def wanted_held(snapshot: ClusterSnapshot) -> Int64:
+def wanted_held(tables: CountedTables) -> Int64:
     """The sum of the holds on each row, shape (resources, rows)."""
-    want = np.zeros((len(RESOURCES), snapshot.ledger.columns.n_rows), np.int64)
-    holds = [hold for _, hold in snapshot.holds if len(hold.counted)]
+    want = np.zeros((len(RESOURCES), tables.ledger.columns.n_rows), np.int64)
+    holds = [hold for _, hold in tables.holds if len(hold.counted)]
     if holds:  # there may be thousands, so they are added at once
         rows = np.concatenate([hold.counted for hold in holds])
         amounts = np.array([hold.amounts for hold in holds], np.int64)
@@ -89,59 +89,59 @@ def wanted_held(snapshot: ClusterSnapshot) -> Int64:
     return want
 
 
-def wrong_held(snapshot: ClusterSnapshot) -> list[Found]:
+def wrong_held(tables: CountedTables) -> list[Found]:
     """Nodes where the held amounts differ from the sum of the holds; one comparison for all nodes."""
-    want, columns = wanted_held(snapshot), snapshot.ledger.columns
+    want, columns = wanted_held(tables), tables.ledger.columns
     have = columns.held[:, : columns.n_rows]
     found = []
     for row in np.flatnonzero((have != want).any(axis=0)).tolist():
-        node = snapshot.nodes.by_row[row] if row < len(snapshot.nodes.by_row) else None
+        node = tables.nodes.by_row[row] if row < len(tables.nodes.by_row) else None
         name = "(free row)" if node is None else node.name
         found.append(Found(Drift.WRONG_HELD, f"node {name}", f"held {have[:, row].tolist()}, want {want[:, row].tolist()}"))
     return found
 
 
-def wrong_on(snapshot: ClusterSnapshot, name: NodeName) -> list[Found]:
+def wrong_on(tables: CountedTables, name: NodeName) -> list[Found]:
     """The errors in a node's own sums, whatever the API server has. It takes about 3 µs for each of its pods."""
-    row = snapshot.nodes.row_of[name]
-    return [*_places(snapshot, name, row), *_sums(snapshot, name, row), *_totals(snapshot, name, row)]
+    row = tables.nodes.row_of[name]
+    return [*_places(tables, name, row), *_sums(tables, name, row), *_totals(tables, name, row)]
 
 
-def _places(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Found]:
-    orphans = set(orphans_on(snapshot, name))
-    for uid in snapshot.reservations.on_node(name):
-        reservation, placed = snapshot.reservations.get(uid), snapshot.reservations.placed.get(uid)
+def _places(tables: CountedTables, name: NodeName, row: Row) -> Iterator[Found]:
+    orphans = set(orphans_on(tables, name))
+    for uid in tables.reservations.on_node(name):
+        reservation, placed = tables.reservations.get(uid), tables.reservations.placed.get(uid)
         if reservation is None or placed is None or placed.row != row or placed.reserved != reservation.pod_resources.reserved:
             yield Found(Drift.WRONG_PLACE, f"node {name}", f"pod {uid}: placed {placed}, want row {row}, claimed {reservation}")
         elif uid in orphans:
             yield Found(Drift.UNKNOWN_POD, f"pod {reservation.key}", f"counts on node {name}, and is not in the cluster state")
 
 
-def _sums(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Found]:
-    sums, columns = sums_on(snapshot, name), snapshot.ledger.columns
+def _sums(tables: CountedTables, name: NodeName, row: Row) -> Iterator[Found]:
+    sums, columns = sums_on(tables, name), tables.ledger.columns
     for column in SUMMED:
         have, want = getattr(columns, column)[:, row].tolist(), list(getattr(sums, column))
         if have != want:
             yield Found(Drift.WRONG_SUM, f"node {name}", f"{column} {have}, want {want}")
-    priority_shares = snapshot.reservations.priority_shares.on(row)
+    priority_shares = tables.reservations.priority_shares.on(row)
     if priority_shares != {priority: amounts for priority, amounts in sums.by_priority.items() if any(amounts)}:
         yield Found(Drift.WRONG_SUM, f"node {name}", f"reserved by priority {priority_shares}, want {sums.by_priority}")
 
 
-def _totals(snapshot: ClusterSnapshot, name: NodeName, row: Row) -> Iterator[Found]:
-    node, columns = snapshot.nodes.by_row[row], snapshot.ledger.columns
+def _totals(tables: CountedTables, name: NodeName, row: Row) -> Iterator[Found]:
+    node, columns = tables.nodes.by_row[row], tables.ledger.columns
     if node is None or node.name != name:
         yield Found(Drift.WRONG_PLACE, f"node {name}", f"has row {row}, where {None if node is None else node.name} is")
         return
-    total, watermark = totals_of(node.allocatable, snapshot.nodes.policy)
+    total, watermark = totals_of(node.allocatable, tables.nodes.policy)
     for column, want in (("total", total), ("watermark", watermark)):
         have = getattr(columns, column)[:, row].tolist()
         if have != list(want):
             yield Found(Drift.WRONG_TOTAL, f"node {name}", f"{column} {have}, want {list(want)}")
 
 
-def not_zero(snapshot: ClusterSnapshot) -> list[str]:
+def not_zero(tables: CountedTables) -> list[str]:
     """Columns that are not zero in a row without a node."""
-    free = np.array([node is None for node in snapshot.nodes.by_row], np.bool_)
-    columns: NodeColumns = snapshot.ledger.columns
+    free = np.array([node is None for node in tables.nodes.by_row], np.bool_)
+    columns: NodeColumns = tables.ledger.columns
     return [column.name for column in SCHEMA if getattr(columns, column.name)[:, : len(free)][:, free].any()]

@@ -63,9 +63,9 @@ class UnremovableReason(StrEnum):
 
 #: For people; constant for each unremovable reason.
 TEXTS: Final[dict[UnremovableReason, str]] = {
-    UnremovableReason.CONTROLLER_NOT_FOUND: "the pod's controller is gone: nothing would make the pod anew",
+    UnremovableReason.CONTROLLER_NOT_FOUND: "the pod's controller is gone: nothing would create the pod again",
     UnremovableReason.MIN_REPLICAS_REACHED: "the pod's controller has fewer replicas than may be disturbed",
-    UnremovableReason.NOT_REPLICATED: "the pod has no controller: nothing would make it anew",
+    UnremovableReason.NOT_REPLICATED: "the pod has no controller: nothing would create it again",
     UnremovableReason.UNMOVABLE_SYSTEM_POD: "a young pod of kube-system that no PodDisruptionBudget covers",
     UnremovableReason.NOT_SAFE_TO_EVICT: "the pod's annotation safe-to-evict is false",
     UnremovableReason.LOCAL_STORAGE: "the pod has local storage, which would be lost",

@@ -109,7 +109,7 @@ def document(dump: Dump) -> dict[str, Any]:
 
 
 def _objects(dump: Dump) -> dict[str, Any]:
-    """What the API server told, as far as some decision reads it; kinds once, and pods by their index."""
+    """What the API server reported, as far as some decision reads it; kinds once, and pods by their index."""
     kinds: dict[Kind, int] = {}
     pods = [
         {**to_builtins(replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}

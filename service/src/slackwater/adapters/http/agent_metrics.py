@@ -70,7 +70,7 @@ class AgentMetrics(Collector):
             "Time from the whole request to its answer; waiting that was asked for is part of it.",
             [((), self._seconds)],
         )
-        told = "Answers that told an agent of its pod's migration."
+        told = "Answers that announced a migration to the agent of the pod."
         yield CounterMetricFamily("slackwater_agent_migrations_told", told, value=self.migrating)
         yield CounterMetricFamily(
             "slackwater_agent_permit_limits_awaited",

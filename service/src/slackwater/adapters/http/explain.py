@@ -37,7 +37,7 @@ class Remedy(BaseModel):
     """A change that helps; it was applied in the simulator, and did."""
 
     change: str
-    checked: Annotated[bool, Field(description="Always true: what was not seen to help is not told.")]
+    checked: Annotated[bool, Field(description="Always true: a change that was not seen to help is not listed.")]
     changes: Annotated[list[str], Field(description="Its parts; all are needed.")]
 
 

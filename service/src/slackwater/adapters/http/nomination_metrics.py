@@ -13,9 +13,11 @@ def steering_families(state_machine: StateMachine) -> Iterator[Metric]:
     """Read from the state machine, as all of them."""
     steering = state_machine.steering
     counts = steering.counts
-    yield CounterMetricFamily("slackwater_steering_nominations", "Pods told where to go before any search.", value=counts.made)
+    yield CounterMetricFamily("slackwater_steering_nominations", "Pods nominated in advance.", value=counts.made)
     yield CounterMetricFamily(
-        "slackwater_steering_nominations_met", "Pods told where to go that were bound there.", value=counts.met
+        "slackwater_steering_nominations_met",
+        "Pods nominated in advance that were bound to the nominated node.",
+        value=counts.met,
     )
     missed = CounterMetricFamily(
         "slackwater_steering_nominations_missed", "Nominations that came to nothing, by reason.", labels=["reason"]
@@ -25,7 +27,7 @@ def steering_families(state_machine: StateMachine) -> Iterator[Metric]:
     yield missed
     yield CounterMetricFamily(
         "slackwater_steering_nominations_dropped",
-        "Nodes chosen for pods that were not told after all: somebody else had a say by then.",
+        "Nodes chosen in advance for pods that were not nominated after all: they had changed by then.",
         value=counts.dropped,
     )
     yield _histogram(
@@ -35,12 +37,10 @@ def steering_families(state_machine: StateMachine) -> Iterator[Metric]:
     )
     yield _histogram(
         "slackwater_steering_seconds_until_bound",
-        "From the moment the watch showed a pod until it showed it bound, told where to go or not.",
+        "From the moment the watch showed a pod until it showed it bound, nominated in advance or not.",
         counts.until_bound,
     )
-    yield CounterMetricFamily(
-        "slackwater_steering_choices", "Pods for which kube-scheduler was told one node when it asked.", value=counts.chosen
-    )
+    yield CounterMetricFamily("slackwater_steering_choices", "Pods for which filter named one node only.", value=counts.chosen)
     yield CounterMetricFamily(
         "slackwater_steering_choices_met", "Of those, pods that were bound there.", value=counts.chosen_met
     )

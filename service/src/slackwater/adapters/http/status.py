@@ -60,7 +60,7 @@ class Status(BaseModel):
     uptimeSeconds: int
     ready: Annotated[bool, Field(description="Everything was listed once.")]
     waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
-    leader: Annotated[LeaderStatus, Field(description="Who decides, where replicas stand beside one another.")]
+    leader: Annotated[LeaderStatus, Field(description="Which of several replicas decides.")]
     generation: Annotated[int, Field(description="Counts the changes of the cluster state.")]
     nodes: int
     pods: int

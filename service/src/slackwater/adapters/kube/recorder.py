@@ -182,7 +182,7 @@ class Recorder:
 
     def _merged(self) -> Outcome:
         self.stats.merged += 1
-        return Outcome("done", detail="counted; the next write of its series tells")
+        return Outcome("done", detail="counted; the next write of its series reports it")
 
     def _dropped(self) -> Outcome:
         self.stats.dropped += 1

@@ -245,7 +245,7 @@ class Explaining:
                 return read_gate(self._state_machine, key, now)
             case "group":
                 if group_registry is None or key.name not in group_registry.group_status:
-                    raise NothingThere(f"group {key.name}: no provider has told of it")
+                    raise NothingThere(f"group {key.name}: no provider has reported it")
                 return GroupName(key.name)
 
     def _node(self, name: NodeName, group_registry: GroupRegistryView | None) -> NodeWord:

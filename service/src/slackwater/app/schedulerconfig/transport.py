@@ -103,7 +103,7 @@ def _clear_text_findings(extender: dict[str, Any], target: Target, at: Steps, se
         yield Finding(
             path=json_path((*at, "urlPrefix")),
             trap="plain-http",
-            why=f"pods go in the clear to {target.host}, and whoever reaches that listener can bind pods",
+            why=f"pods go in the clear to {target.host}, and anyone who can reach that listener can bind pods",
             fix="run Slackwater in the scheduler's Pod and use 127.0.0.1, or use https:// with a client certificate",
             severity="advice" if meant else "warning",  # asked for in our own configuration, it is no accident
         )

@@ -41,7 +41,7 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
     if settings.steering != Steering() and not settings.steers:
         why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
-        yield f"steering: has no effect while featureGates.Steering {why}: no pod is told where to go"
+        yield f"steering: has no effect while featureGates.Steering {why}: no pod is nominated in advance"
     extender, migration = settings.extender, settings.migration
     if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
         yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
@@ -88,5 +88,5 @@ def _listener_notes(settings: Settings) -> Iterator[str]:
     if not listeners.extender.address.is_loopback and (tls is None or tls.client_ca_file is None):
         yield (
             f"listeners.extender.address: {listeners.extender.address} is not on loopback and asks for no client "
-            "certificate: whoever reaches it can bind pods"
+            "certificate: anyone who can reach it can bind pods"
         )

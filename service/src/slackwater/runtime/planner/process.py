@@ -192,7 +192,7 @@ class ProcessPlanning:
         seconds = self._clock() - began
         self._restarts += 1
         how = _how(process.returncode)
-        self._news.append(f"the planning process {how} after {seconds:.0f} s; another one is told everything")
+        self._news.append(f"the planning process {how} after {seconds:.0f} s; a new one gets the whole cluster")
         _log.error("planning process ended", pid=process.pid, how=how, seconds=round(seconds, 1), restarts=self._restarts)
         return seconds
 

@@ -218,7 +218,9 @@ class ClusterApiProvider:
             await self._check_nobody_elses(standing, ids)
             return True
         if not there <= ids:
-            raise ProviderError("other", standing.group, "a MachinePool without Machines cannot be told which instances go")
+            raise ProviderError(
+                "other", standing.group, "a MachinePool without Machines does not let us choose the instances to delete"
+            )
         if standing.limits.min_size > 0:
             raise ProviderError("limit", standing.group, f"0 nodes would be left, want at least {standing.limits.min_size}")
         return await self._writes.scale(standing.id, standing.item, to=0)
