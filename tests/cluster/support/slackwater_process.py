@@ -19,10 +19,11 @@ import anyio
 import yaml
 
 from slackwater.cli.main import main
-from slackwater.sandbox.controlplane.component import Component, Launch
+from slackwater.sandbox.controlplane.component import Component, Launch, open_leashed
 from slackwater.sandbox.controlplane.ports import FreePorts
 from slackwater.sandbox.controlplane.stack import until_ready
 from tests.cluster.support.metrics import Samples
+from tests.cluster.support.preloaded import PRELOADED
 
 #: The entry point that `pip install` makes.
 PROGRAM: Final = Path(sys.executable).with_name("slackwater")
@@ -58,7 +59,8 @@ class SlackwaterProcess:
             url=ops,
             ready_paths=("/readyz",),
         ).run_by(run_by)
-        self._component = Component(launch, log=folder / "slackwater.log", home=folder)
+        opener = open_leashed if run_by else PRELOADED.open
+        self._component = Component(launch, log=folder / "slackwater.log", home=folder, opener=opener)
 
     async def __aenter__(self) -> Self:
         self._http = aiohttp.ClientSession(self._component.launch.url, timeout=_ANSWER_WITHIN)

@@ -10,13 +10,12 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, Protocol
 
 import anyio
-import anyio.abc
 
 from slackwater.sandbox.controlplane import leash
 from slackwater.sandbox.controlplane.errors import ComponentFailed
@@ -45,14 +44,42 @@ class Launch:
         return replace(self, program=Path(command[0]), arguments=(*command[1:], str(self.program), *self.arguments))
 
 
+class Running(Protocol):
+    """A process that was started. `returncode` is None while it runs, and negative if a signal ended it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    async def wait(self) -> int: ...
+
+
+#: Starts the program with its output to the log, `home` as its folder, and a process group of its own.
+Opener = Callable[[Launch, BinaryIO, Path], Awaitable[Running]]
+
+
+async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> Running:
+    """Starts the program in a process that dies with this one."""
+    return await anyio.open_process(
+        [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(launch.program), *launch.arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd=home,
+        env=environment(home),
+        start_new_session=True,
+    )
+
+
 class Component:
     """A process of ours. `start` first; after it ended, `start` again runs it again with the same log file."""
 
-    def __init__(self, launch: Launch, *, log: Path, home: Path) -> None:
+    def __init__(self, launch: Launch, *, log: Path, home: Path, opener: Opener = open_leashed) -> None:
         self.launch = launch
         self.log = log
         self._home = home
-        self._process: anyio.abc.Process | None = None
+        self._open = opener
+        self._process: Running | None = None
         #: Whether it ought to run: started, and not stopped since. A signal that kills it changes nothing here.
         self.wanted = False
 
@@ -73,17 +100,8 @@ class Component:
         """Starts the process; it is not ready yet."""
         assert not self.running, self.name
         self.wanted = True
-        command = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid())]
         with self.log.open("ab") as log:
-            self._process = await anyio.open_process(
-                [*command, str(self.launch.program), *self.launch.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._home,
-                env=_environment(self._home),
-                start_new_session=True,
-            )
+            self._process = await self._open(self.launch, log, self._home)
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to the whole process group; nothing happens if it has ended."""
@@ -125,10 +143,11 @@ class Component:
             file.seek(max(0, size - _TAIL_BYTES))
             return list(deque(file.read().decode(errors="replace").splitlines(), maxlen=_TAIL_LINES))
 
-    def _started(self) -> anyio.abc.Process:
+    def _started(self) -> Running:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
 
 
-def _environment(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a started program."""
     return {name: environ[name] for name in _PASSED_ON if name in environ} | {"HOME": str(home)}

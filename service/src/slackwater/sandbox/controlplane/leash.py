@@ -14,17 +14,21 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
-    """Never returns."""
-    parent, program = int(sys.argv[1]), sys.argv[2]
+def die_with(parent: int) -> None:
+    """Has the kernel kill this process when `parent`, which started it, ends. SystemExit if `parent` has ended already."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
         # It may have died before the line above.
         if os.getppid() != parent:
-            sys.exit(f"{program}: process {parent}, which started this, is gone")
-    os.execv(program, sys.argv[2:])
+            sys.exit(f"process {parent}, which started this, is gone")
+
+
+def main() -> None:
+    """Never returns."""
+    die_with(int(sys.argv[1]))
+    os.execv(sys.argv[2], sys.argv[2:])
 
 
 if __name__ == "__main__":
