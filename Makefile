@@ -85,7 +85,7 @@ ASKED := tests/output/cluster/asked
 .PHONY: cluster
 cluster: controlplane ## Tests on the real control plane; TESTS=... for some of them
 	rm -rf $(ASKED)
-	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist loadfile --no-loadscope-reorder \
+	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist worksteal \
 	  $(or $(TESTS),tests/controlplane tests/cluster --ignore tests/cluster/test_rights.py)
 ifndef TESTS
 	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest tests/cluster/test_rights.py
