@@ -154,12 +154,12 @@ class Dispatcher:
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self._steers = anyio.CapacityLimiter(config.max_steers)
-        #: When each bind was asked for that has not ended; the oldest first.
+        #: The submission time of each bind that has not ended; the oldest first.
         self._binding_since: dict[_Lane, float] = {}
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled. Effects that run then have `flush_seconds` to end; those that do not end are logged."""
+        """Runs until cancelled. Effects that run then have `flush_seconds` to end; effects that do not end are logged."""
         async with anyio.create_task_group() as group:
             self._group = group
             task_status.started()
@@ -335,8 +335,8 @@ class Dispatcher:
 def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
     """Can `effect` replace `last`, so that only one of them is carried out? `runs`: an attempt of `last` is running.
 
-    The API server may have processed a running effect before the change that led to the new one. So only a read, or a write
-    that is needed once only, joins a running effect. A waiting resize is replaced by a newer one.
+    The API server may have processed a running effect before the change that led to the new one. So only equal binds, reads and
+    deletions of victims are merged into a running one. A newer resize of a container replaces a waiting one.
     """
     if runs:
         return last.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim)

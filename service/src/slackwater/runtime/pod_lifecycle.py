@@ -168,7 +168,7 @@ class PodLifecycle:
         )
 
     def touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        """Activates those of the pods that still wait for a node."""
+        """Activates the given pods, except those that have a node by now."""
         waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
         return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 

@@ -39,7 +39,7 @@ class MissedRoom:
         #: The number of activated pods by their requests, and until when each counts.
         self._awaited: Counter[Amounts] = Counter()
         self._awaited_until: deque[tuple[Instant, Amounts]] = deque()
-        #: Cache: for how many pods of a kind there is room, at `_version`.
+        #: Cache: for how many equal pods there is room, at `_version`.
         self._kept: dict[tuple[Kind, Amounts, int], int] = {}
         self._version = (0, 0)
         #: The most unreserved room of any node, per resource.

@@ -55,7 +55,7 @@ class Nominations:
         with self._room.beside(pod.priority):
             rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
         scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
-        # Best first; equal scores in order of row, so that the choice is the same on every run.
+        # The best first. Equal scores are ordered by row, so that the choice is deterministic.
         for row in rows[np.lexsort((rows, -scores))]:
             node = self._nodes.by_row[int(row)]
             if node is not None:
