@@ -1,1 +1,2 @@
-"""The state machine, the one writer; and what connects it with the outside: intake, dispatcher, flows, planner, records."""
+"""The state machine, which alone changes the cluster state, and what connects it with the outside: intake, dispatcher, planner
+process, record and replay."""

@@ -1,6 +1,6 @@
-"""watch -> what only planners read: keeps the objects of these event sources, and hands out what changed.
+"""Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and hands out changed ones.
 
-Deliberately absent: the state machine, which needs none of it; and readiness of the service, which does not wait for it.
+The state machine needs none of them, and the readiness of the service does not wait for their first lists.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from slackwater.ports.protocols import EventSource
 
 _log = structlog.get_logger(__name__)
 
-#: API group and kind of the controllers that are followed.
+#: API group and kind of the controllers whose replica counts are kept.
 _CONTROLLERS: Final[Mapping[AuxiliaryKind, tuple[str, str]]] = {
     "daemonsets": ("apps", "DaemonSet"),
     "replicasets": ("apps", "ReplicaSet"),
@@ -42,17 +42,17 @@ _CONTROLLERS: Final[Mapping[AuxiliaryKind, tuple[str, str]]] = {
 
 
 class AuxiliaryIntake:
-    """Drains the event sources. `ready` when each has listed once."""
+    """Reads the event sources and keeps their objects. `ready` when each has listed once."""
 
     def __init__(self, event_sources: Mapping[AuxiliaryKind, EventSource]) -> None:
         self._event_sources = event_sources
         self._unlisted = set(event_sources)
         self._synced = anyio.Event()
         self._objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {kind: {} for kind in event_sources}
-        #: Kept beside the objects: there are thousands, and some change in every loop.
+        #: Kept ready for `changes`: there are thousands of controllers, and some change in every loop.
         self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[AuxiliaryKind] = set(event_sources)
-        #: Workloads that carry the annotation, so that nobody has to look through all of them.
+        #: Workloads with the slack annotation, so that `changes` need not search all workloads.
         self._marked: dict[tuple[AuxiliaryKind, AuxiliaryKey], Workload] = {}
         if not event_sources:
             self._synced.set()
@@ -81,7 +81,7 @@ class AuxiliaryIntake:
                         self._synced.set()
 
     def take(self, event: AuxiliaryEvent) -> None:
-        """One change."""
+        """Applies one event."""
         self._changed.add(event.kind)
         self._marked.pop((event.kind, event.key), None)
         if event.kind in _CONTROLLERS:
@@ -101,11 +101,11 @@ class AuxiliaryIntake:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
 
     def begin_again(self) -> None:
-        """Everything gets it once more."""
+        """Makes `changes` return everything again: the reader has lost what it had."""
         self._changed.update(self._event_sources)
 
     def changes(self) -> AuxiliaryObjects:
-        """What changed since the last call, in copies."""
+        """The parts that changed since the last call, as copies; the others are None."""
         changed, self._changed = self._changed, set()
         namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return AuxiliaryObjects(
@@ -117,7 +117,7 @@ class AuxiliaryIntake:
         )
 
     def everything(self) -> AuxiliaryObjects:
-        """All there is, in copies; what `changes` will tell next stays what it is."""
+        """All parts except the headroom requests, as copies. Does not affect what `changes` returns next."""
         namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         labels = {key.name: found.labels for key, found in namespaces.items()}
         return AuxiliaryObjects(
@@ -125,7 +125,7 @@ class AuxiliaryIntake:
         )
 
     def _headroom_requests(self) -> HeadroomRequests:
-        """Buffers with what they refer to, and marked workloads."""
+        """The capacity buffers, the workloads and pod templates that they refer to, and the workloads with the annotation."""
         buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
         scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
         named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]
@@ -148,7 +148,7 @@ class AuxiliaryIntake:
         return tuple(sets[key].pod for key in sorted(sets))
 
     def _storage(self) -> Storage:
-        """A kind that is not watched is unknown."""
+        """The storage objects; None for each kind that is not watched."""
         attachments: dict[str, tuple[Attachment, ...]] = {}
         for attachment in self._objects.get("volumeattachments", {}).values():
             attachments[attachment.node] = (*attachments.get(attachment.node, ()), attachment)

@@ -1,7 +1,7 @@
-"""Filter waits while binds queue: kube-scheduler takes one pod at a time, so while one pod waits it takes no other.
+"""Delays filter's answers while binds queue. kube-scheduler schedules one pod at a time, so the delay slows it down.
 
-A bind that is sent late might reach the API server after kube-scheduler's own deadline. The wait is bounded, and the answer is
-made from the state after it.
+Without it, a queued bind might reach the API server after kube-scheduler's own deadline. The delay is bounded, and filter
+answers from the state after it.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ _LOOK_EVERY_SECONDS: Final = 0.01
 
 
 class FilterBackpressure:
-    """The extender asks it before it answers filter.
+    """Says whether filter's answer should wait, and waits. The extender calls it before each filter answer.
 
-    `binds_queue` says whether binds wait to be sent. An answer waits for that at most `most_seconds`: this slows kube-scheduler
-    down and never stops it.
+    `binds_queue` says whether binds wait to be sent. An answer is delayed by at most `most_seconds`, so kube-scheduler is
+    slowed down and never stopped.
     """
 
     def __init__(self, binds_queue: Callable[[], bool], *, most_seconds: float = 1.0) -> None:
@@ -24,11 +24,11 @@ class FilterBackpressure:
         self._most_looks = round(most_seconds / _LOOK_EVERY_SECONDS)
 
     def due(self) -> bool:
-        """Should the answer wait?"""
+        """Do binds queue now, so that filter should wait?"""
         return self._binds_queue()
 
     async def wait(self) -> None:
-        """Returns when the answer may be made."""
+        """Returns when no binds queue any more, or after `most_seconds`."""
         for _ in range(self._most_looks):
             if not self._binds_queue():
                 return

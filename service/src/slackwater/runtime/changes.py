@@ -1,8 +1,8 @@
-"""Which nodes and pods changed since somebody last asked: noted as it happens, collected for planners.
+"""Collects which nodes and pods of the cluster state changed since the last collection, for planners.
 
-Several may collect from one world, each for itself. While nobody watches nothing is noted. Noting costs an entry in a set;
-collecting costs what changed, however large the cluster, and may be done a part at a time. Deliberately absent: what planners
-make of it.
+Several collectors may read one state machine, independently. The journals note each change as one set entry for each collector.
+Collecting takes time in proportion to the changes, not to the cluster, and may be done in parts. Deliberately absent: applying
+the changes (`snapshot.replica`).
 """
 
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class ChangeCollector:
-    """Watches one world for one reader, from its making until `stop`."""
+    """Collects the changes of one state machine for one reader, from construction until `stop`."""
 
     def __init__(self, state_machine: StateMachine, *, quarantined_too: bool = False) -> None:
-        """`quarantined_too`: nodes in quarantine are told as they are; else as cordoned, so that no plan counts on them."""
+        """`quarantined_too`: reports nodes in quarantine as they are; otherwise as cordoned, so that no plan uses them."""
         self._quarantined_too = quarantined_too
         self._state_machine = state_machine
         self._pods: set[PodUid] = set()
         self._nodes: set[NodeName] = set()
-        #: Noted, and being handed out a part at a time; what changes once more is noted once more.
+        #: Pods taken out of `_pods` and not handed out yet; a pod that changes again is noted again.
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
@@ -37,26 +37,26 @@ class ChangeCollector:
         state_machine.nodes.journal.add_reader(self._nodes)
 
     def stop(self) -> None:
-        """Nothing is noted for it any more."""
+        """Ends the collection: the journals note nothing for this collector any more."""
         state_machine, pods, nodes = self._state_machine, self._pods, self._nodes
         state_machine.pods.journal.remove_reader(pods)
         state_machine.reservations.journal.remove_reader(pods)
         state_machine.nodes.journal.remove_reader(nodes)
 
     def begin_again(self) -> None:
-        """Everything gets it once more: what was told last may not have been understood."""
+        """Makes everything due for collection again, because the reader may not have applied what it got last."""
         self._pods.update(pod.uid for pod in self._state_machine.pods)
         self._nodes.update(self._state_machine.nodes.row_of)
         self._budgets_version = -1
 
     def __len__(self) -> int:
-        """How many objects are to be collected, some of them perhaps twice."""
+        """The number of objects to collect; some may be counted twice."""
         return len(self._pods) + len(self._old_pods) + len(self._nodes)
 
     def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
-        """Up to `most` of the nodes and of the pods that changed, as they are now. What changes again is collected again."""
+        """Up to `most` changed nodes and `most` changed pods, as they are now. What changes again is collected again."""
         if not self._old_pods:
-            # Not bit by bit from the set: each bit would pass over the holes that those before it left.
+            # Moves the whole set at once: iterating over a set passes over the slots of all entries removed before.
             self._old_pods.extend(self._pods)
             self._pods.clear()
         part, self._old_pods[-most:] = self._old_pods[-most:], []
@@ -65,13 +65,14 @@ class ChangeCollector:
         return [NodeChange(name, self._node(name)) for name in nodes], self._told(part)
 
     def _told(self, uids: Iterable[PodUid]) -> list[PodChange]:
-        """Sorted, so that the same changes are given in the same order on every run."""
+        """The pods as they are now, sorted by UID, so that the order is the same on every run."""
         return [PodChange(uid, self._pod(uid)) for uid in sorted(uids)]
 
     def rest(
         self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: AuxiliaryObjects | None = None
     ) -> Changes:
-        """All that is left, after what `some` gave `before`: together one consistent state of the state machine."""
+        """All remaining changes. `before` is what `some` returned earlier; together they are one consistent state. `around`:
+        the changed auxiliary objects."""
         pods = self._told({*self._old_pods, *self._pods})
         self._old_pods.clear()
         self._pods.clear()
@@ -108,7 +109,10 @@ class ChangeCollector:
 
 
 class NominatedToo(ChangeCollector):
-    """A collector for whom a pod stands already where it had to go, by whomever: its room is not to be given away."""
+    """A collector that reports a nominated pod as placed on its nominated node, so that no plan gives its room away.
+
+    The nomination may be ours in advance, that of a preemption or kube-scheduler's own.
+    """
 
     def __init__(self, state_machine: StateMachine) -> None:
         super().__init__(state_machine)
@@ -131,7 +135,7 @@ class NominatedToo(ChangeCollector):
 
 
 def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
-    """A pod that has not ended, where and as much as it counts; see `model.changes`."""
+    """The pod (which has not ended) as it counts: on the node, and with at least the amounts, of its reservation."""
     if reservation is None:
         return pod if pod.vertical is None else _taking(pod, pod.need)
     if reservation.node != pod.node:

@@ -1,8 +1,8 @@
-"""An object as the API server lists it against the same object in the cluster state: what differs, and why.
+"""Compares one object as the API server lists it with the same object in the cluster state, for the audit.
 
-A list takes a while, and the cluster state goes on meanwhile: objects are judged by their versions. What the cluster state has
-in a newer version has changed since, and is in order. What it has in an older one may be on its way: whoever asks looks again
-later. Pure, one object at a time; nothing is changed here.
+The cluster state changes while the list is read, so resource versions are compared first. An object that is newer in the
+cluster state has changed since the list and is correct. One that is older may only be late: the caller compares it again
+later. Nothing is changed here.
 """
 
 from slackwater.model.drifts import Drift, Found
@@ -13,7 +13,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 def compare_node(state_machine: StateMachine, fresh: Node) -> Found | None:
-    """What is wrong with the node in the cluster state, given that the API server lists it as `fresh`."""
+    """The difference between the node in the cluster state and the listed one, `fresh`; None if there is none."""
     name = f"node {fresh.name}"
     row = state_machine.nodes.row_of.get(fresh.name)
     known = None if row is None else state_machine.nodes.by_row[row]
@@ -27,7 +27,7 @@ def compare_node(state_machine: StateMachine, fresh: Node) -> Found | None:
 
 
 def compare_pod(state_machine: StateMachine, fresh: Pod) -> Found | None:
-    """What is wrong with the pod in the cluster state, given that the API server lists it as `fresh`."""
+    """The difference between the pod in the cluster state and the listed one, `fresh`; None if there is none."""
     name = f"pod {fresh.key}"
     known = state_machine.pods.get(fresh.uid)
     if known is None:
@@ -43,7 +43,8 @@ def compare_pod(state_machine: StateMachine, fresh: Pod) -> Found | None:
 
 
 def _compare_reservation(state_machine: StateMachine, fresh: Pod, name: str) -> Found | None:
-    """A bind under way counts where the API server need not show it yet."""
+    """Compares the pod's reservation with the listed pod. The reservation of a bind in progress is no difference: the API
+    server need not show it yet."""
     reservation = state_machine.reservations.get(fresh.uid)
     place = None if fresh.ended else fresh.node
     if place is None:
@@ -64,7 +65,7 @@ def _compare_reservation(state_machine: StateMachine, fresh: Pod, name: str) -> 
 
 
 def compare_absent_pod(state_machine: StateMachine, uid: PodUid, version: int) -> Found | None:
-    """What is wrong with the pod in the cluster state, given that a list of this version lacks it."""
+    """The pod as a difference, if the cluster state still has it although a list of this version lacks it; else None."""
     known = state_machine.pods.get(uid)
     if known is None or known.resource_version > version:
         return None
@@ -72,7 +73,7 @@ def compare_absent_pod(state_machine: StateMachine, uid: PodUid, version: int) -
 
 
 def compare_absent_node(state_machine: StateMachine, name: NodeName, version: int) -> Found | None:
-    """The same of a node."""
+    """The node as a difference, if the cluster state still has it although a list of this version lacks it; else None."""
     row = state_machine.nodes.row_of.get(name)
     known = None if row is None else state_machine.nodes.by_row[row]
     if known is None or known.resource_version > version:

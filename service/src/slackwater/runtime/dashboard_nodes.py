@@ -1,7 +1,7 @@
-"""All nodes as one matrix of integers: what the dashboard draws, and which nodes changed since it last looked.
+"""Copies all nodes into one matrix of integers for the dashboard, and finds the nodes that changed between two copies.
 
-    after = take_nodes(world, before)          # a copy; `before` saves reading again what did not change
-    rows = changed(before, after)              # None: other nodes than before, so that positions mean something else
+    after = take_nodes(state_machine, before)  # `before` saves reading again what did not change
+    columns = changed(before, after)           # None if the set of nodes changed: positions then mean other nodes
 
 5,000 nodes take a few milliseconds, whatever the number of pods. Deliberately absent: text, JSON, and time.
 """
@@ -29,7 +29,7 @@ _COLUMNS: Final = (
     ("pressureAccountedFor", "pressure_accounted_for"),
     ("held", "held"),
 )
-#: What each line of `DashboardNodes.numbers` means: `cpu.total` and so on (milliCPU, bytes), then how many pods, then flags.
+#: The meaning of each line of `DashboardNodes.numbers`: `cpu.total` and so on (milliCPU, bytes), the number of pods, flags.
 LINES: Final = (*(f"{resource}.{name}" for resource in RESOURCES for name, _ in _COLUMNS), "pods", "flags")
 NOT_READY: Final = 1
 CORDONED: Final = 2
@@ -38,7 +38,8 @@ QUARANTINED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardNodes:
-    """`numbers` has shape (len(LINES), nodes); `nodes` in the order of rows, `group` is each one's index in `groups`."""
+    """One copy of all nodes. `nodes` are in the order of their rows; `group` is each node's index in `groups`; `numbers` has
+    shape (len(LINES), nodes). `version` changes with the set of node names."""
 
     version: int
     nodes: Sequence[Node]
@@ -49,7 +50,7 @@ class DashboardNodes:
 
 
 def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> DashboardNodes:
-    """The nodes as they are now."""
+    """Copies the nodes. If no node object has changed since `before`, its names, groups and flags are reused."""
     version = state_machine.nodes.names_version
     nodes = [node for node in state_machine.nodes.by_row if node is not None]
     rows = np.fromiter((row for row, node in enumerate(state_machine.nodes.by_row) if node is not None), np.intp, len(nodes))
@@ -73,7 +74,7 @@ def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> Da
 
 
 def _unchanged(before: Sequence[Node], now: Sequence[Node]) -> bool:
-    """A node that changed is another object."""
+    """Are these the same node objects? A changed node is a new object, so identity suffices."""
     return len(before) == len(now) and all(map(_is, before, now))
 
 
@@ -82,7 +83,7 @@ def _is(one: Node, other: Node) -> bool:
 
 
 def changed(before: DashboardNodes, after: DashboardNodes) -> Rows | None:
-    """Positions whose numbers differ; None where the nodes or their groups are others."""
+    """Positions (indices into `nodes`) whose numbers differ; None if the set of nodes or their groups changed."""
     if before.version != after.version or before.names != after.names or before.group != after.group:
         return None
     if before.groups != after.groups:

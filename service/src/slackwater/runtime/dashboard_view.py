@@ -1,7 +1,7 @@
-"""What the dashboard tells beside the nodes, as JSON values: preemptions, migrations, removals, and pods without a place.
+"""The dashboard's sections as JSON values: preemptions, migrations, nominations, drains and pending pods.
 
-Each section is a list of objects, cut to `MOST` entries with the number of all beside it, so that an answer is bounded whatever
-the cluster does. Deliberately absent: the nodes (`board_nodes`), the autoscaler's groups (its loop tells them itself), HTTP.
+Each section is `{"total": ..., "entries": [...]}` with at most `MOST` entries, so the size of an answer is bounded.
+Deliberately absent: the nodes (`dashboard_nodes`), node groups (the autoscaler's loop provides them), HTTP.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,16 +16,16 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import RESOURCES
 from slackwater.runtime.state_machine import StateMachine
 
-#: Entries of one section that are told.
+#: The most entries of one section.
 MOST: Final = 2000
-#: Names that learn of one entry: victims, and pods on their way.
+#: The most names within one entry: victims of a preemption, pods of a drain.
 MOST_NAMES: Final = 200
 
 Json = dict[str, Any]
 
 
 def sections(state_machine: StateMachine, now: Instant) -> dict[str, Json]:
-    """All but the pending pods. `since` is seconds before now, `ends` seconds from now, to the whole second."""
+    """All sections except the pending pods. `since` is whole seconds before now, `ends` whole seconds from now."""
     return {
         "migrationQueue": _cut(_queue(state_machine), len(state_machine.migrating.choice.queue)),
         "migrations": _listed(
@@ -44,12 +44,12 @@ def sections(state_machine: StateMachine, now: Instant) -> dict[str, Json]:
 
 
 def waits(pod: Pod) -> bool:
-    """Is the pod one of the pending?"""
+    """Is the pod pending: without a node, and not ended?"""
     return pod.node is None and not pod.ended
 
 
 def pending(pods: Sequence[Pod]) -> Json:
-    """Pods without a place, the most important first, and of pods equally important the oldest."""
+    """The section of pending pods, by descending priority; among equal priorities the oldest first."""
     ordered = sorted(pods, key=lambda pod: (-pod.priority, pod.created_at, pod.key))
     return _cut((_pending(pod) for pod in ordered), len(ordered))
 
@@ -138,7 +138,7 @@ def _drain(drain: Drain, now: Instant) -> Json:
 
 
 def _leaving(drain: Drain) -> list[Json]:
-    """The pods of the plan with where it sends them, and those that came since; each with how far it is."""
+    """The pods of the drain's plan with their destinations, and pods that appeared since; each with its step."""
     standing = {key: (step, detail) for key, step, detail in drain.pods.standing()}
     planned = dict(drain.order.destinations)
     begun = standing or drain.phase not in {"marking", "marked"}

@@ -1,8 +1,8 @@
-"""The newest decisions and what became of each, for people who look at the dashboard.
+"""Keeps the newest decisions with their results, for the dashboard.
 
-What flows through: every effect that the dispatcher carries out, with its outcome (`Telling` stands before the writer), and
-each record of the autoscaler's loop. Of each kind the newest are kept, so that a thousand binds do not push out the one
-removal. Deliberately absent: what decides (nothing reads this), and anything that would have to be kept.
+It receives the outcome of each attempt of an effect (`Telling` wraps the writer) and each record of the autoscaler's loop. The
+newest of each kind are kept, so that a thousand binds do not push out the only drain. No decision reads this log, and it is not
+persisted.
 """
 
 from collections import deque
@@ -29,9 +29,9 @@ from slackwater.model.resources import Amounts
 from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.autoscaler.record import LoopRecord
 
-#: Kept of each kind.
+#: Decisions kept of each kind.
 _KEPT: Final = 100
-#: What each kind of effect decides. The other kinds wake, read or tell; they decide nothing.
+#: The kind of decision of each effect type. Effects of other types (activations, reads, Kubernetes events) decide nothing.
 _KINDS: Final[dict[type, str]] = {
     Bind: "bind",
     Nominate: "nominate",
@@ -47,14 +47,14 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-#: Number, Unix seconds, what was attempted, and how it ended: written out only when somebody looks.
+#: Number, Unix seconds, the effect and its outcome; formatted only when the log is read.
 _Note = tuple[int, float, ApiEffect, Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """`at` is Unix seconds. `number` grows from one to the next. `about` is what /explain tells more of: pods, nodes, groups or
-    nothing."""
+    """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `about` is the kind
+    of object for a link to /explain: "pods", "nodes", "groups", or "" for none."""
 
     number: int
     at: float
@@ -66,7 +66,7 @@ class Decision:
 
 
 class DecisionLog:
-    """Bounded; `wall` gives Unix seconds."""
+    """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
@@ -76,18 +76,18 @@ class DecisionLog:
 
     @property
     def number(self) -> int:
-        """Of the newest decision."""
+        """The number of the newest decision; 0 if there is none."""
         return self._number
 
     def note(self, effect: ApiEffect, outcome: Outcome) -> None:
-        """An attempt ended. Nothing is written out before somebody looks."""
+        """Notes one ended attempt of an effect; cheap, because formatting happens in `newest`."""
         kind = _KINDS.get(type(effect))
         if kind is not None:
             self._number += 1
             self._effects[kind].append((self._number, self._wall(), effect, outcome))
 
     def loop(self, record: LoopRecord) -> None:
-        """A loop of the autoscaler ended: what it asked for, began and gave up."""
+        """Notes the decisions of one ended autoscaler loop: node group size changes, and drains that began or ended."""
         for call, problem in record.asked:
             text = f"from {call.seen} to {call.to} nodes" + (f": {problem}" if problem is not None else "")
             self._told(record, "grow", ("groups", call.group), text, done=problem is None)
@@ -106,14 +106,14 @@ class DecisionLog:
         self._loops.append(decision)
 
     def newest(self, most: int) -> list[Decision]:
-        """The newest first."""
+        """The newest `most` decisions, the newest first."""
         noted = [[_decision(kind, note) for note in notes] for kind, notes in self._effects.items()]
         every = (decision for decisions in (*noted, self._loops) for decision in decisions)
         return sorted(every, key=lambda decision: -decision.number)[:most]
 
 
 class Telling:
-    """A writer that tells of what it did."""
+    """A writer that passes each effect to another writer and notes the outcome in the decision log."""
 
     def __init__(self, writer: Writer, decision_log: DecisionLog) -> None:
         self._writer = writer

@@ -1,9 +1,9 @@
-"""Effects -> API calls: per-object order, merging, bounded width, retries with back-off, a deadline on each.
+"""Carries out effects as API calls: in order per object, merged, with bounded concurrency, retries with back-off and deadlines.
 
-Effects on one object run one after another (binds beside the others) in the order in which they were asked for, so the object
-ends at what was asked for last. An effect joins an equal one only where nothing else comes after that one: the last that waits,
-or the one under way where none waits. Every effect ends, by the API server's answer or by its deadline; the end goes back into
-the state machine as an event (`endings`).
+Effects on one object run one at a time in the order of their submission, so the object ends as last requested. Only binds run
+concurrently with the object's other effects. A new effect is merged into an equal one if that is the object's last: the last
+that waits or, if none waits, the one that runs. Every effect ends, by the API server's answer or by its deadline, and the
+state machine receives the end as an event (`endings`).
 """
 
 import math
@@ -44,18 +44,19 @@ _log = structlog.get_logger(__name__)
 
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.05, longest_seconds=2.0)
 _MAX_ANNOUNCEMENTS: Final = 1000
-#: Effects that wait for one object. No more than a few ever do while the API server answers.
+#: The most effects that may wait for one object. Only a few do while the API server answers.
 _MAX_WAITING: Final = 64
-#: Where all binds that may be under way are, and the oldest has waited so long, further ones had better come later.
+#: Binds queue if all slots are taken and the oldest bind has been running for longer than this.
 _SLOW_BIND_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherConfig:
-    """`write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the end.
+    """Limits of the dispatcher.
 
-    Binds have a width of their own, and so have preemptions and steering: none waits for another, nor for the rest.
-    `steer_seconds`: a nomination that takes longer comes too late anyway.
+    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_steers`) and all other writes have separate
+    limits, so none waits for another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt,
+    `flush_seconds` the time to finish at shutdown. `steer_seconds` is short: a later nomination is of no use.
     """
 
     max_binds: int = 64
@@ -69,7 +70,7 @@ class DispatcherConfig:
     flush_seconds: float = 5.0
 
 
-#: What a bind came to whose last attempt told nothing about the state machine by itself.
+#: The outcome of a bind, by the verdict of its last attempt, if that attempt returned no event of its own.
 _BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
     "done": "bound",
     "refused": "refused",
@@ -80,12 +81,12 @@ _BIND_OUTCOMES: Final[dict[str, BindOutcome]] = {
 
 @dataclass(slots=True)
 class Ticket:
-    """One effect on its way; whoever needs its end awaits `ended()`. `latest` is how things stand."""
+    """One submitted effect. `latest` is the outcome as known so far; `ended()` waits for the final one."""
 
     effect: ApiEffect
     latest: Outcome = Outcome("again", detail="not attempted in time")
     _finished: bool = False
-    #: Made for whoever waits: mostly nobody does.
+    #: Created only when a caller waits, which is rare.
     _waited_for: anyio.Event | None = None
 
     def finish(self) -> None:
@@ -102,18 +103,19 @@ class Ticket:
 
 @dataclass(slots=True)
 class DispatcherStats:
-    """Counts that only grow, but for `waiting`."""
+    """Counters of the dispatcher; all but `waiting` only grow."""
 
     calls: dict[tuple[str, str], int] = field(default_factory=dict)  #: by (effect, verdict of the attempt)
     dropped_announcements: int = 0
     waiting: int = 0
 
 
-#: Takes an event into the state machine and hands on what follows from it.
+#: Applies an event to the state machine and submits the effects that follow.
 OnEvent = Callable[[Event], None]
 
 
-#: Binds have a lane of their own: one whose answer is waited for must not stand behind a touch that hangs.
+#: The object's UID, and whether the lane is for binds. Binds have a separate lane: kube-scheduler waits for the answer, so a
+#: bind must not queue behind an activation that hangs.
 _Lane = tuple[str, bool]
 
 
@@ -122,7 +124,7 @@ def _lane_of(effect: ApiEffect) -> _Lane:
 
 
 class Dispatcher:
-    """Carries out effects. `submit` may be called from any code on the loop, once `run` has started."""
+    """Carries out effects as API calls. Once `run` has started, any code on the event loop may call `submit`."""
 
     def __init__(
         self,
@@ -134,8 +136,8 @@ class Dispatcher:
         leads: Callable[[], bool] = lambda: True,
         on_report: Callable[[DrainReport], None] = lambda _: None,
     ) -> None:
-        """Who does not lead any more (`leads`) finishes nothing: what is under way is left to its precondition. `on_report`
-        takes the effects that are no API calls."""
+        """`leads` says whether this replica is still the leader. If not, `run` gives running effects no time to finish: their
+        preconditions protect what the next leader writes. `on_report` receives the effects that are not API calls."""
         self._on_report = on_report
         self._writer = writer
         self._leads = leads
@@ -152,12 +154,12 @@ class Dispatcher:
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self._steers = anyio.CapacityLimiter(config.max_steers)
-        #: When each bind was asked for that has not ended; the oldest first.
+        #: The submission time of each bind that has not ended; the oldest first.
         self._binding_since: dict[_Lane, float] = {}
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; then what is under way has `flush_seconds` to end, and what has not ended is logged by name."""
+        """Runs until cancelled. Effects that run then have `flush_seconds` to end; effects that do not end are logged."""
         async with anyio.create_task_group() as group:
             self._group = group
             task_status.started()
@@ -177,7 +179,10 @@ class Dispatcher:
                 self.submit(effect)
 
     def submit(self, effect: ApiEffect) -> Ticket:
-        """Queues the effect behind the others of its object, or joins the last of them."""
+        """Queues the effect behind the others of its object, or merges it into the last of them.
+
+        An effect that cannot be queued ends at once with the verdict "again".
+        """
         if isinstance(effect, Announce):
             return self._submit_announcement(effect)
         name = _lane_of(effect)
@@ -199,12 +204,12 @@ class Dispatcher:
         return ticket
 
     def _last_of(self, name: _Lane) -> Ticket | None:
-        """The last that waits; where none does, the one under way."""
+        """The lane's last waiting ticket; if none waits, the running one."""
         lane = self._lanes.get(name)
         return lane[-1] if lane else self._running.get(name)
 
     def binds_stand_in_line(self) -> bool:
-        """Are so many binds under way, and so slowly, that one asked for now might not end in time?"""
+        """Are so many binds running, and so slowly, that a bind submitted now might not end in time?"""
         since = self._binding_since
         return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
 
@@ -241,7 +246,7 @@ class Dispatcher:
             self._binding_since.pop(name, None)
 
     async def _carry_out(self, ticket: Ticket) -> None:
-        """Attempts until the effect ended or its time is over. Shielded: stopping shortens the deadline instead."""
+        """Attempts the effect until it ends or its deadline passes. Shielded: at shutdown `run` shortens deadlines instead."""
         limiter = self._limiter_of(ticket.effect)
         deadline = min(anyio.current_time() + self._seconds_of(ticket.effect), self._stop_at)
         with anyio.CancelScope(shield=True, deadline=deadline) as scope:
@@ -255,7 +260,7 @@ class Dispatcher:
             finally:
                 del self._scopes[scope]
         if scope.cancelled_caught:
-            self._count(ticket.effect, ticket.latest)  # the attempt that the deadline cut short
+            self._count(ticket.effect, ticket.latest)  # the attempt that the deadline interrupted
         self.stats.waiting -= 1
         self._end(ticket)
 
@@ -273,7 +278,7 @@ class Dispatcher:
 
     async def _attempt_until_ended(self, ticket: Ticket) -> None:
         for attempt in count(1):
-            # What is true if the deadline strikes before the answer.
+            # The outcome if the deadline passes before an answer comes.
             ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
             outcome = await self._attempt(ticket.effect)
             ticket.latest = _all_told(before, outcome)
@@ -282,18 +287,18 @@ class Dispatcher:
                 return
             pause = max(outcome.after_seconds, _BACKOFF.jittered(attempt, self._rng.random()))
             if anyio.current_time() + pause >= anyio.current_effective_deadline():
-                return  # no other attempt would follow, and others want the place
+                return  # the next attempt would be too late, and others wait for the slot
             await anyio.sleep(pause)
 
     async def _attempt(self, effect: ApiEffect) -> Outcome:
         try:
             return await self._writer.perform(effect, timeout_seconds=self._attempt_seconds(effect))
-        except Exception as error:  # a bug of the writer must not end the lane, and with it everything
+        except Exception as error:  # a bug of the writer must not end the task group
             _log.exception("write failed", effect=type(effect).__name__, pod=str(effect.key))
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
 
     def _attempt_seconds(self, effect: ApiEffect) -> float | None:
-        """None: the effect's own deadline strikes no later, and one scope is enough."""
+        """The timeout of one attempt; None if the effect's own deadline is no later, so that one scope is enough."""
         seconds = self._config.attempt_seconds
         return None if self._seconds_of(effect) <= seconds else seconds
 
@@ -313,7 +318,7 @@ class Dispatcher:
             _log.warning(
                 "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
             )
-        # The state machine first: whoever waits for the ticket then finds it up to date.
+        # The event is applied before the ticket finishes, so that callers of `ended()` find the state machine up to date.
         if event is not None:
             self._on_event(event)
         told = preemption_ended(effect, outcome) or drain_ended(effect, outcome)
@@ -322,16 +327,16 @@ class Dispatcher:
         ticket.finish()
 
     def _steer_ended(self, effect: Steer, outcome: Outcome) -> None:
-        """Nothing is lost with a nomination, and there may be thousands: none is worth a line of the log."""
+        """Reports the end of a nomination in advance. A failure is not logged: it does no harm, and there may be thousands."""
         if self._group is not None:
             self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
 def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
-    """Whether nothing is lost if `last` alone is carried out, as `effect`.
+    """Can `effect` replace `last`, so that only one of them is carried out? `runs`: an attempt of `last` is running.
 
-    The API server may have read one that runs before what the new one is about: only what asks, or is done once for all, joins
-    it. A size that waits gives way to a newer one.
+    The API server may have processed a running effect before the change that led to the new one. So only equal binds, reads and
+    deletions of victims are merged into a running one. A newer resize of a container replaces a waiting one.
     """
     if runs:
         return last.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim)
@@ -340,7 +345,7 @@ def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
 
 
 async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
-    """A place within the limiter; where one is free, without the turn of the loop that anyio's own way takes."""
+    """Acquires a slot of the limiter. If one is free this does not yield to the event loop, unlike anyio's own `acquire`."""
     try:
         limiter.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
@@ -348,8 +353,9 @@ async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
 
 
 def _all_told(before: Outcome, outcome: Outcome) -> Outcome:
-    """What is known after an attempt. An earlier one without an answer may have bound the pod, and that a later one is refused
-    says nothing of it: an API server that has just started answers 403 until it knows its roles."""
+    """Combines the outcomes of the earlier attempts and of the last one. If an earlier attempt got no answer, it may have
+    succeeded. A later refusal does not disprove that: an API server that has just started answers 403 until it has loaded its
+    roles."""
     event = outcome.event
     no_news = outcome.verdict == "refused" and (event is None or (isinstance(event, BindEnded) and event.outcome == "refused"))
     if before.verdict == "unknown" and (outcome.verdict == "again" or no_news):

@@ -1,7 +1,7 @@
-"""The whole state as one value that can be written as JSON: what `GET /dumpstate` answers.
+"""Dumps the whole state as one JSON document, the answer of `GET /dumpstate`.
 
-`take` copies what changes, quickly, on the loop; `document` does the slow part and may run in a thread. Sorted by name,
-integers only (milliCPU, bytes), so two dumps of one state are equal.
+`take` copies the mutable state quickly and runs on the event loop; `document` does the slow part and may run in a thread.
+Entries are sorted by name and amounts are integers (milliCPU, bytes), so two dumps of the same state are equal.
 """
 
 import math
@@ -31,7 +31,7 @@ _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A copy of everything at one generation; durations count from `now`."""
+    """A copy of the state at one generation. `document` writes instants as seconds relative to `now`."""
 
     now: Instant
     generation: Generation
@@ -51,7 +51,7 @@ class Dump:
 
 
 def take(state_machine: StateMachine, now: Instant) -> Dump:
-    """Copies the state."""
+    """Copies the state; runs on the event loop, so that no event comes in between."""
     nodes = list(state_machine.nodes)
     return Dump(
         now=now,
@@ -73,7 +73,7 @@ def take(state_machine: StateMachine, now: Instant) -> Dump:
 
 
 def document(dump: Dump) -> dict[str, Any]:
-    """The dump as JSON values."""
+    """The dump as a JSON object; the slow part, safe in a thread. `restore` reads it back."""
     pods_by_uid = {pod.uid: pod for pod in dump.pods}
     return {
         "version": VERSION,
@@ -109,7 +109,7 @@ def document(dump: Dump) -> dict[str, Any]:
 
 
 def _objects(dump: Dump) -> dict[str, Any]:
-    """What the API server reported, as far as some decision reads it; kinds once, and pods by their index."""
+    """The API objects that decisions read. Each equivalence group is written once; pods refer to it by index."""
     kinds: dict[Kind, int] = {}
     pods = [
         {**to_builtins(replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}

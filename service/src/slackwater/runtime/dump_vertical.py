@@ -1,6 +1,6 @@
-"""What of the dump concerns workloads that grow in place: permits, the migration queue, migrations. See `dump.py`.
+"""The sections of the dump (`dump`) for pods that resize in place: permits, the migration queue, migrations.
 
-Instants are told as seconds from the moment of the dump: those that have passed are negative.
+Instants are written as seconds from the moment of the dump; past instants are negative.
 """
 
 import math
@@ -24,7 +24,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticalDump:
-    """A copy. `places`: where each permit stands."""
+    """A copy of the state of vertical pods. `places`: the object (pod or VirtualMachine) whose annotation has each permit."""
 
     now: Instant
     vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]
@@ -61,7 +61,7 @@ def take_vertical(state_machine: StateMachine, now: Instant) -> VerticalDump:
 
 
 def vertical_document(dump: VerticalDump, names: Mapping[PodUid, PodKey]) -> dict[str, Any]:
-    """The sections as JSON values."""
+    """The sections as JSON values. `names`: the key of each pod that has a reservation."""
     phases = {migration.key: migration.phase for migration in dump.objects}
     return {
         "epoch": dump.epoch,

@@ -1,4 +1,7 @@
-"""What the state machine has to know of an effect that has ended, beside what its answer taught about the object."""
+"""Translates the end of an effect into an event for the state machine.
+
+These events are in addition to `Outcome.event`, which says what the API server's answer shows of the object.
+"""
 
 from slackwater.model.effects import (
     Activate,
@@ -31,7 +34,7 @@ from slackwater.ports.protocols import Outcome
 
 
 def given_up(effect: Effect, outcome: Outcome) -> Event | None:
-    """What the state machine has to know when an effect was not carried out in time, or perhaps was."""
+    """The event for an effect whose deadline passed without a certain result; None if the state machine need not know."""
     match effect:
         case Activate(uid, key, why):
             return ActivationLost(uid, key, why)
@@ -46,7 +49,7 @@ def given_up(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The end of a preemption's call, beside what it taught about the pod."""
+    """The event that a preemption's API call has ended; None if it is another effect, or the pod's own event says it."""
     match effect:
         case WritePreempting(uid, _, text):
             done = outcome.verdict == "done"
@@ -60,7 +63,7 @@ def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The end of a call of a node's removal, beside what it taught about the pod."""
+    """The event that a drain's API call has ended; None if the effect is of another kind, or `outcome.event` says it."""
     done = outcome.verdict == "done"
     match effect:
         case MarkNode():

@@ -1,7 +1,7 @@
-"""watch -> world: applies each feed's events in order, and knows when everything was listed once.
+"""Applies the events of each event source to the state machine, in order, and knows when every source has listed once.
 
-A standby's world takes in the same events and stays in its first list, so to speak, until it leads: nothing is due there, and
-what it answers to an event is not carried out.
+The state machine's effects go to the dispatcher. A standby replica applies the same events, but discards the effects, and its
+state machine decides nothing by time until it leads.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ _LONGEST: int = 200
 
 
 def object_of(event: Event) -> str:
-    """The object that the event is about, for people."""
+    """The name of the object that the event is about, for log lines."""
     match event:
         case PodSeen(pod) | PodRead(pod) | PodAudited(pod):
             return f"pod {pod.key}"
@@ -48,7 +48,7 @@ def object_of(event: Event) -> str:
 
 
 def unreadable_after(event: Event, why: str) -> ObjectUnreadable | None:
-    """The event that closes the node where the object counts; None where the event is about no pod and no node."""
+    """The event that quarantines the object's node after `event` failed; None if `event` is about no pod and no node."""
     match event:
         case PodSeen(pod) | PodRead(pod) | PodAudited(pod):
             return ObjectUnreadable(pod.uid, f"pod {pod.key}", None if pod.ended else pod.node, why)
@@ -66,7 +66,8 @@ TICK_SECONDS: Final = 0.1
 
 
 class Intake:
-    """Feeds the state machine. Ready when each feed has listed once. With `standby` it only watches until `lead`."""
+    """Applies events and ticks to the state machine. Ready when each event source has listed once. With `standby`, effects are
+    discarded until `lead` is called."""
 
     def __init__(
         self, state_machine: StateMachine, clock: Clock, event_sources: Mapping[str, EventSource], *, standby: bool = False
@@ -80,17 +81,18 @@ class Intake:
         self._standby = standby
         self._dispatcher: Dispatcher | None = None
         self._changed: tuple[Callable[[], None], ...] = ()
-        #: Events that could not be applied, by type.
+        #: Number of events that could not be applied, by event type.
         self.failed: Counter[str] = Counter()
 
     def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
-        """Effects go there from now on; the dispatcher in turn needs `take`. Each of `changed` is called after each event."""
+        """Sets the dispatcher that receives the effects, and the callbacks to call after each event. Not an argument of the
+        constructor because the dispatcher itself needs `take`."""
         self._dispatcher = dispatcher
         self._changed = changed
 
     @property
     def unlisted(self) -> Sequence[str]:
-        """The event sources that have not listed once, sorted; empty: ready."""
+        """The event sources that have not listed once yet, sorted; empty if ready."""
         return sorted(self._unlisted)
 
     @property
@@ -98,15 +100,15 @@ class Intake:
         return not self._unlisted
 
     async def listed(self) -> None:
-        """Returns when everything has been listed once."""
+        """Returns when every event source has listed once."""
         await self._listed_once.wait()
 
     async def synced(self) -> None:
-        """Returns when the state machine also decides."""
+        """Returns when the state machine has begun to decide (`lead`)."""
         await self._synced.wait()
 
     def lead(self) -> None:
-        """From now on it decides. Everything has been listed."""
+        """Lets the state machine decide from now on. Every event source must have listed once."""
         assert self.ready, self.unlisted
         if self._standby:
             self._standby = False
@@ -116,10 +118,10 @@ class Intake:
             self._synced.set()
 
     def take(self, event: Event) -> None:
-        """Applies one event, from an event source or such as the end of an API call.
+        """Applies one event: from an event source, a tick, or the end of an API call.
 
-        An error ends neither the caller nor the process: it is logged with the object and counted, and the object's node is
-        closed until the object can be applied again.
+        Never raises. An error is logged with the object and counted, and the object's node is quarantined until the object can
+        be applied again.
         """
         try:
             effects = self._state_machine.apply(event, self._clock())
@@ -154,7 +156,7 @@ class Intake:
                     group.start_soon(self._drain, name, event_source, name=f"intake of {name}")
                 group.start_soon(self._tick, name="ticker")
         finally:
-            # Nobody would open a gate any more; what is under way stands on the preemptors, for whoever comes after us.
+            # Preemptions end in memory alone: the next process resumes them from the annotations of their preemptors.
             self._state_machine.apply(Stopping(), self._clock())
 
     async def _drain(self, name: str, event_source: EventSource) -> None:

@@ -1,4 +1,5 @@
-"""What always holds. Tests call `violations` after every step; production samples `sums.wrong_on`, a few nodes at a time."""
+"""Checks the invariants of the state machine. Tests call `violations` after every step; in production the audit checks the sums
+of a few nodes at a time (`sums.wrong_on`)."""
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 def violations(state_machine: StateMachine) -> list[str]:
-    """One sentence for each invariant that does not hold; empty when all do."""
+    """One sentence for each violated invariant; empty if all hold."""
     found = [str(each) for name in state_machine.nodes.row_of for each in wrong_on(state_machine, name)]
     found += map(str, wrong_held(state_machine))
     found += [f"{column}: a free row is not zero" for column in not_zero(state_machine)]
@@ -20,7 +21,7 @@ def violations(state_machine: StateMachine) -> list[str]:
 
 
 def _reservations(state_machine: StateMachine) -> list[str]:
-    """Every reservation is of the node that it names, and those of nodes that are not there count nowhere."""
+    """Checks that each reservation counts on the row of the node that it names, and nowhere if that node is unknown."""
     want = NodeColumns(state_machine.ledger.columns.n_rows)
     found = []
     for uid, reservation in state_machine.reservations.copy().items():
@@ -39,7 +40,7 @@ def _reservations(state_machine: StateMachine) -> list[str]:
 
 
 def _nominees(state_machine: StateMachine) -> list[str]:
-    """What is held for nominees is the sum over their holds, priority by priority."""
+    """Checks that the room held for nominees on each row is the sum over their holds, per priority."""
     want = PriorityShares()
     for _, hold in state_machine.holds:
         if hold.nominee is not None:
@@ -71,7 +72,7 @@ def _signs(state_machine: StateMachine) -> list[str]:
 
 
 def _records(state_machine: StateMachine) -> list[str]:
-    """How far records are above accounts was worked out after whatever last changed it."""
+    """Checks that each pod's over-reservation was computed again after the last change of its inputs."""
     records = state_machine.permit_limits.persisted_permits
     marked = records.marked()
     return [

@@ -1,6 +1,7 @@
-"""What a pod's binding, and its end, mean to all tables: it counts on a node, and waits for nothing any more; or neither.
+"""Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
-Deliberately absent: pods that wait for a place, and what a bind of ours does before the watch shows it (`binding`).
+A bound pod has a reservation on its node and is no longer pending; an ended pod has neither. Deliberately absent: pending pods,
+and our own binds before the watch shows them (`binding`).
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribers:
-    """Whoever keeps something of a pod beside the tables."""
+    """The controllers and flows that keep state for a pod in addition to the cluster state."""
 
     permit_limits: PermitLimits
     migrating: Migrating
@@ -37,16 +38,18 @@ class Subscribers:
 
 
 class PodLifecycle:
-    """What follows from a pod's binding and from its end, in every table."""
+    """Updates the reservations, holds, counts and subscribers when a pod is bound or ends, and when a node is deleted."""
 
     def __init__(self, cluster_state: ClusterState, subscribers: Subscribers) -> None:
         self._cluster_state = cluster_state
         self._subscribers = subscribers
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
+        """Takes in that the watch shows the pod bound to `node`. `synced`: the initial lists are complete."""
         reservation = self._cluster_state.reservations.get(pod.uid)
         if reservation is None or reservation.node != node:
-            # What the first list shows was bound before our time; afterwards it was bound behind our back, or as we let pass.
+            # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
+            # answer (expected), or by somebody else.
             expected = reservation is None and not policy.binds and self._let_pass(pod.uid, node)
             self._cluster_state.event_counts.confirmed += expected
             self._cluster_state.event_counts.adopted += synced and not expected
@@ -66,13 +69,14 @@ class PodLifecycle:
         return effects + self._subscribers.permit_limits.ensure(pod.uid, now)
 
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
-        """The pod is on the node, or nowhere any more: room that was held for it elsewhere is free again."""
+        """Ends the pod's holds, because it is bound to `node` or has ended (None). Activates pods that were refused because of
+        holds, if the pod held room on another node."""
         unused = self._cluster_state.holds.counted_for(uid) - {self._cluster_state.nodes.row_of.get(node) if node else None}
         self._cluster_state.holds.drop_all(uid)
         return self._cluster_state.unschedulable_pods.activate_held() if unused else []
 
     def recount(self, pod: Pod, reservation: Reservation, policy: Policy) -> None:
-        """The watch shows a counted pod as it is now."""
+        """Updates the pod's reservation to the resources that the watch shows now."""
         pod_resources = self._cluster_state.vertical_pods.seen(
             pod, reservation.pod_resources, scheduler_name=policy.scheduler_name
         )
@@ -81,7 +85,8 @@ class PodLifecycle:
             self._count_over_total(reservation.node)
 
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
-        """Somebody else bound it, or it is counted again: by what the API tells of it."""
+        """Replaces the pod's reservation by one computed from the API object: another scheduler bound the pod, or it is counted
+        again."""
         let_pass = self._let_pass(pod.uid, node)
         if pod.vertical is not None and not policy.binds:
             self._count_beside(node)
@@ -104,7 +109,7 @@ class PodLifecycle:
         self._count_over_total(node)
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:
-        """Counts every workload that grows in place again, as a process that begins would find it."""
+        """Computes the reservations of all vertical pods from their API objects again, as a starting process does."""
         cluster_state, migrating = self._cluster_state, self._subscribers.migrating
         found = [
             (pod, pod.node)
@@ -119,7 +124,7 @@ class PodLifecycle:
             migrating.pod_seen(pod, now)
 
     def node_gone(self, name: NodeName) -> None:
-        """The node is deleted; its pods count on it until they are seen to go."""
+        """Takes in that the node is deleted. Its pods keep their reservations until the watch shows that they have ended."""
         cluster_state = self._cluster_state
         row = cluster_state.nodes.row_of.get(name)
         self._subscribers.preemptions.node_gone(name)
@@ -131,12 +136,12 @@ class PodLifecycle:
             cluster_state.nodes.drop(name)
 
     def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
-        """By our filter; kube-scheduler bound it by itself."""
+        """Did filter let the pod pass on the node, so that kube-scheduler may have bound it there by our answer?"""
         row = self._cluster_state.nodes.row_of.get(node)
         return row is not None and self._cluster_state.holds.covers(uid, row)
 
     def _count_beside(self, node: NodeName) -> None:
-        """A pod that grows is there: whoever may be bound beside it counts."""
+        """Makes open holds count on the node, because a vertical pod is there (`Holds.count_on`)."""
         row = self._cluster_state.nodes.row_of.get(node)
         if row is not None:
             self._cluster_state.holds.count_on(row)
@@ -151,7 +156,7 @@ class PodLifecycle:
             )
 
     def let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """The pod counts no more, and waits for nothing."""
+        """Drops everything kept for the pod, because it has ended; activates pods that may fit now."""
         self._cluster_state.sample_misses.forget(uid)
         self._subscribers.steering.gone(uid)
         self._forget(uid)
@@ -163,12 +168,12 @@ class PodLifecycle:
         )
 
     def touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        """Activates those of the pods that still wait for a node."""
+        """Activates the given pods, except those that have a node by now."""
         waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
         return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 
     def _forget(self, uid: PodUid) -> None:
-        """The pod waits for no place any more."""
+        """Drops everything that was kept for the pod because it was pending."""
         self._cluster_state.bind_backoff.forget(uid)
         self._cluster_state.unschedulable_pods.forget(uid)
         self._cluster_state.accepted_preemptions.forget(uid)

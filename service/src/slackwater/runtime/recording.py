@@ -1,9 +1,10 @@
-"""A record of everything the state machine is told and asked, as a compressed file: bounded, written beside the event loop.
+"""Writes the record of all calls of the state machine to a compressed file of bounded size, outside the event loop.
 
-Frames are collected on the loop and appended by a worker thread twice a second. The file is a gzip stream of frames, each with
-its length before it; after every append it is flushed, so that what a killed process leaves can be read up to then. A record
-with a hole could not be repeated: where the file reaches its bound, or the thread falls behind, the record ends, and says why.
-Records of earlier starts are kept beside it, `FILE.1` the latest: what a restart makes again is not lost with what led to it.
+The event loop collects frames; a worker thread appends them twice a second. The file is a gzip stream of frames, each preceded
+by its length. It is flushed after each append, so the record of a killed process is readable up to the last append. A record
+with a gap could not be replayed: if the file reaches its bound, or the thread falls behind, the record ends and states why.
+Records of earlier starts are kept as `FILE.1` (the latest), `FILE.2` and so on, so a restart does not delete the record of what
+led to it.
 """
 
 import gzip
@@ -24,32 +25,32 @@ from slackwater.runtime.record.calls import END, frame
 _log = structlog.get_logger(__name__)
 
 _APPEND_SECONDS: Final = 0.5
-#: Frames that wait for the thread, in bytes.
+#: The most bytes of frames that may wait for the thread.
 _MOST_WAITING: Final = 256 << 20
-#: A pod with everything that can be said of it has less.
+#: A longer frame means a corrupt file; the API server allows no object near this size.
 _LARGEST_FRAME: Final = 64 << 20
 _LENGTH: Final = struct.Struct(">I")
 _LEVEL: Final = 1
-#: What an end needs in the file.
+#: Bytes reserved in the file for the end frame.
 _RESERVE: Final = 1024
 _CLOSE_SECONDS: Final = 10.0
 
 
 class RecordError(Exception):
-    """The file cannot be written, or is no record; the message names it."""
+    """The file cannot be written or read, or is not a record. The message names the file."""
 
 
 class Recording:
-    """One file, from its making to the end of the process, or of what it may hold."""
+    """Records to one file, from construction until the process ends or the file reaches its bound."""
 
     def __init__(self, path: str, *, max_bytes: int, keep: int = 0) -> None:
-        """`keep`: so many earlier records stay, as `path.1`, `path.2` ...
+        """`keep`: the number of earlier records to keep, as `path.1`, `path.2` ...
 
-        :raises RecordError: the file cannot be made.
+        :raises RecordError: the file cannot be created.
         """
         self.path = path
         self.frames = 0
-        #: Why nothing more is recorded; empty while it is.
+        #: Why the record ended; empty while recording.
         self.ended = ""
         self._max_bytes = max_bytes
         self._waiting: list[bytes] = []
@@ -57,14 +58,14 @@ class Recording:
         self._unflushed = 0
         try:
             _make_way(Path(path), keep)
-            # It names every pod of the cluster: for its owner alone.
+            # Readable by its owner only: the record names every pod of the cluster.
             self._raw: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         except OSError as error:
             raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
         self._zipped = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=_LEVEL, mtime=0)
 
     def tell(self, told: bytes) -> None:
-        """Takes a frame; costs an append to a list."""
+        """Adds a frame; the cost is one append to a list. Ignored if the record has ended."""
         if self.ended:
             return
         self._waiting.append(told)
@@ -77,7 +78,7 @@ class Recording:
         _log.warning("recording ended", file=self.path, why=why, frames=self.frames + len(self._waiting))
 
     async def run(self) -> None:
-        """Appends until cancelled; what has come by then is written."""
+        """Appends frames until cancelled; then writes the remaining ones and closes the file."""
         try:
             while True:
                 await anyio.sleep(_APPEND_SECONDS)
@@ -87,7 +88,7 @@ class Recording:
                 await anyio.to_thread.run_sync(self._close)
 
     def _append(self) -> None:
-        """In the thread. The loop may go on telling: the list is taken whole."""
+        """Writes the waiting frames; runs in the thread. Replaces the list first: the loop may call `tell` meanwhile."""
         frames, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for told in frames:
             if self._zipped.closed:
@@ -104,7 +105,7 @@ class Recording:
                 self._finish()
 
     def _has_room(self, length: int) -> bool:
-        """What was not flushed yet counts as if it were not compressed at all: the bound holds whatever comes."""
+        """Does the file have room for a frame of this length? Assumes the worst case: bytes not flushed yet do not compress."""
         if self._raw.tell() + self._unflushed + length + _RESERVE > self._max_bytes:
             self._flush()
         return self._raw.tell() + self._unflushed + length + _RESERVE <= self._max_bytes
@@ -131,7 +132,7 @@ class Recording:
 
 
 def _make_way(path: Path, keep: int) -> None:
-    """Each record gets the next number; what would get one above `keep` is dropped. Without `keep` nothing is moved."""
+    """Renames each earlier record to the next number; the oldest is overwritten. With `keep` 0 nothing is renamed."""
     names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep + 1))]
     for newer, older in reversed([*pairwise(names)]):
         if newer.is_file():
@@ -139,9 +140,11 @@ def _make_way(path: Path, keep: int) -> None:
 
 
 def frames_of(path: str, tell_read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
-    """The frames of a record; one that a killed process left ends with the last whole frame. Raises `RecordError`.
+    """The frames of a record. The record of a killed process ends with its last complete frame.
 
-    `tell_read` is told before each frame how many bytes of the file have been read.
+    `tell_read` is called before each frame with the number of bytes of the file that have been read.
+
+    :raises RecordError: the file does not exist, cannot be read, or is not a record.
     """
     try:
         with Path(path).open("rb") as raw, gzip.GzipFile(fileobj=raw) as file:

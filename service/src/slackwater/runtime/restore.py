@@ -1,8 +1,8 @@
-"""A dump read back into a state machine: the counterpart of `dump.document`.
+"""Restores a state machine from a dump: the counterpart of `dump.document`.
 
-Everything that the dump tells is as it was; what the state machine remembers for seconds only (pods that filter calls told of
-before the watch did, deleted pods, refusals to be woken) is not told and begins again. So do preemptions, from their
-annotations, as after a restart. Rows may be others: nodes come back sorted.
+What is in the dump is restored exactly. What the state machine remembers for seconds only (pods known from filter calls but not
+from the watch, deleted pods, refused pods to activate) is not in the dump and starts empty. Preemptions resume from their
+annotations, as after a restart. Nodes may get other rows, because the dump lists them sorted.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,18 @@ from slackwater.runtime.state_machine import StateMachine
 Json = Mapping[str, Any]
 
 _FORGET_SECONDS: Final = 300.0
-#: Stands in while a pod is read: kinds are told once, and shared.
+#: Placeholder while a pod is converted: the dump has each equivalence group only once.
 _NO_KIND: Final = {"namespace": "", "requests": [0, 0]}
 
 
 class DumpUnreadable(Exception):
-    """The document is no dump of this version: the message says what was seen and what is wanted."""
+    """The document is not a dump of this version. The message says what was read and what is expected."""
 
 
 def restore(document: Json, policy: Policy, now: Instant) -> StateMachine:
-    """A state machine in the state that the document tells, its durations counted from `now`.
+    """A state machine in the state of the document. Durations in the document count from `now`.
 
-    :raises DumpUnreadable: the document is of another version, or lacks a part.
+    :raises DumpUnreadable: the document has another version, or lacks a part.
     """
     if document.get("version") != VERSION:
         raise DumpUnreadable(f"version: got {document.get('version')!r}, want {VERSION}")
@@ -71,7 +71,7 @@ class _Restoring:
         for entry in self._document["permits"]:
             self._vertical_pod(entry)
         for entry in self._document["holds"]:
-            # Room of preemptors: the state machine has no preemption under way then, and no one would give it back.
+            # Skips room held for preemptors: the restored state machine has no preemption in progress that would end the hold.
             if not is_holder(PodUid(entry["uid"])):
                 self._hold(entry)
         for entry in self._document["deniedBinds"]:

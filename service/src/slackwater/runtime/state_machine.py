@@ -1,7 +1,8 @@
-"""The state machine, the one writer of the cluster state: events and questions change it, one at a time.
+"""The state machine, which alone changes the cluster state, one event or question at a time.
 
-Events (watches, ends of API calls, time) come in through `apply`; kube-scheduler, agents and the autoscaler ask and command
-through the other methods. All are synchronous, so nothing here needs a lock. Effects leave as answers, and in no other way.
+Events (from watches, ends of API calls, time) come in through `apply`. Questions of kube-scheduler and agents, and commands of
+the autoscaler, come in through the other methods. All are synchronous, so no lock is needed. Effects are returned, never stored
+elsewhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,11 +70,11 @@ from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 
 
 class StateMachine:
-    """The single writer."""
+    """Applies events, answers questions, and returns the effects. No other code changes the cluster state."""
 
     def __init__(self, policy: Policy, *, seed: int = 0) -> None:
         self.policy, self.generation, self.synced = policy, Generation(0), False
-        #: What questions and settings led to; they answer no effects themselves, so the next tick hands these on.
+        #: Effects of questions and changed settings, whose methods return none; the next tick returns them.
         self._owed: list[Effect] = []
         state = opened(policy.nodes, self._reservation_ended)
         self._lend(state)
@@ -132,7 +133,7 @@ class StateMachine:
         self._auditing = Auditing(state, seen=partial(self._pod_seen, read=True), let_go=self._pod_lifecycle.let_go)
 
     def _lend(self, cluster_state: ClusterState) -> None:
-        """What may be read of the cluster state from outside."""
+        """Makes the tables of the cluster state readable as attributes; nobody outside may change them."""
         self.event_counts = cluster_state.event_counts
         self.ledger = cluster_state.ledger
         self.nodes = cluster_state.nodes
@@ -152,7 +153,7 @@ class StateMachine:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
-        """Takes in one event; answers what should be done about it."""
+        """Applies one event and returns the effects to carry out."""
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
@@ -175,7 +176,7 @@ class StateMachine:
         if isinstance(event, MomentEvent):
             return self._of_moment(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
-        # Where kube-scheduler binds, filter itself refuses room that is on record for others.
+        # If kube-scheduler binds, filter already refuses room that persisted permits reserve for others.
         return effects if self.policy.binds else effects + self.unschedulable_pods.activate_recent(now)
 
     def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
@@ -212,7 +213,7 @@ class StateMachine:
             case Watched():
                 self.pods.expire(now)
                 self.permit_limits.nobody_waits()
-            case TakenOver():  # as a process that begins would find it: what the leader before us wrote counts
+            case TakenOver():  # starts from the API objects, as a new process does: the former leader may have written them
                 self.migrating.begin_again()
                 self.permit_limits.begin_again()
                 self._pod_lifecycle.adopt_growing(self.policy, now)
@@ -224,7 +225,7 @@ class StateMachine:
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
-        """A changed configuration takes effect: from the next question on, and for every node at once."""
+        """Adopts a changed configuration, from the next question on and for every node at once; activates all refused pods."""
         self.generation = Generation(self.generation + 1)
         self.permit_limits.adopt_policy(policy)
         if policy.nodes != self.policy.nodes:
@@ -254,9 +255,7 @@ class StateMachine:
         if pod.node is not None:
             return self._pod_lifecycle.bound(pod, pod.node, self.policy, now, synced=self.synced)
         reservation = self.reservations.get(pod.uid)
-        if (
-            reservation is not None and pod.vertical is not None
-        ):  # its bind is on its way, and it asks for something else by now
+        if reservation is not None and pod.vertical is not None:  # its bind is in progress, and its resources have changed
             self._pod_lifecycle.recount(pod, reservation, self.policy)
             self.permit_limits.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
@@ -277,11 +276,11 @@ class StateMachine:
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
-            # The pod itself had to wait for its own bind, others for its room.
+            # Activates the pod, which waited for its own bind, and others, which waited for its room.
             effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
             self.event_counts.holds_expired += len(ended)
-            if pod.uid in ended:  # and not only what was left of earlier ones
+            if pod.uid in ended:  # not only remainders of earlier holds
                 self.steering.hold_expired(pod.uid, self.policy, now)
             effects += self.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
@@ -292,7 +291,7 @@ class StateMachine:
         if reservation is not None and self.reservations.get(event.uid) is None:
             effects += self.unschedulable_pods.activate_recent(now)
         if reservation is not None and event.outcome == "gone":
-            # The watch may be behind, and yet show the pod bound by a try whose answer was lost.
+            # The watch may be late and still show the pod bound, by an attempt whose answer was lost.
             self.pods.drop(event.uid, reservation.key, now, read=True)
             effects += self._pod_lifecycle.let_go(event.uid, now)
         return effects
@@ -318,44 +317,44 @@ class StateMachine:
         effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
         doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
-        if self.synced:  # before, a gate that has to stay shut would be opened
+        if self.synced:  # before, a gate that has to stay closed might be opened
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
         return effects + self.removals.tick(self.policy, now)
 
     def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        """Changed settings of drains take effect: `limits` for drains that begin from now on, `rules` at once."""
+        """Adopts changed drain settings: `rules` at once, `limits` for drains that begin from now on."""
         self.removals.adopt(rules, limits)
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        """Begins one batch of drains. A node that is being removed already is passed over."""
+        """Begins one batch of drains. Skips nodes whose drain is in progress."""
         return self.removals.drains.begin(orders, now)
 
     def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        """Goes on with drains that had begun before a start, as the nodes' taints show."""
+        """Resumes drains that a former process began, as the nodes' taints show."""
         self.removals.drains.resume(orders, now, unix_now)
 
     def cancel_drain(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
-        """Rolls a drain back, if its provider has not been asked to delete the machine yet."""
+        """Rolls a drain back, unless the provider has already been asked to delete the machine."""
         return self.removals.drains.cancel(node, unremovable_reason, detail, now)
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
-        """Which of the rows the pod may go to: a `Reason` for each. Holds room there."""
+        """Answers filter: a `Reason` for each of the rows, OK where the pod may go. Holds room there. Shape (len(rows),)."""
         self.generation = Generation(self.generation + 1)
         before = self.holds.counted_for(pod.uid)
         codes = self._placing.filter(pod, rows, self.policy, now)
         self.steering.asked(pod, rows, codes, self.policy, now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
-        if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused
+        if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused on some row
             self._owed += self.unschedulable_pods.activate_held()
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
-        """Holds room on the only row that filter will name. False, and nothing has changed, where filter has to judge all."""
+        """Holds room on the one row that filter will return. False, without any change, if `filter` has to judge all rows."""
         node = self.nodes.by_row[row] if row != NO_ROW and self.steering.may_choose(pod.uid, self.policy.steering) else None
         if node is None or not self._placing.take(pod, row, self.policy, now):
             return False
@@ -366,15 +365,15 @@ class StateMachine:
         return True
 
     def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
-        """Which of the rows filter would let the pod pass on; shape (len(rows),)."""
+        """For each row, whether filter would find it feasible for the pod; shape (len(rows),). Changes nothing."""
         return self._placing.passing(pod, rows, self.policy, now)
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
-        """How good each of the rows is for the pod: 0..10."""
+        """Answers prioritize: the score of each row for the pod, 0..10; shape (len(rows),)."""
         return self._placing.prioritize(pod, rows, self.policy)
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
-        """Reserves room and answers the effect to carry out, or the reason why not."""
+        """Reserves room for the pod on the node. Returns the Bind effect, or the reason to refuse."""
         self.generation = Generation(self.generation + 1)
         answer = self._binding.bind(uid, key, node, self.policy, now)
         if answer.reason is Reason.OK and not answer.already:
@@ -382,18 +381,18 @@ class StateMachine:
         return answer
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        """The nodes where the victims, or a few more, make room in our accounting; and how many more budgets they violate."""
+        """Answers preempt: the nodes that are kept, each with its victims and the number of additionally violated budgets."""
         return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
-        """What an agent may have, decided and counted; its effects are to be carried out before `permit_answer` says it all."""
+        """Decides and counts an agent's permit. The caller carries out the decision's effects, then calls `permit_answer`."""
         self.generation = Generation(self.generation + 1)
         return self._permits.ask(ask, caller, self.policy, now)
 
     def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
-        """What may be told now of a decision: no more than is written."""
+        """The answer to a decided permit request: never more than is persisted."""
         return self._permits.answer(decided)
 
     def seen(self, pod: Pod, now: Instant) -> Seen:
-        """What filter would look at for the pod now; nothing changes."""
+        """What filter would base its answer for the pod on now. Changes nothing."""
         return self._placing.seen(pod, self.policy, now)

@@ -1,1 +1,1 @@
-"""Loops that look at the whole now and then: the autoscaler's."""
+"""The autoscaler's loop: observes node groups and changes, requests plans, acts on them, and reports."""

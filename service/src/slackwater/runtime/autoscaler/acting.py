@@ -1,4 +1,4 @@
-"""What a loop asks of providers: every call with a deadline, every end back into the node group registry."""
+"""Calls the cloud providers for the autoscaler's loop. Every call has a deadline; the node group registry gets the result."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,13 +15,13 @@ from slackwater.ports.protocols import NodeProvider, ProviderError
 
 T = TypeVar("T")
 
-#: Calls to providers at the same time.
+#: The most concurrent provider calls.
 _WIDTH: Final = 8
 
 
 @dataclass(slots=True)
 class Done:
-    """What came of a loop's calls."""
+    """The results of one loop's provider calls: scale-ups, deleted and lowered nodes by group, problems as text."""
 
     asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     deleted: dict[GroupName, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Done:
 
 
 class Actor:
-    """Makes the calls. `leading` is asked before each: who does not lead any more changes nothing."""
+    """Calls the providers. Skips each call if `leading` says that this replica is no longer the leader."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Actor:
         self._timeout = timeout_seconds
 
     async def clean(self, chores: Iterable[Chore], done: Done) -> None:
-        """Deletes what is lost, gives up what never came."""
+        """Deletes lost instances, and lowers the targets of groups by requested nodes that never came."""
         await self._each(chores, lambda chore: self._chore(chore, done))
 
     async def grow(self, scale_ups: Iterable[Grow], done: Done) -> None:
-        """Most important first, as far as calls run side by side."""
+        """Requests the scale-ups, started in the given order (most important first), some concurrently."""
         await self._each(scale_ups, lambda scale_up: self._grow(scale_up, done))
 
     async def _chore(self, chore: Chore, done: Done) -> None:

@@ -1,7 +1,7 @@
-"""What people learn of a plan: Events on pods, bounded, and not the same again and again.
+"""Kubernetes Events about a plan: on pods and on the status ConfigMap, bounded in number and not repeated too soon.
 
-The reasons are Cluster Autoscaler's, TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut; the texts name for each group
-what binds.
+The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The texts say for each group why
+it does not help.
 """
 
 from collections import OrderedDict
@@ -17,25 +17,25 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 
-#: Events of one loop for each reason; more important pods first.
+#: The most Events chosen by one call of `select`.
 _MOST_EVENTS: Final = 200
-#: The same words about the same pod are said again after so long.
+#: Seconds before an Event with the same text about the same object is repeated.
 _AGAIN_SECONDS: Final = 600.0
 _MOST_REMEMBERED: Final = 16_384
-#: Groups that are named in one text.
+#: The most groups named in one text.
 _MOST_GROUPS: Final = 10
-#: Causes that are named for one group.
+#: The most causes named for one group.
 _MOST_WHYS: Final = 3
 
 
 class Announcer:
-    """Remembers what it said, by one clock or the other."""
+    """Chooses the Events to send, and remembers which it sent and when. All calls must use one clock."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
 
     def select(self, announcements: Iterable[Announce], now: Instant | UnixTime) -> tuple[list[Announce], int]:
-        """Those that are news, as many as may be said in one loop; and how many more there were."""
+        """The Events that were not sent recently, up to the limit, and how many more there were."""
         chosen: list[Announce] = []
         left_out = 0
         for words in announcements:
@@ -55,17 +55,17 @@ class Announcer:
 
 
 def triggered(scale_ups: Iterable[tuple[ScaleUp, Grow, int]]) -> Iterator[Announce]:
-    """For each pod of the nodes that were asked for: growth of the plan, call, the group's maximum."""
+    """The Event TriggeredScaleUp for each pod of the requested nodes. Tuples: planned scale-up, call, the group's maximum."""
     for scale_up, call, most in scale_ups:
         note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
         for pods in scale_up.nodes[: call.nodes]:
             for pod in pods:
-                if not is_placeholder(pod):  # there is no such object
+                if not is_placeholder(pod):  # placeholders are not API objects
                     yield _event(pod, "TriggeredScaleUp", note)
 
 
 def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
-    """For each pod that no group helps: why not, group by group."""
+    """The Event NotTriggerScaleUp for each pod that no group helps, with the reason of each group."""
     for found in unhelpable:
         note = why_not(found.groups)
         for pod in found.pods:
@@ -73,14 +73,14 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
 
 
 def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
-    """For each group with nodes that have not come in time, and that are neither there as they should be nor gone."""
+    """The Event ScaleUpTimedOut on `status` for each group with nodes that did not come in time and have not been removed."""
     for each in group_status:
         if each.stuck:
             yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")
 
 
 def stuck_note(group_status: NodeGroupStatus) -> str:
-    """How many they are, and why."""
+    """The note for a group with stuck nodes: their number and the causes."""
     whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*group_status.late, *group_status.lost))
     if group_status.overdue:
         whys["timeout: asked for, and never created"] = None
@@ -90,7 +90,7 @@ def stuck_note(group_status: NodeGroupStatus) -> str:
 
 
 def why_not(groups: Mapping[GroupName, Refused | SkipReason]) -> str:
-    """Groups with the same word stand together."""
+    """The text of NotTriggerScaleUp. Groups with the same reason are listed together."""
     by_word: dict[str, list[GroupName]] = {}
     for name, why in sorted(groups.items()):
         by_word.setdefault(_word(why), []).append(name)

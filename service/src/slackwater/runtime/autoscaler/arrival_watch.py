@@ -1,11 +1,11 @@
-"""Follows the pods of classes that have a promise, beside the state machine: what the watch shows goes into the book of
-arrivals.
+"""Feeds the arrival log with pods of classes that have a start-time SLO, as the watch shows them.
 
-    promising = Promising(world, classes, steady=steady)
-    promising.look()          # after each event of the state machine; where nothing waits it costs a comparison
+    promising = Promising(state_machine, classes, steady=steady)
+    promising.look()          # after each event of the state machine; costs a comparison if no pod has changed
     promising.observed()      # before each plan
 
-The pods of the first list are looked at a slice at a time, so that nobody waits for it. Deliberately absent: where it is saved.
+`look` processes a bounded number of pods, so the first list is spread over many calls. Deliberately absent: where the log is
+saved.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,24 +16,25 @@ from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.promises import Observed, PodClass
 from slackwater.runtime.state_machine import StateMachine
 
-#: Pods looked at after one event: about half a millisecond.
+#: The most pods processed after one event: about half a millisecond of work.
 _SLICE: Final = 200
 
 
 class Promising:
-    """Feeds the arrival log with what the watch shows of pods that have a promise."""
+    """Keeps the arrival log of pods with a start-time SLO up to date."""
 
     def __init__(self, state_machine: StateMachine, classes: Sequence[PodClass], *, steady: Callable[[], UnixTime]) -> None:
         self._state_machine = state_machine
         self._steady = steady
         self._book = ArrivalLog(classes, steady())
         self._changed: set[PodUid] = set()
-        #: Taken from the set all at once: one by one, each would pass over the holes that those before it left.
+        #: Taken from the set all at once: iterating over a set passes over the slots of all entries removed before.
         self._waiting: list[PodUid] = []
         self._on = False
 
     def begin(self, saved: Mapping[str, Any] | None) -> None:
-        """Follows from now on, after what an earlier process saved. Raises as `ArrivalLog.restore`."""
+        """Restores the log that an earlier process saved, and follows the pods from now on. Raises what `ArrivalLog.restore`
+        raises."""
         if saved is not None:
             self._book.restore(saved, self._steady())
         self._changed.update(pod.uid for pod in self._state_machine.pods)
@@ -41,7 +42,7 @@ class Promising:
         self._on = True
 
     def __len__(self) -> int:
-        """How many pods are still to be looked at."""
+        """The number of pods that are still to be processed."""
         return len(self._changed) + len(self._waiting)
 
     def look(self) -> None:
@@ -49,7 +50,7 @@ class Promising:
             self._take(_SLICE)
 
     def observed(self) -> tuple[Observed, ...]:
-        """Of each class, in their order; none before `begin`."""
+        """What is known of each class, in the order of the classes; empty before `begin`."""
         return self._book.observed(self._steady()) if self._on else ()
 
     def saved(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Of the nodes that pass filter, kube-scheduler is told one: the best. It scores none, and asks about none again.
+"""Node choice: filter returns only the best feasible node, so kube-scheduler has nothing to score.
 
-    filter is asked about many -> the best of them -> StateMachine.choose -> one name
-                                  refused there, or others would be compared with what is refused
-                                                   -> the best of those that pass -> StateMachine.choose -> one name
+    filter asks about many nodes -> the best of all      -> StateMachine.choose -> one node
+    if it is infeasible, or its score compares nodes (so infeasible ones would distort it):
+                                 -> the best feasible one -> StateMachine.choose -> one node
 
-Where nobody can tell which is the best, or the pod is none of steering's, filter is asked, and all that pass are told, as ever.
+If no best node can be determined, or the pod may not be chosen for, filter returns all feasible nodes.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class Choosing:
-    """Implements `adapters.http.extender.Choice`."""
+    """Implements `adapters.http.extender.Choice`: chooses one node for a pod with the scores of the nomination snapshot."""
 
     def __init__(self, state_machine: StateMachine, loop: SteeringLoop, clock: Clock) -> None:
         self._state_machine = state_machine
@@ -27,8 +27,8 @@ class Choosing:
         self._clock = clock
 
     def of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position of the chosen row, of those that filter is asked about; room is held there. None: kube-scheduler shall
-        choose, of what filter lets pass."""
+        """The position in `rows` of the chosen row, where room is now held. None: filter has to judge all rows, and
+        kube-scheduler chooses among the feasible ones."""
         state_machine, now = self._state_machine, self._clock()
         if len(rows) < 2 or not state_machine.steering.may_choose(pod.uid, state_machine.policy.steering):
             return None

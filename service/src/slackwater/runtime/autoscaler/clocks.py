@@ -1,4 +1,4 @@
-"""The times of a loop: the clocks it reads, and what it takes of the serving loop."""
+"""The clocks that the autoscaler's loop reads, and the measurement of the time for which it blocks the event loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from slackwater.model.ids import Instant, UnixTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """`clock` for intervals, `wall` for what people read. `steady` never jumps: it is for intervals that begin or end with a
-    time that an object carries."""
+    """The clocks of a loop. `clock` is for intervals, `wall` for times that people read. `steady` is Unix time that never
+    jumps, for intervals that begin or end with a timestamp of an object."""
 
     clock: Callable[[], Instant]
     wall: Callable[[], UnixTime]
@@ -18,7 +18,7 @@ class Clocks:
 
 @dataclass(slots=True)
 class Watch:
-    """Seconds that the serving loop was not free, piece by piece."""
+    """Measures for how many seconds the event loop was blocked: in total, and the longest `with` block."""
 
     clock: Callable[[], Instant]
     total: float = 0.0

@@ -1,4 +1,4 @@
-"""What the autoscaler's loops came to, as plain numbers that only grow; the metrics endpoint reads them."""
+"""Counts of the autoscaler's loops, as numbers that only grow; the metrics endpoint reads them."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from slackwater.runtime.autoscaler.record import LoopRecord
 #: Parts of a loop, in the words of Cluster Autoscaler.
 Function = Literal["main", "cloudProviderRefresh", "scaleUp", "findUnneeded", "scaleDown:empty", "scaleDown:drain"]
 FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)
-#: Upper bounds of the buckets, seconds; one more without bound.
+#: Upper bounds of the buckets in seconds; one more bucket has no bound.
 _SECONDS: Final = tuple(0.01 * 2**power for power in range(18))
 _LATE: Final = "timeout"
 
@@ -23,16 +23,17 @@ def _spreads() -> dict[Function, Spread]:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """`errors` by Cluster Autoscaler's types, `failed_scale_ups` and `failed_nodes` by the provider's code or ours."""
+    """Counts over all loops. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and `failed_nodes` by the code
+    of the provider or ours. `last_activity` is the Unix time of each activity's last run."""
 
     loops: int = 0
     failed_loops: int = 0
     nodes_asked: int = 0
     late_removed: int = 0
-    #: By what they were: empty, underutilized or unready.
+    #: By the state of the node before: empty, underutilized or unready.
     nodes_removed: Counter[str] = field(default_factory=Counter)
     gpu_nodes_removed: Counter[str] = field(default_factory=Counter)
-    #: By the reason of the roll-back.
+    #: Rolled-back drains, by reason.
     removals_given_up: Counter[str] = field(default_factory=Counter)
     pods_evicted: int = 0
     errors: Counter[str] = field(default_factory=Counter)

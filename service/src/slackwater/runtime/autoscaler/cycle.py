@@ -1,15 +1,14 @@
-"""The autoscaler: sense, plan, act, again and again.
+"""The autoscaler's loop: observe, plan, act.
 
-    sense   the providers' groups, what is lost of them, and what changed in the state machine since the last loop
-    plan    elsewhere, on a replica of the cluster; all plans see the same snapshot
-    act     what the limits leave of the plan is asked of the providers; people are told
+    observe  node groups from the providers, lost instances, and the changes of the cluster since the last loop
+    plan     in the planning process, on a replica of the cluster; all plans use the same snapshot
+    act      request from the providers what the limits allow of the plan; send Events; write the status
 
-Growth is planned and acted on first, then removals, which may take far longer to plan.
+Scale-up is planned and acted on before scale-down, which may take far longer to plan.
 
-It runs each `interval_seconds`, and earlier when pods have become unschedulable or nodes that others wait behind have become
-ready, a moment after the last of them, or when pods that were too young have come of age. One log line and one record for each
-loop. A loop that fails is logged, and the next one comes later. Nothing it remembers has to outlive the process: see
-`state_machine.group_registry`.
+A loop begins every `interval_seconds`. It begins earlier, once the events pause, if pods have become unschedulable or if nodes
+became ready for which others have to wait, and when pods that were too young may be planned for. Each loop writes one log line
+and one record. After a failed loop the next one comes later. The loop needs no state of an earlier process.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -44,14 +43,14 @@ from slackwater.runtime.autoscaler.slack_report import slack_problems
 _log = structlog.get_logger(__name__)
 
 _STATUS_OBJECT: Final = PodKey("kube-system", "slackwater-autoscaler-status")
-#: After failures in a row the next loop comes later, at most by this factor.
+#: The longest pause after consecutive failures, as a multiple of the interval.
 _LONGEST_BACKOFF: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """`settle_seconds`: so long nothing more must have happened before an early loop, `longest_settle_seconds` at the most.
-    Events that are about no pod or node are about `status_object`."""
+    """Settings of the loop. An early loop begins when nothing has happened for `settle_seconds`, or after
+    `longest_settle_seconds`. `call_seconds` bounds one provider call. Events about no pod or node are about `status_object`."""
 
     interval_seconds: float = 10.0
     settle_seconds: float = 1.0
@@ -60,7 +59,7 @@ class LoopConfig:
     status_object: PodKey = _STATUS_OBJECT
 
 
-#: Writes the status object. Never raises for what the API server answers; None: there is none.
+#: Writes the status object. Does not raise errors of the API server.
 StatusWriter = Callable[[LoopRecord], Awaitable[None]]
 
 
@@ -69,7 +68,7 @@ async def _nothing() -> Sequence[str]:
 
 
 class Autoscaler:
-    """The autoscaler's loop: observe, plan, act."""
+    """Runs the autoscaler's loop until cancelled. `last` is the record of the last completed loop."""
 
     def __init__(
         self,
@@ -88,8 +87,8 @@ class Autoscaler:
         scale_down_loop: ScaleDownLoop | None = None,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
-        """`rules` are asked for once a loop, `leading` before whatever changes something. `prepare` runs before each plan, and
-        may say something. `observed` tells of the pods that something was promised for."""
+        """`rules` is called once per loop, `leading` before each change. `prepare` runs before each plan and returns notes for
+        the status. `observed` returns the observations of pod classes with a start-time SLO."""
         self._state_machine = observer.state_machine
         self.group_registry = group_registry
         self._planning = planning
@@ -109,22 +108,22 @@ class Autoscaler:
         self._sensor = Sensor(observer, group_registry, self._actor, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
-        #: The last loop that came to its end, None before the first.
+        #: The record of the last completed loop; None before the first.
         self.last: LoopRecord | None = None
         self._loops = 0
         self._failures_in_a_row = 0
-        #: When pods that were passed over for their age begin to count.
+        #: When pods that were too young will count; None if there are none.
         self._again_at: UnixTime | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs loops until cancelled, while this replica is the leader."""
         while True:
             if self._leading():
                 await self._one_loop()
             await self._until_due()
 
     def look(self) -> None:
-        """To be called after whatever happened in the state machine: a loop may be due earlier. Costs two comparisons."""
+        """Makes a loop due earlier if pods or nodes require one. Cheap; to be called after each event of the state machine."""
         stuck, ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
         if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
             self._seen_stuck, self._seen_ready = stuck, ready
@@ -133,7 +132,7 @@ class Autoscaler:
     async def _one_loop(self) -> None:
         try:
             record = await self.run_once()
-        except Exception:  # whatever went wrong: the cluster needs the next loop
+        except Exception:  # after any error the loop must continue
             self.counts.failed()
             self._failures_in_a_row += 1
             _log.exception("autoscaler loop failed", in_a_row=self._failures_in_a_row)
@@ -144,7 +143,7 @@ class Autoscaler:
         await self._write_status(record)
 
     async def _until_due(self) -> None:
-        """After a failure nothing wakes us before the time."""
+        """Waits until the next loop is due. After a failure no event shortens the pause."""
         if self._failures_in_a_row:
             interval = self._config.interval_seconds
             backoff = ExponentialBackoff(first_seconds=2 * interval, longest_seconds=_LONGEST_BACKOFF * interval)
@@ -161,7 +160,7 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """A burst is planned for as a whole."""
+        """Waits until the events pause, so that a burst of pods is planned for as a whole."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
@@ -173,7 +172,7 @@ class Autoscaler:
     # --- one loop ---------------------------------------------------------------------------------------------------------
 
     async def run_once(self) -> LoopRecord:
-        """One loop, whoever leads. Raises what went wrong, but for what providers answer."""
+        """Runs one loop and returns its record, without asking `leading` first. Raises all errors except those of providers."""
         self._loops += 1
         self._seen_stuck, self._seen_ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
         self._woken = anyio.Event()
@@ -196,7 +195,7 @@ class Autoscaler:
         return self.last
 
     async def _sense(self, turn: "_Turn") -> Inquiry:
-        """One snapshot for every plan."""
+        """Observes the groups, cleans up lost instances, and collects the one inquiry that all plans are made on."""
         turn.silent = await self._sensor.look(turn.done, turn.watch)
         turn.notes = await self._prepare()
         changes = await self._sensor.collect(turn.watch)
@@ -223,7 +222,7 @@ class Autoscaler:
             raise
 
     async def _plan_shrinking(self, turn: "_Turn") -> ScaleDownProposal | None:
-        """A failure must not delay the growth of the next loops, as that of a whole loop would."""
+        """The scale-down plan, or None. An error is only noted, because a failed loop would delay the next scale-up."""
         if self._scale_down_loop is None:
             return None
         try:
@@ -255,7 +254,7 @@ class Autoscaler:
             return self._scale_down_loop.act(plan, self.group_registry.group_status, healthy=healthy, given_up=given_up)
 
     async def _grow(self, plan: ScaleUpResult, done: Done, watch: Watch) -> int:
-        """Asks for what may be asked for; how many Events were left out."""
+        """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
             granted = self.group_registry.grant(
@@ -275,14 +274,15 @@ class Autoscaler:
         return left_out + plan.left_out
 
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
-        """The state machine went on while the plan was made: nodes whose pods have all found a place are not asked for."""
+        """The scale-up without the nodes whose pods have all been placed while the plan was made."""
         nodes = tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
         return scale_up if len(nodes) == scale_up.count else ScaleUp(group=scale_up.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
-        """Nodes for a group's minimum, and for placeholders alone, have no pods that could find a place elsewhere.
+        """Is a planned node with these pods still wanted? Yes if one of them still waits, and always without real pods (nodes
+        for a group's minimum, or for placeholders).
 
-        Mostly the first pod decides: looking through all of tens of thousands would take the serving loop milliseconds.
+        Mostly the first pod decides; checking all of tens of thousands would block the event loop for milliseconds.
         """
         served = False
         for pod in pods:
@@ -299,7 +299,7 @@ class Autoscaler:
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """What one loop comes to, piece by piece."""
+    """The results of one loop, collected until its record is made."""
 
     number: int
     at: UnixTime
@@ -313,7 +313,7 @@ class _Turn:
     def record(
         self, group_registry: NodeGroupRegistry, generation: Generation, plans: Plans, marks: Sequence[Instant]
     ) -> LoopRecord:
-        """`marks`: when it began, had sensed, had planned growth, had acted on it, had planned removals, and was done."""
+        """`marks`: begin of the loop, then the ends of: observe, plan scale-up, act on it, plan scale-down, act on it."""
         sense, grown, growing, shrunk, scale_down_loop = (after - before for before, after in pairwise(marks))
         planned, act = grown + shrunk, growing + scale_down_loop
         watch, done, plan = self.watch, self.done, plans.scale_up
@@ -347,13 +347,13 @@ class _Turn:
 
 
 def _wishes(scale_up: ScaleUp) -> list[Wish]:
-    """The plan puts the most important nodes first, and on each its most important pod."""
+    """One wish per run of nodes of equal priority. Nodes come in descending priority; a node's first pod has its highest."""
     priorities = (pods[0].priority if pods else 0 for pods in scale_up.nodes)
     return [Wish(group=scale_up.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
 
 
 def _tell(record: LoopRecord) -> None:
-    """The one line."""
+    """Logs the loop as one line."""
     pending = record.pending
     asked = {call.group: f"{call.seen}->{call.to}" if problem is None else str(problem) for call, problem in record.asked}
     _log.info(

@@ -1,4 +1,4 @@
-"""One loop's record for people and programs: as JSON values for `/dumpstate`, and as Cluster Autoscaler's status text."""
+"""Formats a loop's record: as JSON values for `/dumpstate`, and as the text of Cluster Autoscaler's status ConfigMap."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.record import LoopRecord
 from slackwater.runtime.autoscaler.slack_report import slack_document
 
-#: Tests and dashboards of Cluster Autoscaler know these words.
+#: The words of Cluster Autoscaler's status, which dashboards parse.
 _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
 
 
@@ -115,13 +115,13 @@ def _call(call: Grow, problem: ProviderError | None) -> dict[str, Any]:
 
 
 class StatusText:
-    """Writes the text of the status ConfigMap. Remembers since when each part has been as it is."""
+    """Formats the text of the status ConfigMap. Remembers when the status of each part last changed."""
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, str]] = {}
 
     def of(self, record: LoopRecord) -> str:
-        """YAML with Cluster Autoscaler's keys."""
+        """The status as YAML with Cluster Autoscaler's keys."""
         now = stamp(record.at)
         counts = _node_counts(record.group_status.values())
         growing = any(group_status.upcoming for group_status in record.group_status.values())
@@ -154,7 +154,7 @@ class StatusText:
         return {"name": group_status.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
 
     def _scale_down(self, record: LoopRecord, group_status: NodeGroupStatus | None, now: str) -> dict[str, Any]:
-        """Of one group, or of all: how many of its nodes are not needed."""
+        """The scale-down part of one group, or of the cluster (None): the number of unneeded nodes."""
         unneeded = {} if record.scale_down is None else record.scale_down.unneeded
         count = sum(unneeded.values()) if group_status is None else unneeded.get(group_status.name, 0)
         what = "scaleDown" if group_status is None else f"{group_status.name} scaleDown"
@@ -181,7 +181,7 @@ def _node_counts(group_status: Iterable[NodeGroupStatus]) -> dict[str, Any]:
 
 
 def _ours(record: LoopRecord) -> dict[str, Any]:
-    """What Cluster Autoscaler has no words for."""
+    """The part of the status that Cluster Autoscaler does not have."""
     document = record_document(record)
     told = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
     slack = document["slack"]
@@ -191,7 +191,7 @@ def _ours(record: LoopRecord) -> dict[str, Any]:
 
 
 def stamp(at: UnixTime) -> str:
-    """As Cluster Autoscaler writes times: 2026-08-21 10:00:00.123 +0000 UTC."""
+    """The time in Cluster Autoscaler's format: 2026-08-21 10:00:00.123 +0000 UTC."""
     moment = datetime.fromtimestamp(at, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} +0000 UTC"
 

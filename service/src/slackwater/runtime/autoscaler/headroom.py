@@ -1,7 +1,8 @@
-"""Who wants placeholders like pods: marked workloads, marked pods and CapacityBuffers, looked through in the planning thread.
+"""Pod headroom: how many placeholders like which pod are wanted, by annotated workloads and pods and by CapacityBuffers.
 
-What flows through: the replica's pods and the objects that ask -> how many placeholders like which pod. A chunk is like the
-newest pod of what makes them where there is one (but of a Deployment, whose pods others make), else like the template's.
+Input are the replica's pods and the objects that request headroom. A placeholder is like the newest pod of its controller, or
+like the pod template if there is no such pod or the controller is a Deployment, whose ReplicaSets own the pods. Runs in the
+planning process.
 """
 
 from collections.abc import Iterable
@@ -19,7 +20,8 @@ from slackwater.snapshot.replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """`buffers` and `promises` with what each comes to; `problems` are annotations that cannot be read, and the like."""
+    """The requested pod headroom. `buffers` and `promises` have the headroom of each CapacityBuffer and start-time SLO;
+    `problems` say, for example, which annotations cannot be read."""
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     buffers: tuple[Resolved, ...] = ()
@@ -27,18 +29,18 @@ class Asking:
     problems: tuple[str, ...] = ()
 
     def with_promises(self, promises: Promised) -> "Asking":
-        """The same, and room for what was promised."""
+        """A copy with the headroom for start-time SLOs added."""
         pod_headroom, problems = (*self.pod_headroom, *promises.pod_headroom), (*self.problems, *promises.problems)
         return replace(self, pod_headroom=pod_headroom, promises=promises, problems=problems)
 
 
 def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> Asking:
-    """Of all that the replica holds."""
+    """The requested headroom, by all pods of the replica."""
     return asked_by([*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()], headroom_requests)
 
 
 def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Asking:
-    """Of these pods."""
+    """The requested headroom, by the annotations of these pods and by `headroom_requests`."""
     owners = {(each.namespace, each.ref) for each in headroom_requests.marked} | set(headroom_requests.workloads)
     carrying: list[Pod] = []
     newest: dict[tuple[str, Owner], Pod] = {}

@@ -1,4 +1,4 @@
-"""Machines of emptied nodes are deleted by their providers: promptly, one call a group, every end told to the state machine."""
+"""Deletes the machines of drained nodes at their providers, with one call per group, and reports each result as an event."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -14,12 +14,13 @@ from slackwater.model.nodegroups import GroupName, Instance, InstanceId
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from slackwater.runtime.state_machine import StateMachine
 
-#: Between two looks for machines to delete.
+#: Seconds between two checks for machines to delete.
 _LOOK_SECONDS: Final = 0.5
 
 
 class MachineRemover:
-    """`tell` takes an event into the state machine. Who does not lead (`leading`) deletes nothing."""
+    """Deletes machines of drained nodes while `leading` says that this replica is the leader. `tell` applies an event to the
+    state machine."""
 
     def __init__(
         self,
@@ -37,15 +38,15 @@ class MachineRemover:
         self._tell = tell
         self._leading = leading
         self._timeout = timeout_seconds
-        #: Reported by drains, and not asked of a provider yet.
+        #: Requested by drains, and not requested from a provider yet.
         self._removals: list[RemoveNode] = []
 
     def take(self, removal: RemoveNode) -> None:
-        """Takes in a machine to delete."""
+        """Queues a machine to delete."""
         self._removals.append(removal)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Deletes queued machines until cancelled."""
         async with anyio.create_task_group() as group:
             while True:
                 if self._leading():
@@ -54,7 +55,7 @@ class MachineRemover:
                 await anyio.sleep(_LOOK_SECONDS)
 
     async def once(self) -> None:
-        """What is to be deleted now."""
+        """Deletes the machines that are queued now, and waits for the results."""
         for name, removals in self._by_group():
             await self._remove(name, removals)
 
@@ -80,7 +81,7 @@ class MachineRemover:
             self._tell(NodeRemoved(removal.node, outcome, detail))
 
     def _instance(self, name: NodeName, instances: Sequence[Instance]) -> Instance:
-        """As the provider told it, or as the Node tells it."""
+        """The node's instance as the provider listed it; else made from the Node object."""
         row = self._state_machine.nodes.row_of.get(name)
         node = None if row is None else self._state_machine.nodes.by_row[row]
         id_ = InstanceId("" if node is None else node.provider_id)

@@ -1,9 +1,8 @@
-"""What the loop asks its planners, and what they answer; and the plans themselves, made on a replica of the cluster.
+"""The inquiries and answers between the autoscaler's loop and its planner, and `PlanMaker`, which makes the plans on a replica.
 
-What flows through: an `Inquiry` of frozen values goes in, `Plans` come out, and then the `ScaleDownProposal` of the same
-inquiry. All plans, for growing, for slack and for shrinking, are made on one snapshot, one after the other. The loop asks for
-the last one by itself, so that growth never waits for it. Deliberately absent: what is done about them, and where they are made
-(`runtime.planner`).
+An `Inquiry` of frozen values goes in; `Plans` come out, and then the `ScaleDownProposal` of the same inquiry. The plans for
+scale-up, slack and scale-down are made on one snapshot, one after the other. The loop requests the scale-down plan separately,
+so that scale-up never waits for it. Deliberately absent: acting on the plans, and the planning process (`runtime.planner`).
 """
 
 import time
@@ -38,8 +37,8 @@ from slackwater.snapshot.replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpRules:
-    """How nodes are added, as configured now. `slack` is None where no room is kept for pods to come. Pods of the scheduler
-    `strict_for` that lack a request are refused by our own filter, whatever the node; None: no pod is."""
+    """The configured rules of scale-up. `slack` is None if slack is off. Our filter refuses pods of the scheduler `strict_for`
+    that lack a request on every node; None: it refuses none."""
 
     policy: ScaleUpPolicy
     slack: SlackPolicy | None = None
@@ -48,8 +47,8 @@ class ScaleUpRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """What is to be planned for. `barred` says of groups that may not grow why. `daemons` are pods of DaemonSets. `headroom
-    requests` want placeholders that are like pods. `observed` are the classes of pods that something was promised for."""
+    """The input of one loop's plans. `changes` since the last inquiry. `barred`: why a group may not grow. `daemons`: one pod
+    per DaemonSet. `headroom_requests`: requests for placeholders like pods. `observed`: the classes with a start-time SLO."""
 
     changes: Changes
     rules: ScaleUpRules
@@ -59,13 +58,13 @@ class Inquiry:
     headroom_requests: HeadroomRequests = NO_HEADROOM_REQUESTS
     observed: tuple[Observed, ...] = ()
     now: UnixTime
-    #: None: nothing is to be removed.
+    #: None: no scale-down is planned.
     scale_down: ScaleDownInquiry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCounts:
-    """Pods without a place, each counted once. `passed_over` do not count now (young, gated, promised ...)."""
+    """Pending pods, each counted once. `passed_over` are not planned for now (too young, gated, with room already ...)."""
 
     helped: int = 0
     schedulable: int = 0
@@ -80,9 +79,11 @@ class PendingCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpResult:
-    """A plan of growth as far as the loop acts on it: tens of thousands of pods that nobody helps are Events and counts.
+    """The part of a scale-up plan that the loop acts on. Pods that no group helps, perhaps tens of thousands, are only Events
+    and counts.
 
-    `refused` are Events for pods that no group helps, `left_out` how many more there would have been.
+    `refused` are the Events for pods that no group helps, `left_out` the number of further ones. `again_at`: when pods that are
+    too young will count.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -95,8 +96,8 @@ class ScaleUpResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """`seconds`: of taking in the changes, and of the plan. `given_up`: nodes whose removal is to be given up, since pods need
-    their room. `notes`: what people should know of where plans are made."""
+    """The answer to an inquiry. `seconds`: durations of applying the changes and of planning. `given_up`: nodes whose drain is
+    to be rolled back, because pods need their room. `notes`: news of the planning process for the status."""
 
     scale_up: ScaleUpResult
     seconds: Mapping[str, float]
@@ -107,24 +108,26 @@ class Plans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerObservation:
-    """A planning process as seen from outside: how often one ended and was started again, and what it takes of memory."""
+    """What is observed of the planning process: the number of restarts, and its resident memory in bytes."""
 
     restarts: int = 0
     resident_bytes: int = 0
 
 
 class Planning(Protocol):
-    """Where plans are made. One task at a time calls `plan` and `shrink`; `watch` counts what they take of the serving loop.
+    """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long they
+    block the event loop.
 
-    After `forget`, the next inquiry holds everything: a plan failed, and what had been taken in is not known.
+    The loop calls `forget` after a failed plan, because it is then unknown which changes were applied. The next inquiry holds
+    the whole cluster.
     """
 
     async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
-        """Growth and slack."""
+        """The plans for scale-up and slack."""
         ...
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        """Which nodes to remove, by the inquiry that was planned last. None: it asked for no removals, or is forgotten."""
+        """The scale-down plan for the last inquiry. None: that inquiry requested none, or has been forgotten."""
         ...
 
     def forget(self) -> None: ...
@@ -132,19 +135,19 @@ class Planning(Protocol):
     def observation(self) -> PlannerObservation: ...
 
     async def run(self) -> None:
-        """What has to go on as long as plans are wanted."""
+        """Keeps the planner available; runs until cancelled."""
         ...
 
 
 class ScaleUpPlanner(Protocol):
-    """Plans growth, and slack, on the replica's snapshot, which is as before afterwards."""
+    """Plans scale-up and slack on the replica's snapshot, and leaves the snapshot unchanged."""
 
     def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> Planned: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grown:
-    """What the plan to shrink rests on: the inquiry, the plan of growth, and the nodes whose removal it gives up."""
+    """The input of the scale-down plan: the inquiry, the scale-up plan, and the nodes whose drain that plan rolls back."""
 
     inquiry: Inquiry
     found: Planned
@@ -152,7 +155,7 @@ class _Grown:
 
 
 class PlanMaker:
-    """Owns the replica, and makes the plans."""
+    """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry."""
 
     def __init__(self, scale_up: ScaleUpPlanner) -> None:
         self._scale_up = scale_up
@@ -161,11 +164,11 @@ class PlanMaker:
         self.replica = SnapshotReplica()
 
     def forget(self) -> None:
-        """The next inquiry has to hold everything."""
+        """Discards the replica; the next inquiry must hold the whole cluster."""
         self.replica, self._grown = SnapshotReplica(), None
 
     def make(self, inquiry: Inquiry) -> Plans:
-        """Takes the changes in and plans growth."""
+        """Applies the changes to the replica, and plans scale-up and slack."""
         began, replica, self._grown = time.perf_counter(), self.replica, None
         replica.take(inquiry.changes)
         taken = time.perf_counter()
@@ -179,7 +182,7 @@ class PlanMaker:
         )
 
     def _grow(self, replica: SnapshotReplica, inquiry: Inquiry) -> _Grown:
-        """Where removals are given up for pods, growth is planned again with their nodes."""
+        """Plans scale-up. If drains are to be rolled back for pods, plans once more with their nodes available."""
         found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
@@ -190,13 +193,13 @@ class PlanMaker:
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
     def scale_down(self) -> ScaleDownProposal | None:
-        """As `Planning.scale_down`."""
+        """The scale-down plan for the last inquiry; None if it requested none, or no inquiry is known."""
         grown = self._grown
         if grown is None or grown.inquiry.scale_down is None:
             return None
         inquiry, replica = grown.inquiry, self.replica
         evictions = [eviction.pod for eviction in grown.inquiry.scale_down.state.recent_evictions]
-        replica.learn(evictions, more=True)  # planning growth again may have replaced them
+        replica.learn(evictions, more=True)  # the second scale-up plan may have replaced them
         with staying(replica, grown.given_up):
             return propose_scale_down(
                 replica, grown.inquiry.scale_down, inquiry.group_status, grown.found, grown.given_up, now=inquiry.now

@@ -1,4 +1,4 @@
-"""What one loop of the autoscaler saw and did: for the log, the status object, `/dumpstate` and metrics. Values only."""
+"""The record of one autoscaler loop: what it observed and did. Feeds the log, the status object, `/dumpstate` and metrics."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.planning import PendingCounts
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
-#: Cluster Autoscaler's: more unready nodes than both are an outage, not a reason to change the cluster's size.
+#: As in Cluster Autoscaler (ok-total-unready-count, max-total-unready-percentage): more unready nodes than both are an outage.
 _FEW_UNREADY = 3
 _UNREADY_SHARE = 0.45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Seconds of one loop. `serving` is what was taken from the event loop, `longest` the longest piece of it."""
+    """Durations within one loop in seconds. `serving` is how long the event loop was blocked in total, `longest` at a time."""
 
     sense: float = 0.0
     plan: float = 0.0
@@ -33,11 +33,12 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopRecord:
-    """`asked` are growths that were called, with the error of those that failed. `planned` is the whole plan by group."""
+    """The record of one loop. `asked`: scale-up calls, with the error if one failed. `planned`: nodes of the whole scale-up
+    plan, by group. `silent`: providers that did not answer."""
 
     number: int
     at: UnixTime
-    #: The same moment on the monotonic clock: what the node groups' status' times compare with.
+    #: The same moment on the monotonic clock, for comparison with times in `group_status`.
     instant: Instant
     generation: Generation
     group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
@@ -47,21 +48,21 @@ class LoopRecord:
     queued: tuple[Queued, ...] = ()
     deleted: Mapping[GroupName, int] = field(default_factory=dict)
     lowered: Mapping[GroupName, int] = field(default_factory=dict)
-    #: Of the deleted: how many for which code.
+    #: How many of the deleted instances had which error code.
     failed: Mapping[str, int] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     events_left_out: int = 0
     spent: Spent = field(default_factory=Spent)
-    #: None where no nodes are removed.
+    #: None if scale-down is off or was not planned.
     scale_down: ScaleDownRecord | None = None
-    #: None where no slack is planned.
+    #: None if slack is off.
     slack: SlackPlan | None = None
 
     @property
     def healthy(self) -> bool:
-        """False while so many nodes are unready that none is removed: the cause must be elsewhere."""
+        """False if so many nodes are unready that the cause must be an outage; then no node is removed."""
         return is_healthy(self.group_status.values())
 
     @property
@@ -70,7 +71,7 @@ class LoopRecord:
 
 
 def is_healthy(group_status: Iterable[NodeGroupStatus]) -> bool:
-    """See `LoopRecord.healthy`."""
+    """Are few enough nodes of these groups unready (`LoopRecord.healthy`)?"""
     known = list(group_status)
     unready = sum(len(each.unready) for each in known)
     there = unready + sum(len(each.ready) for each in known)

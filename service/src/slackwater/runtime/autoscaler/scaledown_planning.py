@@ -1,8 +1,8 @@
-"""The plan of removals on a replica: the node group registry's node groups' status and what the plan of growth left, as a
-planning input of `controllers.scaledown`.
+"""Plans scale-down on a replica: turns the status of node groups and the scale-up plan into the input of
+`controllers.scaledown`.
 
-Pods that the plan of growth saw to fit stand on their nodes meanwhile. Those that it could not place may have the room on nodes
-that are being removed: such removals are to be given up, before any new node is asked for.
+While scale-down is planned, the pods for which the scale-up plan found existing room are placed there. Pods for which it found
+none may get the room of nodes that are being drained: these drains are rolled back before new nodes are requested.
 """
 
 import time
@@ -30,8 +30,8 @@ from slackwater.snapshot.replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownInquiry:
-    """What is to be planned. `revocable` are nodes whose removal can still be given up, and when it began. `replicas`: how many
-    pods controllers want; those of other kinds are not among them."""
+    """The input of a scale-down plan. `revocable`: nodes whose drain can still be rolled back, with the time it began.
+    `replicas`: the number of pods that each known controller wants. `timeout_seconds` 0: no limit."""
 
     state: ScaleDownState
     policy: ScaleDownPolicy
@@ -42,8 +42,8 @@ class ScaleDownInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownProposal:
-    """`given_up`: further nodes whose removal is to be given up, since pods need their room. `reasons`: how many nodes stay for
-    each. `seconds`: how long planning took."""
+    """The scale-down plan. `given_up`: further nodes whose drain is to be rolled back, because pods need their room.
+    `reasons`: the number of unremovable nodes by reason. `seconds`: the duration of planning."""
 
     plan: ScaleDownPlan
     given_up: tuple[NodeName, ...]
@@ -52,7 +52,7 @@ class ScaleDownProposal:
 
 
 def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale_up: ScaleUpPlan) -> tuple[NodeName, ...]:
-    """Nodes whose removal is to be given up for pods that the plan of growth found no place for on nodes that are there."""
+    """The nodes whose drain is to be rolled back, for pods that the scale-up plan could not place on existing nodes."""
     homeless = [pod for planned in scale_up.scale_ups for pod in planned.pods]
     homeless += [pod for unhelpable in scale_up.unhelpable for pod in unhelpable.pods]
     if not homeless or not inquiry.revocable:
@@ -64,7 +64,7 @@ def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale
 
 @contextmanager
 def staying(replica: SnapshotReplica, names: tuple[NodeName, ...]) -> Iterator[None]:
-    """The snapshot as it will be once the removals of these nodes are given up."""
+    """A trial in which the drains of these nodes are rolled back; it ends with the context."""
     with replica.snapshot.fork():
         for name in names:
             if name in replica.nodes:
@@ -81,7 +81,8 @@ def propose_scale_down(
     *,
     now: UnixTime,
 ) -> ScaleDownProposal:
-    """The snapshot is as before afterwards."""
+    """Plans scale-down after scale-up and slack (`found`). `given_up`: nodes whose drain is rolled back. Leaves the snapshot
+    unchanged."""
     began, state = time.monotonic(), inquiry.state
     for name in given_up:
         state = state.ended(name)
@@ -118,7 +119,7 @@ def propose_scale_down(
 
 
 def standing_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[Pod, ...]:
-    """Placeholders on nodes that exist: for those on their way no node has to stay."""
+    """The placeholders on existing nodes. Those planned on upcoming nodes are no reason to keep an existing node."""
     if slack is None:
         return ()
     found = slack.state.placeholders
@@ -127,9 +128,8 @@ def standing_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[
 
 @contextmanager
 def settled(snapshot: ClusterSnapshot, scale_up: ScaleUpPlan) -> Iterator[frozenset[NodeName]]:
-    """A trial with the pods that fit where the plan of growth saw them; given are their nodes, those that exist.
-
-    Whoever plans removals, in the loop or on a file, has pending pods counted here alone.
+    """A trial in which the schedulable pods are placed on the existing nodes that the scale-up plan found for them; yields
+    these nodes. Nothing else makes pending pods count for scale-down plans.
     """
     arriving = set()
     with snapshot.fork():
@@ -142,5 +142,5 @@ def settled(snapshot: ClusterSnapshot, scale_up: ScaleUpPlan) -> Iterator[frozen
 
 
 def without_candidates(state: ScaleDownState) -> ScaleDownState:
-    """Something is wrong with the cluster as a whole: nobody is a candidate until it is well again."""
+    """The state without candidates, for a cluster that is unhealthy as a whole."""
     return replace(state, candidate_set={}, unreached={})

@@ -1,8 +1,8 @@
-"""The plan of growth on a replica: the node group registry's node groups' status and the cluster's nodes, made into the groups
-of `controllers.scaleup`.
+"""Plans scale-up on a replica: turns the status of node groups and the cluster's nodes into the groups of
+`controllers.scaleup`.
 
-What is remembered here between loops: where pods were seen to fit (hints), and what a node of each group looked like when
-there last was one. Deliberately absent: the rules of planning.
+Kept between loops: the nodes that pods were found to fit on (hints), the last known node of each group, and the state of slack.
+Deliberately absent: the rules of planning.
 """
 
 import time
@@ -41,7 +41,7 @@ def leads_of(
     starts: Mapping[GroupName, Sequence[float]],
     policy: SlackPolicy,
 ) -> dict[str, int]:
-    """By class, whole seconds."""
+    """The lead time of each pod class in whole seconds: the start time of a node plus the time that a plan takes."""
     return {each.of.name: ceil(_start_seconds(each, groups, starts, policy) + policy.loop_seconds) for each in observed}
 
 
@@ -55,12 +55,12 @@ def _start_seconds(
 
 
 def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
-    """So many of them were at most so long; of a few the longest."""
+    """The smallest of the durations that at least `share_ppm` millionths of them do not exceed."""
     return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
 
 
 def _takes(group: GrowableGroup, kind: Kind) -> bool:
-    """By its labels, taints and room; what else there may be against it is the plan's business."""
+    """Could a new node of the group take such a pod, by labels, taints and room? The plan checks the other constraints."""
     if group.template is None:
         return False
     node = group.template.node
@@ -73,7 +73,7 @@ def _takes(group: GrowableGroup, kind: Kind) -> bool:
 
 
 class ReplicaScaleUpPlanner:
-    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`."""
+    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`: makes the scale-up and slack plans of each inquiry."""
 
     def __init__(self) -> None:
         self._slack_state = SlackState()
@@ -89,7 +89,7 @@ class ReplicaScaleUpPlanner:
         asking = Asking() if slack is None else self._asking(replica, inquiry, slack, groups)
         replica.learn([*standing, *specimens(asking.pod_headroom)])
         snapshot = replica.snapshot
-        # kube-scheduler preempts expendable pods: they hold no room against a pod that is none.
+        # Expendable pods do not block other pods, because kube-scheduler preempts them.
         with replica.without_below(policy.pending.priority_cutoff) as counted:
             for group_status in inquiry.group_status.values():
                 _leave_out(replica, group_status)
@@ -137,7 +137,7 @@ class ReplicaScaleUpPlanner:
 
 
 def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:
-    """Pods that our own filter would refuse everywhere are helped by no node."""
+    """The pending pods to plan for. Passes over pods that our own filter refuses on every node, because no new node helps."""
     strict_for = rules.strict_for
     hopeless = [
         PassedOver(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
@@ -161,8 +161,8 @@ def growable_group(
     policy: ScaleUpPolicy,
     known: Node | None = None,
 ) -> GrowableGroup:
-    """A group on a replica. `why_not` is the node groups' status' word against growing; `known` what a node of it looked like
-    when there was one, as far as its provider does not say."""
+    """The input of scale-up for one group, with a template node. `why_not`: why the group may not grow, by its status; None if
+    it may. `known`: the last known node of the group, used if the provider gives no template."""
     group = group_status.group
     if group.template is None and known is not None:
         group = replace(group, template=known)
@@ -186,14 +186,14 @@ def growable_group(
 
 
 def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus) -> None:
-    """Nodes that have registered and not started are counted as upcoming ones: not both."""
+    """Closes the group's nodes that have registered but not started, because they count as upcoming nodes already."""
     for name in group_status.starting:
         if name in replica.nodes:
             replica.snapshot.close(replica.row_of(name))
 
 
 def skip_reason_of(group_status: NodeGroupStatus, why: str | None) -> SkipReason | None:
-    """What `why`, the node groups' status' own word, is called in a plan."""
+    """The skip reason for `why`, the text of the group's status; None for None."""
     if why is None:
         return None
     kind: SkipKind = "not-ready"

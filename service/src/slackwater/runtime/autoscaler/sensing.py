@@ -1,4 +1,4 @@
-"""What a loop looks at: the providers' groups, and the Nodes that belong to them."""
+"""Observes node groups for the autoscaler's loop: lists them from the providers and matches their instances to Nodes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _SLICE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """Where a loop looks."""
+    """The sources that a loop observes."""
 
     state_machine: StateMachine
     collector: ChangeCollector
@@ -45,7 +45,7 @@ class Observer:
 
 
 class Sensor:
-    """What a loop begins with: the node group registry as it is now, and what changed in the cluster since the last loop."""
+    """Updates the node group registry, and collects the changes of the cluster since the last loop."""
 
     def __init__(
         self, observer: Observer, group_registry: NodeGroupRegistry, actor: Actor, *, clocks: Clocks, timeout_seconds: float
@@ -55,15 +55,16 @@ class Sensor:
         self._actor = actor
         self._clocks = clocks
         self._timeout = timeout_seconds
-        #: Pods of DaemonSets, as far as they are known.
+        #: One pod per known DaemonSet.
         self.daemons: tuple[Pod, ...] = ()
-        #: What wants placeholders like pods, as far as it is known.
+        #: The requests for placeholders like pods, as last collected.
         self.headroom_requests = NO_HEADROOM_REQUESTS
-        #: How many pods controllers want.
+        #: The number of pods that each controller wants.
         self.replicas: Targets = {}
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
-        """What each group has; what is lost is cleaned up first, and then looked at again. Answers why providers are silent."""
+        """Updates the registry from the providers. If instances are lost, cleans them up and updates again. Returns the errors
+        of providers that did not answer, by name."""
         silent = await self._look(watch)
         chores = self._group_registry.chores(self._clocks.clock())
         if chores:
@@ -82,7 +83,8 @@ class Sensor:
         return silent
 
     async def collect(self, watch: Watch) -> Changes:
-        """What changed, a slice at a time; the last slice makes it whole."""
+        """The changes since the last call, collected in slices so that the event loop is not blocked; together one consistent
+        state."""
         collector = self._observer.collector
         nodes: list[NodeChange] = []
         pods: list[PodChange] = []
@@ -103,13 +105,13 @@ class Sensor:
             return collector.rest((nodes, pods), around)
 
     def begin_again(self) -> None:
-        """The next changes hold everything."""
+        """Makes the next `collect` return the whole cluster."""
         self._observer.collector.begin_again()
         self._observer.auxiliary.begin_again()
 
 
 async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
-    """All groups of the providers that answered, and why the others did not, by the provider's name."""
+    """All groups of the providers that answered, and the errors of the others by provider name."""
     groups: list[NodeGroup] = []
     silent: dict[str, str] = {}
 
@@ -118,7 +120,7 @@ async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: f
             groups.extend(await provider.groups(timeout_seconds=timeout_seconds))
         except ProviderError as error:
             silent[provider.name] = str(error)
-        except Exception as error:  # a bug of one provider must not keep the others from growing
+        except Exception as error:  # a bug of one provider must not block the groups of others
             _log.exception("provider failed", provider=provider.name)
             silent[provider.name] = f"{type(error).__name__}: {error}"
 
@@ -131,7 +133,7 @@ async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: f
 def observations(
     groups: Iterable[NodeGroup], state_machine: StateMachine, policy: NodeGroupPolicy, *, now: Instant, unix_now: UnixTime
 ) -> dict[InstanceId, NodeObservation]:
-    """The Nodes of the groups' instances, by the instances' ids."""
+    """The observed Nodes of the groups' instances, by instance ID. Instances without a Node are absent."""
     by_id: dict[str, Node] = {node.provider_id: node for _, node in state_machine.nodes if node.provider_id}
     found: dict[InstanceId, NodeObservation] = {}
     for group in groups:
@@ -169,9 +171,10 @@ def _observation(
 
 
 def awaited(node: Node, promised: Collection[str], taints: TaintRules) -> tuple[str, ...]:
-    """What a node has not got over yet: start-up taints, and resources that a new node of its group will have.
+    """What a node still lacks before it counts as started: the end of startup taints, and resources of its group's template.
 
-    A GPU's driver tells of it minutes after the node is ready; pods that want one must not be planned for a second node.
+    A GPU driver reports the GPU minutes after the node is ready. Without this check a second node would be planned for the pods
+    that want the GPU.
     """
     waits_for = [f"the end of taint {taint.key}" for taint in node.taints if taints.is_startup(taint.key)]
     there = {name for name, amount in node.scalars if amount}
@@ -179,7 +182,7 @@ def awaited(node: Node, promised: Collection[str], taints: TaintRules) -> tuple[
 
 
 def _running_pods(name: NodeName, state_machine: StateMachine) -> list[Pod]:
-    """Pods that did not come with the node."""
+    """The pods on the node other than DaemonSet pods and mirror pods."""
     standing = (state_machine.pods.known(uid) for uid in state_machine.reservations.on_node(name))
     return [pod for pod in standing if pod is not None and not _came_along(pod.eviction_facts)]
 

@@ -1,13 +1,13 @@
-"""Growth and slack planned together: real pods first and alone, then placeholders on what they leave, then nodes for these.
+"""Plans scale-up and slack together: first for real pods, then placeholders in the remaining room, then nodes for the rest.
 
-    found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, tenancy=tenancy)
-    found.plan                # growth for pods, and behind it growth for placeholders
-    found.slack               # the placeholders and their places; what to remember
+    found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, pod_requests=pod_requests)
+    found.plan                # scale-up for pods, then for placeholders
+    found.slack               # the placeholders with their places, and the state for the next plan
 
-The plan for the pods is what it would be without slack: placeholders are not in the snapshot while it is made. Then they
-find places beside the pods, where these stand or will stand. Who finds none is demand of the lowest priority, of the nodes
-that are no larger than needed (expander `smallest-node`), as far as the limits allow after the pods' nodes. Deliberately
-absent: where it is asked from (the loop, or a file), and how long anything is remembered.
+Slack does not change the plan for the pods: no placeholders are in the snapshot while it is made. Placeholders then get the
+room that is left on existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest
+sufficient size (expander `smallest-node`), as far as the limits allow after the pods' nodes. Deliberately absent: the caller
+(the loop, or a simulation from a file), and how long state is kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackInquiry:
-    """What is asked for, what was before, and when it is."""
+    """The input of a slack plan: the policy, the current time, the requested pod headroom and the state after the last plan."""
 
     policy: SlackPolicy
     now: UnixTime
@@ -51,11 +51,11 @@ class SlackInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPlan:
-    """`state.placeholders` are all there are; those with a place stand on nodes that are there or on their way.
+    """The result of a slack plan. `state.placeholders` are all placeholders; a placed one is on an existing or upcoming node.
 
-    `coming` will stand on nodes that the plan asks for; `unhelpable` fit nowhere, and no group may grow for them. `pushed` are
-    numbers of placeholders that had to leave their place. `alone_in`: by group, nodes that are there for slack alone. `asking`:
-    who wanted placeholders like pods.
+    `coming`: placeholders on nodes that this plan adds, with the group. `unhelpable`: placeholders that fit nowhere, for which
+    no group can grow. `pushed`: numbers of placeholders that lost their place. `alone_in`: nodes kept for slack alone, by
+    group. `asking`: the requested pod headroom.
     """
 
     state: SlackState
@@ -68,13 +68,13 @@ class SlackPlan:
 
     @property
     def alone(self) -> int:
-        """In all groups."""
+        """The number of nodes kept for slack alone, in all groups."""
         return sum(self.alone_in.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Both plans. `slack` is None where none is asked for."""
+    """The scale-up plan and the slack plan; `slack` is None if slack is off."""
 
     plan: ScaleUpPlan
     slack: SlackPlan | None = None
@@ -93,7 +93,10 @@ def plan_with_slack(
 ) -> Planned:
     """Plans scale-up and slack together: real pods first, then placeholders on what they leave.
 
-    The snapshot is as before afterwards. Raises `UnreadLabel` where it was built without a mirrored kind."""
+    Leaves the snapshot unchanged.
+
+    :raises UnreadLabel: the snapshot was built without an equivalence group that the plan needs.
+    """
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock, hints=hints)
     with snapshot.fork():
@@ -118,18 +121,18 @@ def plan_with_slack(
 
 
 class _Stage:
-    """The snapshot as the plan for the pods leaves it: nodes on their way and new ones stand there, with everybody placed."""
+    """The snapshot after the plan for real pods: with the upcoming and the newly planned nodes, and with all pods placed."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
         self._snapshot, self._groups, self._plan, self._system = snapshot, groups, plan, system
-        #: The groups of the rows of nodes on their way.
+        #: The group of each row of an upcoming node.
         self._upcoming: dict[int, GroupName] = {}
         for group in groups:
             if group.template is not None:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
                 self._upcoming.update(dict.fromkeys(add_nodes(snapshot, group.template, names, system=system), group.name))
         self._there = snapshot.n_rows
-        #: Of the rows of new nodes: the group, and which of its new nodes.
+        #: The group of each row of a newly planned node, and its number among them.
         self.new: dict[int, tuple[GroupName, int]] = {}
         by_name = {group.name: group for group in groups}
         homes = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable if name in snapshot.facts.row_of]
@@ -153,7 +156,7 @@ class _Stage:
             self._snapshot.place_many(KindId(kind), where, counts)
 
     def grounds(self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]) -> dict[str, SlackInput]:
-        """What each rule finds: nodes that are there or on their way. What is only planned counts once it is asked for."""
+        """The input of each slack rule: existing and upcoming nodes. Newly planned nodes count once they are requested."""
         sites = [Site(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None]
         rows = [Row(row) for row in range(self._there)]
         waiting = pod_requests.of(pending)
@@ -164,7 +167,8 @@ class _Stage:
         }
 
     def alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> dict[GroupName, int]:
-        """How many nodes above their groups' minimum hold placeholders and no pod that did not come with them."""
+        """The number of nodes kept for slack alone, by group: they have placeholders but no pods except DaemonSet pods. Nodes
+        within a group's minimum do not count."""
         membership = Membership(group.group for group in self._groups)
         counts: dict[GroupName, int] = {}
         for row in np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist():
@@ -180,7 +184,7 @@ class _Stage:
     def grow(
         self, homeless: Sequence[Placeholder], *, policy: ScaleUpPolicy, clock: Callable[[], float], most: int | None
     ) -> ScaleUpPlan:
-        """Nodes for the placeholders that have no place. `most`: so many at most; None: no limit of slack's own."""
+        """The scale-up for placeholders without a place. `most`: the most nodes to add for slack; None: no own limit."""
         if not homeless:
             return ScaleUpPlan()
         limits = [] if most is None else [most]
@@ -210,7 +214,7 @@ class _Together(NamedTuple):
 
 
 def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan) -> _Together:
-    """One plan of growth, the pods' nodes first; and the placeholders with what became of each."""
+    """Joins the scale-ups for pods and for placeholders, in this order, and notes where each placeholder is."""
     nodes = {scale_up.group: [list(pods) for pods in scale_up.nodes] for scale_up in plan.scale_ups}
     coming: dict[int, GroupName] = {}
     kept: list[Placeholder] = []

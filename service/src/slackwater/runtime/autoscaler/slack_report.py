@@ -1,4 +1,4 @@
-"""What a plan of slack comes to, source by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
+"""Reports a slack plan by source: for the log, `/dumpstate`, metrics, and `slackwater simulate`."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -16,9 +16,10 @@ from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackShare:
-    """Placeholders of one source, and how many of them stand somewhere, will stand on nodes asked for, and fit nowhere.
+    """The placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan adds,
+    `homeless` nowhere.
 
-    `amount` is what all ask for together, `placed_amount` what those do that stand somewhere.
+    `amount` is the sum of all their requests, `placed_amount` that of the placed ones.
     """
 
     placeholders: int = 0
@@ -33,7 +34,7 @@ class SlackShare:
 
 
 def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
-    """By source, in the order of the first placeholder of each."""
+    """The placeholders by source, in the order of each source's first placeholder."""
     found: dict[str, SlackShare] = {}
     for each in plan.state.placeholders:
         share = found.get(each.source, SlackShare())
@@ -49,7 +50,7 @@ def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
 
 
 def slack_problems(plan: SlackPlan) -> list[str]:
-    """What people should know: annotations that cannot be read, and rules that ask for more than can be planned."""
+    """The problems for the status: annotations that cannot be read, and rules that request more placeholders than allowed."""
     short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
     return [*plan.asking.problems, *short]
 
@@ -59,7 +60,7 @@ def _short(plan: SlackPlan) -> list[str]:
 
 
 def slack_document(plan: SlackPlan) -> dict[str, Any]:
-    """JSON values: why there is slack (sources, with what each asked for), where it stands, and what it costs."""
+    """The slack plan as JSON values: sources with their requests, placeholders with nodes, and nodes kept for slack alone."""
     shares = slack_shares(plan)
     return {
         "sources": [_source(name, share, plan) for name, share in shares.items()],
@@ -82,8 +83,8 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
 
 
 def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName]) -> dict[str, Any]:
-    """JSON values: what slack a group's nodes carry, for whom, what stands on nodes that are asked for, and what it costs.
-    `nodes` are the group's. CPU in milliCPU, memory in bytes."""
+    """The slack of one group as JSON values: placeholders on its nodes and on nodes to be added, their sources, and the nodes
+    kept for slack alone. `nodes` are the group's. CPU in milliCPU, memory in bytes."""
     here = [each for each in plan.state.placeholders if each.place in nodes]
     coming = [each for each in plan.state.placeholders if plan.coming.get(each.number) == group]
     amount = NOTHING
@@ -100,7 +101,7 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
 
 
 def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
-    """Shares are 0..1; `keptShare` is of the last day, None where no pod came."""
+    """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is that of the last day; None if no pod arrived."""
     of, kept, forecaster = room.observed.of, room.observed.kept, room.forecast.forecaster
     return {
         "name": name,

@@ -1,7 +1,7 @@
-"""Whose pods stand on a node: what slack has to know of them and the snapshot does not tell.
+"""The requests of the pods on each row, which slack rules need and a snapshot has only as sums.
 
-Pods that may come again, and soon, are those that slack is for. Not those of DaemonSets, which come with their nodes; not
-those of StatefulSets (a database is no reason to keep a node warm for it); not those that somebody marked with `0`.
+Slack is sized for pods like those that may come again soon. Excluded are DaemonSet pods, which come with their nodes;
+StatefulSet pods, because a database is no reason to keep a node warm; and pods with the slack annotation `0`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from slackwater.snapshot.running_pods import Standing
 
 
 class RunningPodRequests:
-    """Implements `controllers.slack.planning_input.PodRequests`. Reads who stands where; remembers nothing."""
+    """Implements `controllers.slack.planning_input.PodRequests` by reading the pods of each row; keeps no state."""
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
 
     def asks(self, rows: Sequence[Row]) -> list[Amounts]:
-        # Replicas share their kind and their ties, so most pods are told by two comparisons.
+        # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
         seen: set[tuple[int, int]] = set()
         found: dict[Amounts, None] = {}
         for row in rows:
@@ -32,7 +32,7 @@ class RunningPodRequests:
         return list(found)
 
     def of(self, pods: Iterable[Pod]) -> list[Amounts]:
-        """The same of pods without a node."""
+        """The requests of those pods that may come again, each once; for pods without a node."""
         return list(dict.fromkeys(pod.kind.requests for pod in pods if comes_again(pod)))
 
     def daemons(self, row: Row) -> Amounts:
@@ -43,11 +43,11 @@ class RunningPodRequests:
         return taken
 
     def in_use(self, row: Row) -> bool:
-        """Does a pod stand there that did not come with the node?"""
+        """Does the row have a pod other than DaemonSet pods?"""
         return any(not is_daemon(pod) for pod, _ in self._standing.on(row))
 
 
 def comes_again(pod: Pod) -> bool:
-    """Is room kept for pods as large as this one?"""
+    """May pods like this one come again, so that slack is sized for them?"""
     owner = pod.eviction_facts.owner
     return not is_daemon(pod) and pod.eviction_facts.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")

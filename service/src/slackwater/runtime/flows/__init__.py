@@ -1,1 +1,1 @@
-"""Questions that concern several capabilities, one module each."""
+"""Flows: questions and duties that concern several controllers. Each module calls the controllers in a fixed order."""

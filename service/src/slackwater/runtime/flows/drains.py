@@ -1,5 +1,4 @@
-"""Removals of nodes, connected with the rest of the state machine: what stands on a node, what budgets allow, who has to
-migrate."""
+"""Connects the drains controller with the cluster state (pods on a node, disruption budgets) and with migrations."""
 
 from collections.abc import Iterable
 
@@ -17,7 +16,7 @@ from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 
 
 class _StateNodeViews:
-    """Implements `drains.node_view.NodeViews`. `rules` say which pods are in the way."""
+    """Implements `drains.node_view.NodeViews` from the cluster state. `rules` say which pods block a drain."""
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations) -> None:
         self.rules = DrainPolicy()
@@ -43,7 +42,7 @@ class _StateNodeViews:
 
 
 class Removals:
-    """`drains` are the removals that have begun, `migrations` the machines that have to leave for them."""
+    """Node removals. `drains` are the drains in progress, `migrations` the virtual machines that have to migrate for them."""
 
     def __init__(self, cluster_state: ClusterState, migrating: Migrating) -> None:
         self.migrations = DrainMigrations(migrating, cluster_state.pods)
@@ -51,7 +50,7 @@ class Removals:
         self.drains = Drains(self._node_views)
 
     def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        """A changed configuration: for removals that begin from now on, and for what is in their way at once."""
+        """Adopts changed settings: `rules` at once, `limits` for drains that begin from now on."""
         self._node_views.rules = rules
         self.drains.limits = limits
 

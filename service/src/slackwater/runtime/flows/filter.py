@@ -1,5 +1,7 @@
-"""The filter and prioritize questions, answered from the cluster state. Only filter, of many rows or of a chosen one (`take`),
-changes anything: holds and memory."""
+"""Answers filter and prioritize from the cluster state.
+
+Only `filter` and `take` (filter for one chosen row) change state: they hold room and note what became of the pod.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,11 +26,11 @@ from slackwater.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What filter would look at for a pod now. `reason` is what of the pod itself has it refused, OK where nothing does.
+    """What filter would base its answer for a pod on. `reason`: why filter refuses the pod on every node, or OK.
 
-    `denied`: nodes where its bind was refused a moment ago. `quarantined`: nodes whose sums are in doubt. `waits_for`: victims
-    of its preemption. `only_on`: where its bind, or its migration, has its room. `columns` are a copy, in which the pod's own
-    hold and room of less important preemptors are free.
+    `denied`: nodes in bind back-off for the pod. `quarantined`: nodes in quarantine. `waits_for`: victims of its preemption.
+    `only_on`: the node on which its bind or its migration has room. `columns`: a copy in which the pod's own hold and the room
+    of preemptors with lower priority are free.
     """
 
     reason: Reason
@@ -40,7 +42,7 @@ class Seen:
 
 
 class Placing:
-    """Answers kube-scheduler's questions about one pod and many nodes."""
+    """Answers filter and prioritize for one pod and many nodes."""
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class Placing:
         room_wanted: Callable[[NodeName, Instant], None],
         seed: int,
     ) -> None:
-        """`on_record`: by how much a restart might count more on each row than counts now; None where it would nowhere."""
+        """`on_record`: the over-reservation of each row, by which a restart may count more than now; None if there is none.
+        `room_wanted` asks the permits controller to persist lower permits on a node."""
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
@@ -77,7 +80,7 @@ class Placing:
         self._rng = np.random.default_rng(seed)
 
     def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
-        """A reason for each row, shape (len(rows),); holds room where the pod may now be put.
+        """A reason for each row, shape (len(rows),); holds room on the feasible rows.
 
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
@@ -90,8 +93,8 @@ class Placing:
         return codes
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
-        """As `filter` about this row alone, where that lets the pod pass: one that has no preemption, and no room held for it.
-        Where it does not, nothing has changed but what filter changes before it judges."""
+        """Holds room on the row, as `filter` would if asked about it alone. For pods without a preemption or a hold. False,
+        without any change, if the row is not feasible."""
         rows: Rows = np.array([row], np.intp)
         if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
@@ -105,8 +108,8 @@ class Placing:
         return True
 
     def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        """Where filter lets a pod pass that no migration brings, and for which no room is held, as far as it counts by now;
-        shape (len(rows),). Nothing changes."""
+        """For each row, whether it is feasible for a pod that is no migration's target and has no hold; shape (len(rows),).
+        Changes nothing."""
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             return let_pass(self._judge(pod, rows, policy, now, asked=False))
 
@@ -138,7 +141,7 @@ class Placing:
         self._preemptors.forget(pod.uid)
         self._unschedulable_pods.forget(pod.uid)
         self._sample_misses.passed(pod.uid)
-        if self._reservations.get(pod.uid) is None:  # its reservation is there already, otherwise
+        if self._reservations.get(pod.uid) is None:  # otherwise the room is reserved already
             self._hold(pod, feasible, policy, now)
 
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
@@ -150,25 +153,26 @@ class Placing:
                 self._holds.count_on(Row(int(rows[0])))
         elif len(rows) > 1 and self._counts_otherwise(pod, rows):
             best = self._best(pod, rows, policy)
-            # On any other row kube-scheduler, where it chooses that one, counts the pod itself.
+            # If kube-scheduler chooses another row, it counts the pod there by itself.
             counted = best if pod.vertical is not None or self._nodes.stricter[best] else None
         need, until = self._vertical_pods.need(pod), Instant(now + seconds)
         self._holds.put(pod.uid, pod.key, rows, need, until, counted=counted, bind_may_come=not policy.binds)
         self._event_counts.holds += 1
 
     def _counts_otherwise(self, pod: Pod, rows: Rows) -> bool:
-        """Could kube-scheduler choose a row wrongly, since it counts this pod, or pods there, by less than we do?"""
+        """Could kube-scheduler overcommit one of the rows, because it counts this pod or pods there by less than we do?"""
         return pod.vertical is not None or bool(self._nodes.stricter[rows].any())
 
     def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
-        """Where kube-scheduler binds, nobody judges its choice: it is given one node wherever it could be wrong. Pods that grow
-        come near any other by growing, or by their next bind."""
+        """Must filter return only one of the rows? If kube-scheduler binds, we cannot refuse its choice at bind, so it gets one
+        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible: any row
+        may get one, by growth or by a bind."""
         if policy.binds or len(rows) < 2:
             return False
         return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
 
     def _chosen(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
-        """Chooses one of the rows, and remembers it."""
+        """Chooses one of the rows for the pod, and notes the choice."""
         row = self._choice(pod, rows, earlier, policy)
         node = self._nodes.by_row[row]
         assert node is not None, "filter lets no pod pass on a row without a node"
@@ -176,9 +180,9 @@ class Placing:
         return row
 
     def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
-        """The row where victims have made room for the pod; else, of those that were not chosen for it before, the one that our
-        score prefers. While binds may come to two nodes the pod goes to no third one: room would be held for it on every node
-        in turn."""
+        """The row to choose: the one kept for the pod by its preemption; else the best-scored one among those not chosen for it
+        before. If the pod may still be bound to two nodes, one of these is chosen: otherwise each attempt would hold room on
+        another node."""
         name = self._room.node_of(pod.uid)
         kept = NO_ROW if name is None else self._nodes.row_of.get(name, NO_ROW)
         counted = [int(hold.counted[0]) for hold in earlier if hold.bind_may_come and len(hold.counted)]
@@ -191,7 +195,7 @@ class Placing:
         return self._best(pod, untried if len(untried) else rows, policy)
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
-        """The row that our score prefers, with what is held counted: of equal ones the first."""
+        """The row with the best score, holds included; the first of equal ones."""
         columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
@@ -199,7 +203,8 @@ class Placing:
         return Row(int(rows[scores.argmax()]))
 
     def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
-        """A migration's target has its room already: on one node, and only there, as long as that takes it."""
+        """Judges the rows. A migration's target pod has room on its target node already, so only that row is feasible as long
+        as the node admits the pod."""
         move = self._migrating.target_node_of(pod, now)
         if move is None:
             return self._judge(pod, rows, policy, now)
@@ -207,7 +212,7 @@ class Placing:
         codes = self._judge(pod, rows, policy, now)
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
-            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # full ones too: nobody need be preempted for it
+            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # also where full, so that no preemption begins for it
         if not let_pass(codes[there]).any():
             self._migrating.lower(move)
         return codes
@@ -217,13 +222,14 @@ class Placing:
         return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
 
     def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
-        """`asked`: by kube-scheduler, so that room on record is wanted, and denials that ended are over for the pod."""
+        """A reason for each row. `asked`: kube-scheduler asks, so room that persisted permits block is requested, and bind
+        back-offs that are over are forgotten."""
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
         reservation = self._reservations.get(pod.uid)
         if reservation is not None:
-            # A bind whose end is not known yet: only the node it named may be asked again, where the pod counts already.
+            # A bind with an unknown outcome: only its node is feasible, where the pod is counted already.
             row = self._nodes.row_of.get(reservation.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
@@ -240,7 +246,8 @@ class Placing:
         return codes
 
     def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
-        """No bind of ours waits until room that others gave back is on record as given back: so filter does."""
+        """Refuses rows on which persisted permits still reserve room that pods have given back. If we bind, the bind waits for
+        those writes; if kube-scheduler binds, filter has to refuse. `wanting`: requests the writes."""
         excess = self._on_record()
         if excess is None:
             return
@@ -252,8 +259,8 @@ class Placing:
                     self._room_wanted(node.name, now)
 
     def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
-        """Pods that kube-scheduler was told several nodes for, when it counted all pods as we do, may be bound to any of those.
-        Room is left for them wherever a pod grows, or this one does."""
+        """Refuses rows that have no room in addition to pods that may still be bound there. Filter returned several nodes
+        for them, when kube-scheduler counted as we do. Only rows where we count more strictly; for a vertical pod, all."""
         coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
         if coming is not None:
             short = self._is_short(pod, rows, codes, coming)
@@ -262,13 +269,13 @@ class Placing:
             codes[short] = Reason.HELD_FOR_OTHERS
 
     def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
-        """Of the rows that let the pod pass, those where it finds no room beside so much `more`; shape (len(rows),)."""
+        """Whether each row is feasible by `codes` but has no room for both the pod and `more`; shape (len(rows),)."""
         free, want = self._ledger.columns.free(rows), vertical(pod.need)
         short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
         return short
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
-        """For whoever explains: the same as filter looks at, and nothing changes."""
+        """What filter would base its answer for the pod on, for explanations. Changes nothing."""
         uid = pod.uid
         with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
             columns = self._ledger.columns.copy()
@@ -296,7 +303,7 @@ class Placing:
         return about_pod, None
 
     def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
-        """What of the pod itself makes it be refused on every node; OK where nothing does."""
+        """The reason to refuse the pod on every node, regardless of room; OK if there is none."""
         known = self._pods.get(pod.uid)
         if self._pods.is_gone(pod.uid) or (known is not None and known.ended):
             return Reason.POD_FINISHED
@@ -309,7 +316,7 @@ class Placing:
         return Reason.OK
 
     def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
-        """Remembers it, and what may be done about it: True where a preemption began."""
+        """Notes that every row was refused, and reports a sample miss or begins a preemption. True if a preemption began."""
         self._event_counts.failures += 1
         self._unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
         if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
@@ -319,15 +326,17 @@ class Placing:
             self._sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
         if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
-            return False  # it is woken when the promise ends, or tries again when the other pod is bound: nobody need die
+            return False  # the holds end soon: then the pod is activated, or kube-scheduler retries it; no preemption is needed
         begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
-        if begun:  # its gate wakes it, not any room
+        if begun:  # the end of the preemption activates it, not any free room
             self._unschedulable_pods.forget(pod.uid)
         return begun
 
     def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
-        """All rows and their verdicts, where by our accounting and by what the nodes themselves say none takes the pod; None
-        where one does, or would but for promises of a moment, or where it would be refused whatever goes."""
+        """All rows and their reasons, if no node fits the pod by our accounting and by the node's own constraints.
+
+        None if a node fits, if one would fit without short-lived holds, or if the pod would be refused regardless of room.
+        """
         if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return None
         rows = self._nodes.live_rows()
@@ -338,7 +347,7 @@ class Placing:
             return None if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
-        """Rows outside `asked` that take the pod, by our accounting and by what the nodes themselves say."""
+        """Rows outside `asked` that fit the pod, by our accounting and by the nodes' own constraints."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
         fitting: Rows = others[let_pass(judge_ledger(pod.need, self._ledger.columns, others))]
@@ -348,13 +357,13 @@ class Placing:
         return fitting[~np.isin(fitting, denied)] if denied else fitting
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:
-        """0..10 for each row, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
+        """The score of each row, 0..10, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
         scores = extender_scores(pod.need, self._ledger.columns, rows, policy.curve)
         scores[rows == NO_ROW] = 0
         return randomized(scores, self._rng) if policy.randomize_scores else scores
 
     def _only_promised(self, pod: Pod, rows: Rows) -> bool:
-        """Would it fit on some row, were it not for pods that are about to be bound, there or elsewhere?"""
+        """Would the pod fit on one of the rows if holds did not count?"""
         if not len(rows):
             return False
         wanted = vertical(pod.need)

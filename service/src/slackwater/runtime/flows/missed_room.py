@@ -1,9 +1,9 @@
-"""Wakes refused pods for which there is room by now, and which kube-scheduler has not tried again by itself.
+"""Activates refused pods that fit by now and that kube-scheduler has not retried by itself.
 
-kube-scheduler tries a pod again when it sees room appear. Where our watch was behind its own, it asked too early, was refused
-from our older cluster state, and has spent the event: without us the pod waits for the next one, or for five minutes. So a
-refusal that has stood for longer than kube-scheduler takes is judged again, and the pod is woken if it fits. Of equally large
-pods no more are woken than there is room for: the others would come in vain.
+kube-scheduler retries a pod when it sees room appear. If our watch is later than its own, it asks too early, is refused from
+our older state, and does not retry for that event: the pod would wait for the next event or for five minutes. So a pod whose
+refusal is older than kube-scheduler's retry takes is judged again, and activated if it fits. Among equally large pods, no more
+are activated than fit.
 """
 
 from collections import Counter, deque
@@ -21,9 +21,9 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.runtime.flows.filter import Placing
 
-#: For so long the room is counted as taken by those that were woken for it: by then they have asked again.
+#: How long the room counts as taken by the pods that were activated for it; by then filter has been asked about them.
 _AWAITED_SECONDS: Final = 12.0
-#: Answers that are kept as long as no room appears.
+#: The most cached answers; the cache is valid as long as no room appears.
 _MOST_KEPT: Final = 256
 
 
@@ -36,17 +36,17 @@ class MissedRoom:
         self._admitting = cluster_state.admitting
         self._unschedulable_pods = cluster_state.unschedulable_pods
         self._placing = placing
-        #: Pods that were woken and may be on their way back, by what they ask for; and until when each is counted.
+        #: The number of activated pods by their requests, and until when each counts.
         self._awaited: Counter[Amounts] = Counter()
         self._awaited_until: deque[tuple[Instant, Amounts]] = deque()
-        #: For how many pods there is room, as of a version of the nodes.
+        #: Cache: for how many equal pods there is room, at `_version`.
         self._kept: dict[tuple[Kind, Amounts, int], int] = {}
         self._version = (0, 0)
-        #: The most that any node has beside what is Reserved.
+        #: The most unreserved room of any node, per resource.
         self._largest = NOTHING
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Looks at some of the pods whose time has come."""
+        """Judges some of the pods whose refusal is old enough, and activates those that fit."""
         while self._awaited_until and self._awaited_until[0][0] <= now:
             self._awaited -= Counter((self._awaited_until.popleft()[1],))
         effects: list[Effect] = []
@@ -58,7 +58,7 @@ class MissedRoom:
         return effects
 
     def _room_for(self, pod: Pod, policy: Policy, now: Instant) -> int:
-        """For how many pods like this one there is room."""
+        """For how many pods with this pod's requests and constraints there is room; cached."""
         version = int(self._nodes.room_version.sum()), self._nodes.rules_version
         if version != self._version or len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
@@ -75,10 +75,10 @@ class MissedRoom:
     def _counted(self, pod: Pod, policy: Policy, now: Instant) -> int:
         rows = self._nodes.live_rows()
         rows = rows[self._placing.passing(pod, rows, policy, now)]
-        if not len(rows):  # mostly; what nodes say to the pod costs more to find out
+        if not len(rows):  # the usual case; the constraints of nodes cost more to check
             return 0
         rows = rows[self._admitting.of(pod.kind)[rows]]
         free, need = self._ledger.columns.free(rows), vertical(pod.need)
-        # One at least: it passes there, perhaps in the place of less important nominees.
+        # At least one: the pod is feasible there, perhaps on room of nominees with lower priority.
         fitting = np.where(need > 0, free // np.maximum(need, 1), np.iinfo(np.int64).max).min(axis=0, initial=1 << 20)
         return int(np.maximum(fitting, 1).sum())

@@ -1,4 +1,4 @@
-"""Chooses the node that a starved pod is nominated to, keeps the room there, and counts whether it was met."""
+"""Nominates a node for each pod with a sample miss, holds room there, and counts the pods that were then bound to it."""
 
 from typing import Final
 
@@ -13,12 +13,12 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.runtime.flows.filter import Placing
 
-#: Pods nominated in one tick; the others follow with the next.
+#: The most pods nominated in one tick; the others follow in the next ticks.
 _MAX_PER_TICK: Final = 16
 
 
 class Nominations:
-    """Answers sample sample misses."""
+    """Nominates nodes for pods with sample misses."""
 
     def __init__(self, cluster_state: ClusterState, *, placing: Placing) -> None:
         self._ledger = cluster_state.ledger
@@ -32,7 +32,7 @@ class Nominations:
         self._event_counts = cluster_state.event_counts
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Nominates for each starved pod whose failed cycle is over; forgets those that no node can help."""
+        """Nominates a node for pods with a sample miss whose failed scheduling cycle is over. Forgets pods that fit nowhere."""
         self._sample_misses.expire(now)
         effects: list[Effect] = []
         for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:
@@ -55,7 +55,7 @@ class Nominations:
         with self._room.beside(pod.priority):
             rows = self._placing.fitting_elsewhere(pod, np.array(tried, np.intp), now)
         scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
-        # Best first; equal scores in order of row, so that the choice is the same on every run.
+        # The best first. Equal scores are ordered by row, so that the choice is deterministic.
         for row in rows[np.lexsort((rows, -scores))]:
             node = self._nodes.by_row[int(row)]
             if node is not None:
@@ -63,7 +63,7 @@ class Nominations:
         return None
 
     def ended(self, uid: PodUid, node: NodeName) -> None:
-        """The pod was bound to `node`."""
+        """Takes in that the pod was bound to `node`."""
         sample_miss = self._sample_misses.forget(uid)
         if sample_miss is not None and sample_miss.nominated == node:
             self._event_counts.nominations_met += 1

@@ -1,14 +1,14 @@
-"""Pods behind a real gate: an entry of ours in `spec.schedulingGates`, put there at creation (deploy/gate).
+"""Opens the scheduling gates of gated pods: those with our entry in `spec.schedulingGates`, added at creation (deploy/gate).
 
-kube-scheduler does not look at such a pod. Each is judged once, on the tick after it is seen:
+kube-scheduler does not schedule a gated pod. We judge each once, on the tick after it is seen:
 
-    it fits on some node            -> the gate is taken away
-    others have to leave for it     -> their preemption begins, and takes the gate away when it ends, however it ends
-    neither, or we cannot tell      -> the gate is taken away: kube-scheduler judges, and says why the pod is pending
+    it fits on some node            -> we remove the gate
+    victims would make it fit       -> their preemption begins, and removes the gate when it ends, with or without success
+    neither, or we cannot say       -> we remove the gate; kube-scheduler judges the pod and reports why it is pending
 
-kube-scheduler's own filters have not seen such a pod. So nobody is evicted for one that asks more than they and we judge alike:
-requests of CPU and memory, and what nodes say. A gate that is still there after it was opened is opened again. Deliberately
-absent: pods that have gates of others too; those are not ready to be placed.
+kube-scheduler's own filters have not judged a gated pod. So a preemption begins only for pods whose constraints we judge
+exactly as kube-scheduler does: requests of CPU and memory, and node constraints. A gate that is still there after it was opened
+is opened again. Deliberately absent: pods that also have gates of others; these are not ready to be scheduled.
 """
 
 from collections.abc import Iterable
@@ -28,9 +28,9 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.runtime.flows.filter import Placing
 from slackwater_protocol.names import GATE
 
-#: Pods judged, or let go, in one tick; the others follow with the next.
+#: The most pods judged or opened in one tick; the others follow in the next ticks.
 _MOST_PER_TICK: Final = 64
-#: Before a gate that is still there is opened again.
+#: Seconds after which a gate that is still there is opened again.
 _AGAIN_SECONDS: Final = 5.0
 
 
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class SchedulingGates:
-    """By pod UID, those whose only gate is ours."""
+    """The pods whose only gate is ours, by UID."""
 
     def __init__(
         self,
@@ -60,7 +60,8 @@ class SchedulingGates:
         self._waiting: dict[PodUid, _Waiting] = {}
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """The watch shows a pod that is not bound. Where pods are nominated that opens the gate, if it comes in time."""
+        """Takes in that the watch shows an unbound pod. If gated pods are nominated in advance, judging waits `gate_seconds`,
+        because the nomination opens the gate."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:
@@ -69,18 +70,18 @@ class SchedulingGates:
             self._waiting[pod.uid] = _Waiting(Instant(now + patience))
 
     def judge_soon(self, uids: Iterable[PodUid], now: Instant) -> None:
-        """There is no node that these could be told."""
+        """Makes the pods due now: no node could be nominated for them in advance."""
         for uid in uids:
             waiting = self._waiting.get(uid)
             if waiting is not None and not waiting.judged:
                 waiting.due = now
 
     def forget(self, uid: PodUid) -> None:
-        """It waits no more."""
+        """Forgets the pod: it is bound, or it has ended."""
         self._waiting.pop(uid, None)
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Opens what may be opened now."""
+        """Judges the pods that are due, and opens their gates unless a preemption begins."""
         ready = [(uid, waiting) for uid, waiting in self._waiting.items() if waiting.due <= now]
         effects: list[Effect] = []
         for uid, waiting in ready[:_MOST_PER_TICK]:
@@ -106,7 +107,8 @@ class SchedulingGates:
         return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 
     def _is_plain(self, pod: Pod) -> bool:
-        """Do we and kube-scheduler judge it by the same few things?"""
+        """Do we judge the pod exactly as kube-scheduler does? True if its further constraints are preferences and no pod in
+        the cluster has required anti-affinity."""
         asked = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
         preferences = replace(
             NO_POD_CONSTRAINTS,

@@ -1,8 +1,8 @@
-"""Plans are made in a process of its own, which follows the cluster by what it is told.
+"""The planning process: plans are made outside the service's process, on a replica of the cluster that the service updates.
 
-process   the service's side: starts the process, event sources it, asks it, and starts it again when it ends
-told      what the process has been told: enough to tell another one, and to know pods by their uids
-frames   values as bytes, a bounded piece at a time, both ways
-session   the process' side of the conversation
-__main__  the process: pipes, signals, priority
+process   the service's side: starts the process, sends it changes and inquiries, and restarts it when it ends
+session   the planning process' side: receives inquiries, returns plans
+frames    encodes and decodes values in pieces of bounded size, in both directions
+pipes     writes and reads frames on a pipe
+__main__  the entry point of the planning process: pipes, signals, priority
 """

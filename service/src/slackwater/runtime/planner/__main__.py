@@ -1,10 +1,8 @@
-"""`python -m slackwater.runtime.planner`: the planning process.
+"""`python -m slackwater.runtime.planner`: the entry point of the planning process.
 
-Questions come by standard input, answers go by standard output.
-
-It ends when its input ends, whatever it is doing: the service has closed it, or is no more. It gives way to the service:
-where processors are short it runs later, where memory is short it is killed first. Interrupts from a terminal are the
-service's business.
+Questions come in by standard input, answers go out by standard output. The process ends as soon as its input ends, even while
+it plans: the service has closed the pipe, or has ended. The service has precedence: the planning process has a lower CPU
+priority, and the kernel kills it first if memory runs out. It ignores interrupts from a terminal, which the service handles.
 """
 
 import contextlib
@@ -20,19 +18,19 @@ from typing import BinaryIO, Final
 from slackwater.runtime.planner.pipes import read_frame, write_frame
 from slackwater.runtime.planner.session import Session
 
-#: Parcels that have been read and not been looked at; then the service waits.
+#: The most frames that are read ahead; with more the service has to wait.
 _MOST_WAITING: Final = 64
 _NICENESS: Final = 5
-#: The worst of -1000 to 1000: whoever raises it for himself needs no rights.
+#: The maximum of the range -1000 to 1000. A process needs no privileges to raise its own value.
 _FIRST_TO_BE_KILLED: Final = "1000"
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Answers questions until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _give_way()
     gc.set_threshold(50_000, 20, 20)
-    # Whatever prints by mistake must not end up among the answers.
+    # Standard output becomes standard error, so that a stray print does not end up among the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     arrivals: Queue[bytes] = Queue(_MOST_WAITING)
@@ -47,7 +45,7 @@ def main() -> None:
 def _read(questions: BinaryIO, arrivals: "Queue[bytes]") -> None:
     while (frame := read_frame(questions)) is not None:
         arrivals.put(frame)
-    # Not `sys.exit`: the plan that is being made is nobody's any more.
+    # Not `sys.exit`, which would end this thread only: nobody needs the plan that is being made.
     os._exit(0)
 
 

@@ -1,11 +1,11 @@
-"""Values as bytes, a bounded piece at a time: for the pipes between the service and its planning process.
+"""Encodes and decodes values in pieces of bounded size, for the pipes between the service and its planning process.
 
     for frame in encoder.frames(value): ...      # each step is about a millisecond of work, however large the value
-    arrived = decoder.take(frame)                 # None until the whole value is there
+    arrived = decoder.take(frame)                 # None until the whole value has arrived
 
-The bytes are pickles. Long collections within values of the `spine` types are sent ahead in pieces. Kinds and ties, which
-many pods share, are told once and are numbers from then on, until nobody has them any more. A pod that the other side gave
-us goes back by its uid. Both ends are this very program, and nobody else can write to the pipes. Deliberately absent: pipes.
+Frames are pickles. Long collections within values of the `spine` types are sent ahead in pieces. Equivalence groups and
+eviction facts, which many pods share, are sent once and then by number, as long as they exist. A pod that the other side sent
+goes back as its UID. Pickles are safe here: both ends are this program, and no other program can write to the pipes.
 """
 
 import pickle
@@ -25,9 +25,9 @@ from slackwater.model.ids import PodKey, PodUid
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.shared import Shared
 
-#: Bytes that a piece aims at: about a millisecond of work at either end.
+#: The size of a piece to aim for, in bytes: about a millisecond of work at each end.
 _AIM: Final = 16 * 1024
-#: Collections of more entries are sent in pieces; the first one has so many.
+#: Collections with more entries than this are sent in pieces; the first piece has this many.
 _LONG: Final = 64
 
 _Reducer = Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -36,13 +36,14 @@ _Shape = Literal["mapping", "sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A whole value."""
+    """A value that has arrived completely; it may be None."""
 
     value: Any
 
 
 class Encoder:
-    """One for the life of one pipe. `theirs`: whether the other side knows this very pod by its uid."""
+    """Encodes values for one pipe, for its whole life. `spine`: the types within which long collections are sent in pieces.
+    `theirs`: whether the other side has this very pod, so that its UID suffices."""
 
     def __init__(self, spine: frozenset[type], *, theirs: Callable[[Pod], bool] = lambda _: False) -> None:
         self._spine = spine
@@ -53,12 +54,12 @@ class Encoder:
         self._reducers[Pod] = partial(_reduced_pod, theirs)
 
     def frames(self, value: object) -> Iterator[bytes]:
-        """The value, piece by piece; they have to arrive in this order."""
+        """The value as frames, which the decoder must receive in this order."""
         whole = yield from self._apart(value, count())
         yield self._pickled(None, whole)
 
     def _apart(self, value: Any, numbers: "count[int]") -> Generator[bytes, None, Any]:
-        """The value, with what is long replaced by what stands for it."""
+        """The value with each long collection replaced by a `Later`; yields the frames of these collections."""
         kind: type = type(value)
         if kind in self._spine:
             names, parts = _names(kind), _reader_of(kind)(value)
@@ -100,7 +101,7 @@ class Encoder:
 
 
 class Decoder:
-    """The other end of one encoder. `pod_of`: the pod that we once gave, by its uid."""
+    """Decodes the frames of one encoder. `pod_of` returns the pod with a UID that this side sent earlier."""
 
     def __init__(self, *, pod_of: Callable[[PodUid], Pod] | None = None) -> None:
         self._kinds = KindInterner()
@@ -119,7 +120,7 @@ class Decoder:
             self._words[Yours.__name__] = pod_of
 
     def take(self, frame: bytes) -> Arrived | None:
-        """The value whose last piece this is."""
+        """Takes in one frame. Returns the value if this is its last frame, else None."""
         number, content, forgotten = _Reader(frame, self._words).load()
         for gone in forgotten:
             del self._known[gone]
@@ -140,7 +141,7 @@ class Decoder:
         return dict(entries) if shape == "mapping" else tuple(entries)
 
     def _told(self, namespace: str, name: str, *values: Any) -> Pod:
-        """Pods share what they repeat, as where they were decoded first."""
+        """A pod from the values of its fields. Equal texts and labels are shared between pods, to save memory."""
         share, pod = self._texts.share, object.__new__(Pod)
         for put, value in zip(_put_in_pod, (PodKey(share(namespace), name), *values), strict=True):
             put(pod, value)
@@ -152,7 +153,7 @@ class Decoder:
 
 
 class _Reader(pickle.Unpickler):
-    """Puts the decoder's own words in place of those of this module."""
+    """An unpickler that resolves the names of this module (words) to the decoder's own functions."""
 
     def __init__(self, frame: bytes, words: dict[str, Callable[..., Any]]) -> None:
         super().__init__(BytesIO(frame))
@@ -162,11 +163,11 @@ class _Reader(pickle.Unpickler):
         return self._words[name] if module == __name__ else super().find_class(module, name)
 
 
-# --- words: pickles name these; the decoder says what each means ------------------------------------------------------------
+# --- words: pickles refer to these names; the decoder replaces each by its own function --------------------------------------
 
 
 def rebuilt(kind: type, *values: Any) -> Any:
-    """A frozen dataclass from the values of its fields, as they were: nothing is checked again."""
+    """Makes a frozen dataclass from the values of its fields, without running its checks again."""
     made: Any = object.__new__(kind)
     for put, value in zip(_putters(kind), values, strict=True):
         put(made, value)
@@ -175,33 +176,33 @@ def rebuilt(kind: type, *values: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A collection whose pieces came ahead."""
+    """Stands for a long collection whose pieces were sent ahead."""
 
     number: int
     shape: _Shape
 
 
 class New:
-    """A shared value, told for the first time: its number, its type, the values of its fields."""
+    """Stands for a shared value sent for the first time: its number, its type, the values of its fields."""
 
 
 class Known:
-    """A shared value that was told before: its number."""
+    """Stands for a shared value sent before: its number."""
 
 
 class KnownObjects:
-    """A pod: the values of its fields."""
+    """Stands for a pod: the values of its fields."""
 
 
 class Yours:
-    """A pod that the reader knows: its uid."""
+    """Stands for a pod that the receiver has: its UID."""
 
 
 # --- reducers -------------------------------------------------------------------------------------------------------------
 
 
 class _Reducers(dict[type, _Reducer]):
-    """How values of each type become words. pickle's own way through frozen dataclasses takes ten times as long."""
+    """The pickle reducers by type. pickle's own reducer for frozen dataclasses is ten times slower."""
 
     def __missing__(self, kind: type) -> _Reducer:
         found = _reducer_of(kind)
@@ -220,7 +221,7 @@ def _reducer_of(kind: type) -> _Reducer | None:
     return lambda value: (rebuilt, (kind, *read(value)))
 
 
-#: A pod's key is told as two texts: there are very many pods.
+#: A pod's key is sent as two texts, which is faster: there are very many pods.
 _OF_POD: Final = tuple(field.name for field in fields(Pod) if field.name != "key")
 _read_pod: Final = attrgetter("key.namespace", "key.name", *_OF_POD)
 _put_in_pod: Final = tuple(getattr(Pod, name).__set__ for name in ("key", *_OF_POD))
@@ -232,7 +233,8 @@ def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[...,
 
 
 class _Numbers:
-    """Numbers for values that are told once. They are distinguished by identity: comparing them takes longer than telling."""
+    """Assigns numbers to shared values, which are sent once. Values are distinguished by identity: comparing them would take
+    longer than sending them."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[int, ref[Any]]] = {}
@@ -249,7 +251,7 @@ class _Numbers:
         return New, (number, kind, *_reader_of(kind)(value))
 
     def _forget(self, address: int) -> None:
-        """The value is gone, and its address may be given to another one."""
+        """Frees the number of a value that no longer exists; its address may be used again."""
         self._forgotten.append(self._numbers.pop(address)[0])
 
     def take_forgotten(self) -> tuple[int, ...]:
@@ -264,7 +266,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @cache
 def _putters(kind: type) -> tuple[Callable[[Any, Any], None], ...]:
-    """Write the fields of a frozen value that is being made."""
+    """The functions that set the fields of a frozen value that is being made."""
     return tuple(getattr(kind, name).__set__ for name in _names(kind))
 
 

@@ -1,4 +1,4 @@
-"""Parcels on a pipe: four bytes that say how long it is, then the frame."""
+"""Writes and reads frames on a pipe: each is preceded by its length in four bytes, big-endian."""
 
 import struct
 from typing import BinaryIO, Final
@@ -7,7 +7,7 @@ HEAD: Final = struct.Struct(">I")
 
 
 def framed(frame: bytes) -> bytes:
-    """As it goes through the pipe."""
+    """The frame as it is written to the pipe, with its length first."""
     return HEAD.pack(len(frame)) + frame
 
 
@@ -16,7 +16,7 @@ def write_frame(pipe: BinaryIO, frame: bytes) -> None:
 
 
 def read_frame(pipe: BinaryIO) -> bytes | None:
-    """None where the pipe has ended, be it in the middle of a frame."""
+    """The next frame; None if the pipe has ended, even in the middle of a frame."""
     head = pipe.read(HEAD.size)
     if len(head) < HEAD.size:
         return None

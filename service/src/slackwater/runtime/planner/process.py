@@ -1,12 +1,12 @@
-"""Plans made in a process of its own: started, fed, asked, and started again when it ends.
+"""Runs the planning process for the service: starts it, sends it changes and inquiries, and restarts it when it ends.
 
     planning = ProcessPlanning(clock=..., timeout_seconds=...)
     tasks.start_soon(planning.run)             # keeps a process alive until cancelled
     plans = await planning.plan(inquiry, watch)
 
-The process shares no lock with whoever serves. What it is told, and what it answers, is encoded and decoded a bounded piece
-at a time, and the serving loop is free between two pieces. A process that ends is noticed at once, whoever ended it; the next
-one learns everything. A plan during which it ends is asked for once more. Deliberately absent: how plans are made.
+Inquiries and answers are encoded and decoded in pieces of bounded size, and the event loop is free between two pieces. The end
+of the process is noticed at once, and the next process gets the whole cluster. A plan that the end interrupts is requested once
+more. Deliberately absent: how plans are made.
 """
 
 import signal
@@ -36,15 +36,15 @@ from slackwater.runtime.planner.frames import Decoder, Encoder
 from slackwater.runtime.planner.pipes import HEAD, framed
 from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed
 
-#: Entries that are noted before other tasks get a turn: about a millisecond.
+#: Entries processed before other tasks get a turn: about a millisecond of work.
 _SLICE: Final = 2_000
 
 
 class KnownObjects:
-    """What the planner process knows of the cluster, so that only differences are sent."""
+    """What the planning process has been sent of the cluster, to feed a new process and to decode pods sent back by UID."""
 
     def __init__(self) -> None:
-        #: Those that changed last come last, as in the replica.
+        #: In the order of their last changes, as in the replica.
         self.pods: dict[PodUid, Pod] = {}
         self._nodes: dict[NodeName, Node] = {}
         self._budgets: tuple[DisruptionBudget, ...] | None = None
@@ -52,7 +52,7 @@ class KnownObjects:
         self._storage: Storage | None = None
 
     async def note(self, changes: Changes, watch: Watch) -> None:
-        """These are told next."""
+        """Takes in the changes that are sent next."""
         for name, node in changes.nodes:
             if node is None:
                 self._nodes.pop(name, None)
@@ -70,7 +70,7 @@ class KnownObjects:
         self._storage = self._storage if changes.storage is None else changes.storage
 
     async def everything(self, last: Changes, watch: Watch) -> Changes:
-        """All that was told, `last` included, for somebody who has been told nothing."""
+        """Everything that was sent, `last` included, as changes for a process that has received nothing."""
         pods: list[PodChange] = []
         uids = list(self.pods)
         for start in range(0, len(uids), _SLICE):
@@ -90,30 +90,30 @@ class KnownObjects:
 
 _log = structlog.get_logger(__name__)
 
-#: `-P`: nothing is imported from the directory in which the service happens to run.
+#: `-P`: Python imports nothing from the service's working directory.
 COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.runtime.planner")
 #: A process that ends soon after its start is started again after a pause, which doubles.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=60.0)
 _LONG_LIFE: Final = 60.0
-#: For how long a plan waits for a process.
+#: How long a plan waits for a process to start.
 _START_SECONDS: Final = 90.0
-#: How calls end where the process has ended.
+#: The errors of pipe operations if the process has ended.
 _LOST: Final = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
-#: Of a plan: it, and one more where the process ended in between.
+#: Attempts at one plan: another one if the process ended during the first.
 _ATTEMPTS: Final = 2
 
 
 class PlannerLostError(Exception):
-    """There is no planning process, or it ended before it answered."""
+    """No planning process is running, or it ended before it answered."""
 
 
 class PlanFailedError(Exception):
-    """The planning process answered that it could not plan: its traceback."""
+    """Planning raised an error in the planning process; the message is its traceback."""
 
 
 @dataclass(slots=True, eq=False)
 class _Life:
-    """One process, from its start to its end. `fed`: it has been told of the cluster."""
+    """One planning process, from start to end. `fed`: it has the cluster, so that it needs only changes."""
 
     process: Process
     began: Instant
@@ -140,8 +140,8 @@ class _Life:
 
 
 class ProcessPlanning:
-    """Implements `runtime.autoscaler.planning.Planning`. `timeout_seconds`: after so long a plan is given up, and its process
-    killed."""
+    """Implements `runtime.autoscaler.planning.Planning` with a process. A plan that takes longer than `timeout_seconds` fails,
+    and its process is killed."""
 
     def __init__(self, *, clock: Callable[[], Instant], timeout_seconds: float, command: Sequence[str] = COMMAND) -> None:
         self._clock = clock
@@ -150,27 +150,27 @@ class ProcessPlanning:
         self._told = KnownObjects()
         self._life: _Life | None = None
         self._changed = anyio.Event()
-        #: The process that planned growth last.
+        #: The process that made the last scale-up plan; only this one can plan the scale-down.
         self._planned: _Life | None = None
-        #: What people have not been told yet.
+        #: Notes for the status that no plan has carried yet.
         self._news: list[str] = []
-        #: Processes that ended though nobody wanted it.
+        #: The number of processes that ended unexpectedly.
         self._restarts = 0
 
     @property
     def pid(self) -> int | None:
-        """Of the process that there is now."""
+        """The process ID of the running planning process; None if there is none."""
         return None if self._life is None else self._life.process.pid
 
     def observation(self) -> PlannerObservation:
-        """Its memory is 0 where there is none, or nobody tells."""
+        """The number of restarts, and the memory of the process; 0 if no process runs or its memory is unknown."""
         pid = self.pid
         return PlannerObservation(restarts=self._restarts, resident_bytes=0 if pid is None else resident_bytes(pid))
 
     # --- the process ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keeps a process until cancelled."""
+        """Keeps a planning process running until cancelled."""
         short_lives = 0
         while True:
             seconds = await self._one_life()
@@ -178,7 +178,7 @@ class ProcessPlanning:
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
     async def _one_life(self) -> float:
-        """From start to end; how long it was."""
+        """Runs one process from start to end; returns the seconds it lived."""
         began = self._clock()
         async with await anyio.open_process(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
@@ -211,7 +211,12 @@ class ProcessPlanning:
     # --- questions --------------------------------------------------------------------------------------------------------
 
     async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
-        """Raises `PlannerLostError`, `PlanFailedError`, TimeoutError."""
+        """Sends the inquiry and returns the plans.
+
+        :raises PlannerLostError: no process ran, or two ended while planning.
+        :raises PlanFailedError: planning raised an error.
+        :raises TimeoutError: planning took longer than `timeout_seconds`.
+        """
         await self._told.note(inquiry.changes, watch)
         life: _Life | None = None
         for attempt in range(1, _ATTEMPTS + 1):
@@ -229,7 +234,8 @@ class ProcessPlanning:
         raise AssertionError("unreachable")
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        """None where the process that planned growth has ended: another one does not know what it planned. Raises as `plan`."""
+        """The scale-down plan for the last inquiry; None if the process that planned its scale-up has ended, because a new one
+        does not know that plan. Raises `PlanFailedError` and TimeoutError like `plan`."""
         life = self._planned
         if life is None or life is not self._life:
             return None
@@ -246,8 +252,8 @@ class ProcessPlanning:
             self._life.fed = False
 
     async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ScaleDownProposal | None:
-        """Asks for growth, or without an inquiry for removals. Where it is cut off, the process is killed: nobody knows what it
-        still does."""
+        """Requests scale-up and slack plans, or without an inquiry the scale-down plan. On a timeout or cancellation the
+        process is killed, because its state is then unknown."""
         try:
             with anyio.fail_after(self._timeout):
                 question = AskShrink() if inquiry is None else await self._question(life, inquiry, watch)
@@ -260,7 +266,7 @@ class ProcessPlanning:
         return answer
 
     async def _question(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Ask:
-        """A process that was told nothing yet learns everything."""
+        """The question; it holds the whole cluster if the process has received nothing yet."""
         anew = not life.fed
         if anew:
             inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))
@@ -285,7 +291,7 @@ class ProcessPlanning:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process takes of memory; 0 where nobody tells."""
+    """The resident memory of the process in bytes; 0 if unknown."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:  # not Linux, or it has just ended

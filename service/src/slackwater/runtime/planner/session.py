@@ -1,6 +1,6 @@
-"""The conversation between the service and its planning process, and the process' side of it: questions in, answers out.
+"""The planning process' side of the conversation with the service: decodes questions, makes plans, encodes answers.
 
-Deliberately absent: pipes, and the process itself.
+Also defines the questions and the failure answer. Deliberately absent: pipes, and the process itself.
 """
 
 import gc
@@ -30,7 +30,7 @@ from slackwater.runtime.planner.frames import Decoder, Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """`again`: what was told before is void, the inquiry holds everything."""
+    """The question for scale-up and slack plans. `anew`: the inquiry holds the whole cluster and replaces everything before."""
 
     inquiry: Inquiry
     anew: bool
@@ -38,17 +38,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskShrink:
-    """Which nodes to remove, by the inquiry that was answered last?"""
+    """The question for the scale-down plan of the inquiry that was answered last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No plan: what went wrong, with where."""
+    """The answer if planning raised an error."""
 
     traceback: str
 
 
-#: Values in which long collections may be; see `frames`.
+#: The types within which long collections are sent in pieces (`frames`).
 SPINE: Final[frozenset[type]] = frozenset(
     {
         *(Ask, Inquiry, Changes, Storage, NodeGroupStatus, NodeGroup, ScaleDownInquiry, ScaleDownState, HeadroomRequests),
@@ -60,17 +60,17 @@ _Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
 
 
 class Session:
-    """One for the life of the process."""
+    """Answers the questions of the service; one per process."""
 
     def __init__(self) -> None:
         self._maker = PlanMaker(ReplicaScaleUpPlanner())
         self._decoder = Decoder()
         self._encoder = Encoder(SPINE, theirs=self._is_theirs)
-        #: Tens of thousands of entries that only planning reads: they stay here.
+        #: Kept here because only planning reads them, and there are tens of thousands.
         self._hints: _Hints = {}
 
     def take(self, frame: bytes) -> Iterator[bytes]:
-        """The answer, where the question is complete; else nothing."""
+        """Takes in a frame. Yields the frames of the answer if the question is complete, else nothing."""
         arrived = self._decoder.take(frame)
         if arrived is None:
             return iter(())
@@ -80,7 +80,7 @@ class Session:
     def _answer(self, ask: Ask | AskShrink) -> Plans | ScaleDownProposal | Failed | None:
         try:
             return self._plans(ask) if isinstance(ask, Ask) else self._scale_down()
-        except Exception:  # whatever went wrong: the service has to know, and to ask again
+        except Exception:  # the service must learn of any error, and ask again
             return Failed(traceback.format_exc())
 
     def _plans(self, ask: Ask) -> Plans:
@@ -88,7 +88,7 @@ class Session:
             self._maker.forget()
         plans = self._maker.make(_with_hints(ask.inquiry, self._hints))
         if ask.anew:
-            # The replica is there to stay: the garbage collector need not look through it again and again.
+            # The replica lives as long as the process, so the garbage collector need not scan it repeatedly.
             gc.collect()
             gc.freeze()
         return plans
@@ -106,7 +106,7 @@ class Session:
 
 
 def _with_hints(inquiry: Inquiry, hints: _Hints) -> Inquiry:
-    """Of nodes that the state still knows as candidates, or as leaving."""
+    """The inquiry with the destination hints of nodes that the state still has as candidates, unreached or deleted."""
     scale_down = inquiry.scale_down
     if scale_down is None:
         return inquiry

@@ -1,6 +1,6 @@
-"""Everything that a state machine is told and asked, with what it answered: written down, and repeated.
+"""Record and replay: all calls of a state machine with their answers, recorded as frames and replayed to compare the answers.
 
-Events in and questions in give the same effects and answers out: the state machine is a state machine whose time, seed and
-order are arguments. `calls` is how one call is written, `recorded` a state machine that tells each, `replayed` a state machine
-that gets them again. Deliberately absent: files.
+The state machine is deterministic: time, seed and order are its only other inputs. So the same calls give the same effects and
+answers. `calls` encodes one call, `recorded` is a state machine that records each call, `replayed` runs a record again.
+Deliberately absent: files (`runtime.recording`).
 """

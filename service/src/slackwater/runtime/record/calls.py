@@ -1,7 +1,7 @@
-"""One call of the state machine as bytes: what was called, when, with what, and what it answered. MessagePack, exact.
+"""Encodes one call of the state machine as a frame: method, time, arguments and answer, in exact MessagePack.
 
-A frame is `[what, now, given, answer]`; the first of a record is `[START, 0, Start, null]`. Nothing in it is code: events and
-values are read back by their own types, from closed lists.
+A frame is `[what, now, given, answer]`; the first of a record is `[START, 0, Start, null]`. Frames contain no code: events and
+values are decoded by types from closed lists.
 """
 
 from typing import Any, Final, get_args
@@ -22,12 +22,12 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 
 FORMAT: Final = "slackwater.dev/record/v4"
 START: Final = "start"
-#: The record ends here on purpose; what follows in the process is not in it.
+#: The last frame of a record that ended on purpose. Later calls of the process are not recorded.
 END: Final = "end"
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How the state machine began."""
+    """The arguments with which the state machine was created."""
 
     format: str
     version: str
@@ -36,7 +36,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _flat(value: object) -> object:
-    """Columns as bytes, with their type and shape."""
+    """Encodes a numpy array as its type, shape and bytes, and a numpy scalar as a number."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), list(value.shape), value.tobytes()]
     if isinstance(value, np.generic):
@@ -48,29 +48,29 @@ _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_flat)
 
 
 def encoded(value: object) -> bytes:
-    """A value that is exact and the same in every process; effects and the like with the names of their types."""
+    """The value as bytes; equal values give equal bytes in every process. Effects are to be wrapped by `named` first."""
     return _ENCODER.encode(value)
 
 
 def named(value: object) -> object:
-    """With the name of its type, for values of which there are several types."""
+    """The value, or each value of a list, with the name of its type, where several types are possible."""
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return [named(each) for each in value]
     return [type(value).__name__, value]
 
 
 def raised(error: Exception) -> object:
-    """The answer of a call that raised."""
+    """What is recorded as the answer of a call that raised an error."""
     return ["raised", type(error).__name__]
 
 
 def frame(what: str, now: float, given: object, answer: object) -> bytes:
-    """One call."""
+    """One call, encoded."""
     return _ENCODER.encode((what, now, given, answer))
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True):
-    """One call, its parts not read yet."""
+    """One call whose arguments and answer are not decoded yet."""
 
     what: str
     now: float
@@ -95,14 +95,18 @@ _named = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
 
 
 def read_event(raw: msgspec.Raw) -> Event:
-    """An event, by the name of its type. Raises `msgspec.DecodeError`, or KeyError for a name that is none."""
+    """Decodes an event by the name of its type.
+
+    :raises msgspec.DecodeError: the bytes are not such an event.
+    :raises KeyError: no event type has this name.
+    """
     name, body = _named(raw)
     event: Event = _EVENTS[name].decode(body)
     return event
 
 
 class Filtered(msgspec.Struct, array_like=True, frozen=True):
-    """`rows` as bytes of int64; None: as in the question before."""
+    """The arguments of `filter` or `prioritize`. `rows` as bytes of int64; None: as in the call before."""
 
     pod: Pod
     rows: bytes | None
@@ -125,7 +129,7 @@ class Preempted(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
-    """`number` counts the questions of agents: answers refer to it."""
+    """The arguments of `ask_permit`. `number` counts these calls; frames of `permit_answer` refer to it."""
 
     number: int
     ask: PermitAsk
@@ -149,7 +153,7 @@ class Adopted(msgspec.Struct, array_like=True, frozen=True):
 
 
 def reader(given: type | None) -> Any:
-    """Reads one of the types above."""
+    """A decoder for one of the types above."""
     return msgspec.msgpack.Decoder(given).decode
 
 

@@ -1,6 +1,6 @@
-"""A state machine that tells every call of it, with its answer. Otherwise it is the state machine.
+"""A state machine that records each of its calls with the answer; otherwise it behaves as the state machine.
 
-What is told is everything that may change it, and every question whose answer decides something. Reads are not told.
+Recorded are all calls that may change state, and all questions whose answers decide something. Mere reads are not recorded.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,20 +24,20 @@ from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
 from slackwater.runtime.state_machine import StateMachine
 
-#: Takes one frame; it may be called hundreds of times a second, and must not wait.
+#: Takes one frame. Called hundreds of times a second, so it must not block.
 Tell = Callable[[bytes], None]
-#: Decisions on agents' questions are referred to for so long; answers wait for a write much less.
+#: How long `permit_answer` may refer to a decision. The writes that answers wait for end much sooner.
 ANSWER_SECONDS = 300.0
 
 
 class RecordedStateMachine(StateMachine):
-    """A state machine that records each of its calls with the answer."""
+    """The state machine, with each call passed to `tell` as a frame."""
 
     def __init__(self, policy: Policy, *, seed: int = 0, tell: Tell) -> None:
         self._tell = tell
         self._last_rows = b""
         self._asked = 0
-        #: The number of each decision that may still be answered, the oldest first, and when it was made.
+        #: By identity of the decision, the oldest first: its number, the decision, and when it was made.
         self._decided: dict[int, tuple[int, Decided, Instant]] = {}
         tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
         super().__init__(policy, seed=seed)
@@ -120,7 +120,7 @@ class RecordedStateMachine(StateMachine):
         return answer, effects
 
     def _rows(self, rows: Rows) -> bytes | None:
-        """None where they are those of the question before, as most are."""
+        """The rows as bytes; None if they equal those of the call before, as most do."""
         told = rows_to_bytes(rows)
         if told == self._last_rows:
             return None

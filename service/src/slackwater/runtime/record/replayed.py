@@ -1,9 +1,9 @@
-"""A state machine that learns everything once more: does it answer the same, bit for bit?
+"""Replays a record on a new state machine, and yields each call whose answer now differs from the recorded one in any byte.
 
     replay = Replay(frames)
     for difference in replay.differences(): ...
 
-Frames are those of one record, in order. What cannot be read is a difference of the record itself: `BadRecord`.
+The frames are those of one record, in order. A frame that cannot be decoded raises `BadRecord`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -45,12 +45,12 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class BadRecord(Exception):
-    """A record that cannot be read: at which frame, and what is wrong with it."""
+    """The record cannot be read. The message says at which frame, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The `number`-th frame (from 0) answered otherwise: `recorded` and `replayed` as values to be shown."""
+    """A call whose replayed answer differs from the recorded one. `number` is its frame's position, from 0."""
 
     number: int
     what: str
@@ -59,7 +59,7 @@ class Difference:
     replayed: Any
 
 
-#: Calls that decide nothing by themselves where they answer nothing.
+#: Calls that are not counted as decisions.
 _NO_DECISIONS: Final = frozenset({"adopt_policy", "adopt_drains", "resume_drains"})
 _READ: Final[dict[str, Any]] = {
     "filter": reader(Filtered),
@@ -79,12 +79,12 @@ _NOTHING: Final = encoded([])
 
 
 class Replay:
-    """One pass over a record. `frames`, `decisions` and `ended` tell how far it came."""
+    """One pass over a record. `frames` and `decisions` count what was replayed; `ended` is set at the end frame."""
 
     def __init__(self, frames: Iterable[bytes]) -> None:
         self.frames = 0
         self.decisions = 0
-        #: Why the record ends, where it says so.
+        #: The reason in the end frame; empty if the record has none.
         self.ended = ""
         self._source = iter(frames)
         self._rows: Rows = np.zeros(0, np.intp)
@@ -106,7 +106,10 @@ class Replay:
         }
 
     def differences(self) -> Iterator[Difference]:
-        """Each call whose answer is another one now. Raises `BadRecord`."""
+        """Replays the record and yields each call whose answer differs now.
+
+        :raises BadRecord: a frame cannot be read, or the record has another format.
+        """
         self._begin()
         for raw in self._source:
             self.frames += 1
@@ -151,7 +154,7 @@ class Replay:
     def _applied(self, event: Event, now: Instant) -> bytes:
         try:
             return encoded(named(self._state_machine.apply(event, now)))
-        except Exception as error:  # as the service goes on after it
+        except Exception as error:  # the service continues after such an error too
             return encoded(raised(error))
 
     def _filter(self, given: Filtered, now: Instant) -> object:
