@@ -91,8 +91,8 @@ _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
 
 
 def parts() -> dict[str, list[dict[str, Any]]]:
-    """All rules, grouped by the feature that needs them. The Helm chart (`deploy/chart`) builds its roles from them and fills in
-    the names `${...}`."""
+    """All rules, grouped by the feature that needs them. The Helm chart (`deploy/chart`) builds its roles from them and fills
+    in the names `${...}`."""
     named = {
         "always": _RULES,
         "autoscaler": _AUTOSCALER,
