@@ -1,7 +1,7 @@
-"""The `autoscaler` section: the loop, its node groups, scale-down and slack.
+"""The `autoscaler` section of the configuration file: the loop, node creation, node groups and their templates.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings (`providers.py`),
-and anything that acts (see `notes.py` for what this build does with the section).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. The subsections have
+their own modules: `providers`, `scaleup`, `scaledown`, `slack`.
 """
 
 from collections.abc import Mapping
@@ -141,7 +141,7 @@ class NodeGroup(Section):
 
 
 def _some(expanders: tuple[Expander, ...]) -> tuple[Expander, ...]:
-    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    # pydantic's min_length counts only valid entries, so it would report a bad entry a second time.
     if not expanders:
         raise refused("at least one expander")
     return expanders

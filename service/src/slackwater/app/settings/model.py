@@ -1,4 +1,7 @@
-"""The whole configuration file as one frozen value. The only place that lists its top-level keys."""
+"""The whole configuration file as one frozen value, with all top-level keys.
+
+The docstring under each key becomes its description in docs and schema.
+"""
 
 from typing import Final, Literal
 
@@ -102,6 +105,6 @@ class Settings(Section):
 
     @property
     def steers(self) -> bool:
-        """Whether kube-scheduler learns where pods go: as the gate says, or else where kube-scheduler binds (ADR 125)."""
+        """Whether steering is on: as the feature gate says; if that is unset, then if kube-scheduler binds (ADR 125)."""
         gate = self.feature_gates.steering
         return not self.extender.bind if gate is None else gate

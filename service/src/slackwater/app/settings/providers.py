@@ -1,6 +1,7 @@
-"""The `autoscaler.providers` section, and what a node group of the kwok provider says beside it.
+"""The `autoscaler.providers` section of the configuration file, and the `kwok` section of a node group.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: what the providers do with it (`app.clouds`).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. `app.clouds` builds the
+providers from it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whether what the service decides is written down, so that it can be repeated."""
+"""The `recording` section of the configuration file: the record that `slackwater replay` reads."""
 
 from pydantic import Field
 

@@ -1,7 +1,7 @@
-"""The `autoscaler.scaleDown` section, and what a group may say otherwise.
+"""The `autoscaler.scaleDown` section of the configuration file, and the `scaleDown` section of a node group.
 
-Under each key: its unit, why its default is what it is. The names and figures are Cluster Autoscaler's where it has them.
-Deliberately absent: anything that acts.
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. Names and defaults are
+Cluster Autoscaler's where it has them.
 """
 
 from typing import Literal
@@ -156,7 +156,7 @@ class ScaleDown(Section):
 
     @property
     def parallelism(self) -> int:
-        """`maxScaleDownParallelism`, or where only its old name is set that."""
+        """`maxScaleDownParallelism`; or `maxEmptyBulkDelete`, its old name, if only that is set."""
         old = self.max_empty_bulk_delete
         said = "max_scale_down_parallelism" in self.model_fields_set
         return self.max_scale_down_parallelism if said or old is None else old

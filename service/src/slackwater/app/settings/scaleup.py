@@ -1,6 +1,6 @@
-"""The `autoscaler.scaleUp` section: which pods nodes are added for, and how far the cluster may grow.
+"""The `autoscaler.scaleUp` section of the configuration file: for which pods nodes are added, and the limits of the cluster.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: the groups themselves (`autoscaling.py`).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
 
 from collections.abc import Mapping

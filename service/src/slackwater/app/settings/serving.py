@@ -1,7 +1,6 @@
-"""The sections that the serving path reads: listeners, the extender, nodes, vertical workloads, migration, the API.
+"""The configuration file's sections for serving: listeners, extender, nodes, vertical, migration, preemption, kube.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: the autoscaler (`autoscaling.py`) and
-what has to agree between keys (`agreement.py`).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
 
 from typing import Annotated, Literal
@@ -51,7 +50,7 @@ class ListenerTLS(Section):
 
 
 def _some_accounts(accounts: tuple[str, ...]) -> tuple[str, ...]:
-    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    # pydantic's min_length counts only valid entries, so it would report a bad entry a second time.
     if not accounts:
         raise refused("at least one ServiceAccount")
     return accounts

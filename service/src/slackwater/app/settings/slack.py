@@ -1,6 +1,7 @@
-"""The `autoscaler.slack` section: how much room is kept for pods to come, where, and for how long what is too much.
+"""The `autoscaler.slack` section of the configuration file: how much room is kept for pods to come, on which nodes, and when.
 
-Under each key: its unit, why its default is what it is. docs/slack.md says what becomes of it.
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. docs/slack.md explains
+the feature.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from slackwater.app.settings.values import (
 from slackwater_protocol.durations import SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
 
-#: What the room for the whole cluster is called where it is reported.
+#: The name under which the slack of the whole cluster is reported.
 WHOLE_CLUSTER: Final = "cluster"
 
 

@@ -1,4 +1,4 @@
-"""The section `steering`: kube-scheduler learns where pods go, where the feature gate `Steering` is on."""
+"""The `steering` section of the configuration file: nomination and node choice, under the feature gate `Steering`."""
 
 from pydantic import Field
 
