@@ -79,7 +79,7 @@ _log = structlog.get_logger(__name__)
 
 class Service:
     """The objects of one life of the service. `times` are the clocks of all of them; `certificates` are the listeners', by
-    listener name."""
+    listener name. `election` is None if this is the only replica."""
 
     def __init__(
         self,
@@ -92,8 +92,7 @@ class Service:
         election: Election | None = None,
         make_planning: MakePlanning | None = None,
     ) -> None:
-        """`election` is None if this is the only replica. `make_planning` builds the planner; None: plans are made in a process
-        of their own."""
+        """`make_planning` builds the planner; None: plans are made in a process of their own."""
         self._settings = settings
         self._make_planning = make_planning
         self._certificates = certificates
