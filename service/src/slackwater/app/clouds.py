@@ -93,7 +93,7 @@ async def open_clouds(
     `client` is the client of the served cluster. A management cluster of Cluster API gets its own client, which writes only
     while `leads` returns true. `now` is the Unix time in seconds.
 
-    :raises CloudError: a TLS file is missing. :raises KubeConfigError: the management cluster's kubeconfig is invalid.
+    :raises CloudError: a TLS file cannot be read. :raises KubeConfigError: the management cluster's kubeconfig is invalid.
     """
     providers: list[NodeProvider] = []
     tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}

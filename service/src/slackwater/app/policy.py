@@ -101,7 +101,7 @@ def scale_up_policy_of(
     settings: Settings, *, priorities: Priorities = NO_PRIORITIES, seed: int = 0, after_scheduler: bool = True
 ) -> ScaleUpPolicy:
     """The policy of scale-up. `priorities` come from the cluster's ConfigMap; `seed` makes random choices repeatable. With
-    `after_scheduler` pods count only after their scheduler has tried them (see `PendingRules`)."""
+    `after_scheduler` a pod counts only once its scheduler has tried it, with the exceptions in `PendingRules`."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
     bypassed = scale_up.bypassed_scheduler_names

@@ -62,8 +62,8 @@ _NOWHERE: Final = Row(-1)
 
 @dataclass(slots=True)
 class _Followed:
-    """The replica and the collector of its changes. `around` is the storage and namespaces that the replica has: it is rebuilt
-    whenever it gets them, so they are sent only if they differ."""
+    """The replica and the collector of its changes. `around` is the storage and namespaces that the replica has. They are sent
+    again only if they differ, because namespaces make the replica rebuild itself."""
 
     collector: ChangeCollector
     replica: SnapshotReplica
@@ -164,7 +164,7 @@ class Clocks:
 
 
 class Explaining:
-    """Answers `/explain/...` from a replica of the cluster.
+    """Answers `/explain/...` from a snapshot replica.
 
     `held_back` gives how long a node has been a candidate for removal, and what holds it back. It and `group_registry` are
     called on the event loop."""

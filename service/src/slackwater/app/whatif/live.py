@@ -79,7 +79,7 @@ def take(state_machine: StateMachine, group_registry: GroupRegistryView | None, 
 
 def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
     """The cluster as what-if uses it. A pod whose bind is under way counts on the node it is bound to. With `accounting`, a pod
-    takes what is Reserved for it instead of its requests."""
+    takes the larger of its requests and what is Reserved for it."""
     nodes = tuple(sorted(taken.nodes, key=lambda node: node.name))
     cluster = Cluster(
         nodes=nodes,
