@@ -1,1 +1,1 @@
-"""The top floor: settings, wiring, the command line, and what they start."""
+"""The application: the settings file, the wiring of the service, and what the user commands print."""

@@ -1,7 +1,7 @@
-"""The agents' listener as OpenAPI: what is asked, what is answered, with exchanges that tests repeat.
+"""Builds the OpenAPI 3.1 document of the agents' listener, with recorded exchanges that tests replay.
 
-Flows through: the protocol's models, exchanges from `DIR/agent-*.json`, texts of refusals -> one OpenAPI 3.1 document.
-Deliberately absent: writing the file (`openapi.py` does) and anything that the listener does not do.
+In: the protocol's models, the recorded exchanges `DIR/agent-*.json`, the error texts. Out: the document as JSON values.
+`openapi.py` writes the file. The document describes only what the listener does.
 """
 
 import json
@@ -24,7 +24,7 @@ _SCHEMAS: Final = "#/components/schemas/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """`agent-NAME.request.json` and `agent-NAME.200.json`."""
+    """One recorded request and its answer: the files `agent-NAME.request.json` and `agent-NAME.200.json`."""
 
     name: str
     summary: str
@@ -39,7 +39,7 @@ EXCHANGES: Final = (
     Exchange(name="migrating", summary="v5.0: the VM is going to be migrated"),
 )
 
-#: Status -> (what it means, texts that are answered). Nothing has changed, except perhaps after 503 and 500.
+#: For each error status: its meaning, and example texts. The request has changed nothing, except perhaps after 500 and 503.
 REFUSALS: Final[dict[int, tuple[str, tuple[str, ...]]]] = {
     400: (
         "The request breaks a rule of the protocol. The first broken one is answered.",
@@ -72,7 +72,7 @@ are ignored, null and absence stand for zero. Refusals are plain text. docs/agen
 
 
 def agent_document(examples: Path) -> Json:
-    """What the agents' listener answers.
+    """The OpenAPI document of the agents' listener. `examples` is the directory with the recorded exchanges.
 
     :raises OSError: a recorded body cannot be read.
     """
@@ -160,7 +160,7 @@ def _refusal(status: int) -> Json:
     return answer
 
 
-#: What an agent has to send, and what it can rely on, of each part; the models read absence as zero.
+#: The required fields of each schema. The models cannot say it: they have a default for every field and read absence as zero.
 _REQUIRED: Final[dict[str, list[str]]] = {
     "AgentRequest": ["pod", "protoVersion", "resources"],
     "PodName": ["name", "namespace"],
@@ -185,7 +185,7 @@ def _schemas() -> Iterator[tuple[str, Json]]:
 
 
 def _plain(part: Json) -> Json:
-    """Without made-up titles and defaults; descriptions on one line."""
+    """Removes the titles and defaults that pydantic generates from a schema, and puts its description on one line."""
     kept = {key: value for key, value in part.items() if key not in {"title", "default"}}
     if "description" in kept:
         kept["description"] = " ".join(kept["description"].split())

@@ -1,4 +1,4 @@
-"""Settings -> the agents' listener: who is let in, what is bounded, and the application in front of the permit service."""
+"""Builds the HTTP application of the agents' listener from the settings: authentication, limits and metrics."""
 
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import PermitServing, Readiness
 from slackwater_protocol.durations import seconds
 
-#: Connections beyond the requests in flight: idle ones that agents keep.
+#: Connections allowed in addition to one for each request under way: agents keep idle connections open.
 _IDLE_CONNECTIONS: Final = 4096
 
 
@@ -30,7 +30,8 @@ def agents_app(
     registry: CollectorRegistry,
     nodes: Callable[[], Container[str]],
 ) -> Agents:
-    """`client` is asked about tokens where these are configured. `nodes` gives the names of those that are there."""
+    """The application in front of the permit service. `client` sends the TokenReviews if tokens are configured; `nodes` gives
+    the names of the nodes that exist, which bound the metrics' labels."""
     listener = settings.listeners.agents
     return Agents(
         permit_service=permit_service,

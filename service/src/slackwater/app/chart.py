@@ -1,7 +1,7 @@
-"""What of deploy/chart is generated from the code: the rules of its roles, and the schema of the configuration in its values.
+"""Generates two files of deploy/chart: the RBAC rules, and the JSON schema of `config` in the chart's values.
 
-Flows through: `app.rbac` and the settings' schema -> text of the chart's files. Deliberately absent: the templates, which
-people write; that they put the rules together as `app.rbac` does is tested with the real helm.
+In: `app.rbac` and the settings' schema. Out: the files' texts. The chart's templates are written by hand; a test with the real
+helm checks that they combine the rules as `app.rbac` does.
 """
 
 import json
@@ -13,18 +13,19 @@ import yaml
 from slackwater.app import rbac
 from slackwater.app.settings import schema
 
-#: What the chart writes at the head of the file, so that values have no place for it.
+#: Keys that the chart's template writes itself, so the values must not contain them.
 _HEADER: Final = frozenset({"apiVersion", "kind"})
 
 
 def rights(_text: str = "") -> str:
-    """`files/rights.yaml`: every rule, by what it is needed for."""
+    """The text of `files/rights.yaml`: all RBAC rules, grouped by the feature that needs them."""
     head = "# Generated from app/rbac.py by `make docs`. Templates take from it what the configuration needs.\n"
     return head + yaml.dump(rbac.parts(), Dumper=_WithoutAliases, sort_keys=False)
 
 
 def values_schema(text: str) -> str:
-    """`values.schema.json`: what people wrote, with the schema of `config` and of its sections as the code has them."""
+    """The text of `values.schema.json`: the hand-written schema `text` with its `config` part and `$defs` replaced by the
+    settings' schema."""
     whole: dict[str, Any] = json.loads(text)
     ours = schema()
     definitions = ours.pop("$defs")
@@ -40,7 +41,7 @@ def values_schema(text: str) -> str:
 
 
 def _for_go(part: Any) -> Any:
-    """Patterns with the characters themselves: helm's regular expressions know no `\\u`."""
+    """Replaces `\\u` escapes in patterns by the characters: helm uses Go's regular expressions, which do not know `\\u`."""
     if isinstance(part, list):
         return [_for_go(entry) for entry in part]
     if not isinstance(part, dict):
@@ -55,7 +56,7 @@ def _plain(pattern: str) -> str:
 
 
 class _WithoutAliases(yaml.SafeDumper):
-    """helm reads aliases, people do not like to."""
+    """A YAML dumper that repeats equal values instead of writing aliases, which are hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

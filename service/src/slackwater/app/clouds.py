@@ -1,7 +1,7 @@
-"""Providers of node groups from the settings: who creates and deletes nodes, and what has to run beside them.
+"""Builds the node providers from the settings, with the background tasks that they need.
 
-Flows through: the `autoscaler` section -> objects that implement `ports.protocols.NodeProvider`. The only place where they meet
-the client of the API server. Deliberately absent: when they are asked for anything.
+In: the `autoscaler` section. Out: objects that implement `ports.protocols.NodeProvider`. Only this module connects providers to
+the client of the API server. Nothing here calls a provider's operations.
 """
 
 import importlib.util
@@ -40,19 +40,22 @@ _KUBELETS_PODS: Final = "110"
 
 
 class CloudError(Exception):
-    """A provider cannot be built as the settings say. Names the key, what was seen and what is wanted."""
+    """A provider cannot be built from the settings. The message names the key and the cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clouds:
-    """`tasks` run until cancelled, as children of whoever uses the providers; each with its name."""
+    """The node providers and their background tasks by name. The user of the providers starts each task; a task runs until it
+    is cancelled."""
 
     providers: Sequence[NodeProvider]
     tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class KubeApi:
-    """`adapters.cloud.apiserver.ApiServer` by a client of `adapters.kube`."""
+    """Implements `adapters.cloud.apiserver.ApiServer` with a client of `adapters.kube`.
+
+    `ask` raises `Unanswered` if the request may have been carried out, `NotSent` if it was not."""
 
     def __init__(self, client: ApiPort) -> None:
         self._client = client
@@ -85,10 +88,12 @@ async def open_clouds(
     now: Callable[[], float] = unix_time,
     leads: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Clouds]:
-    """The providers that the settings name, connected; `client` is the served cluster's. Does not ask anything yet. Nothing is
-    written to a management cluster by who does not lead (`leads`).
+    """Opens the providers that the settings name, and closes them at the end. Calls none of their operations.
 
-    :raises CloudError: a file or a library is missing. :raises KubeConfigError: the management cluster's kubeconfig is no good.
+    `client` is the client of the served cluster. A management cluster of Cluster API gets its own client, which writes only
+    while `leads` returns true. `now` is the Unix time in seconds.
+
+    :raises CloudError: a TLS file cannot be read. :raises KubeConfigError: the management cluster's kubeconfig is invalid.
     """
     providers: list[NodeProvider] = []
     tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
@@ -109,12 +114,12 @@ async def open_clouds(
 
 
 def uses_kwok(settings: Settings) -> bool:
-    """Is there a group of it?"""
+    """Does a node group use the provider kwok?"""
     return any(group.provider == "kwok" for group in settings.autoscaler.node_groups)
 
 
 def uses_clusterapi(settings: Settings) -> bool:
-    """Is its section there, or a group of it?"""
+    """Does a node group use the provider clusterapi, or is the provider's section present?"""
     named = any(group.provider == "clusterapi" for group in settings.autoscaler.node_groups)
     return named or settings.autoscaler.providers.clusterapi is not None
 
@@ -136,7 +141,8 @@ async def _clusterapi(
 
 
 def missing_extra(settings: Settings) -> str | None:
-    """What is not installed that a provider of the settings needs, in words; asked before anything is started."""
+    """A message naming the Python modules that a configured provider needs and that are not installed; None if all are there.
+    It is called before the service starts anything."""
     if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
         return None
     missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]
@@ -149,7 +155,7 @@ def missing_extra(settings: Settings) -> str | None:
 def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the package around it
+    except ModuleNotFoundError:  # find_spec raises if the parent package is missing
         return False
 
 
@@ -219,7 +225,7 @@ def _weather(group: NodeGroup) -> Weather:
 
 
 def template_node(group: str, template: Template) -> Node:
-    """A template as the rest of the house sees nodes."""
+    """The Node that a group's template from the settings describes, decoded like a Node of the API server."""
     body = node_body(template)
     named = {**body, "metadata": {**body["metadata"], "name": f"template-of-{group}", "uid": f"template-of-{group}"}}
     node = NodeDecoder().decode(msgspec.json.encode(named))
@@ -228,9 +234,9 @@ def template_node(group: str, template: Template) -> Node:
 
 
 def node_body(template: Template) -> dict[str, Any]:
-    """A template as a Node object without a name. What is not said to be allocatable is allocatable whole.
+    """A template as the JSON body of a Node without a name. Capacity is allocatable unless the template says otherwise.
 
-    A node that does not say how many pods it takes would take none: it then takes as many as a kubelet does by default.
+    A template without a `pods` capacity gets kubelet's default of 110, because a node without one takes no pods.
     """
     capacity, allocatable = _resources(template.status.capacity), _resources(template.status.allocatable)
     if capacity or allocatable:

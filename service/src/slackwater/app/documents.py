@@ -1,8 +1,8 @@
-"""`python -m slackwater.app.documents docs deploy ...`: renews what in those files is generated from the code.
+"""Regenerates the generated parts of the documentation and of deploy: `python -m slackwater.app.documents docs deploy ...`.
 
-Flows through: metrics, configuration keys, reasons and the service's role -> Markdown tables, manifests, files of the chart. A
-generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; what is around it is
-written by people and stays. Deliberately absent: any text that is not in the code.
+In: metrics, configuration keys, reasons and RBAC rules from the code. Out: Markdown tables, manifests, files of the chart. A
+generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; the text around it is
+written by hand and stays.
 """
 
 import argparse
@@ -40,13 +40,13 @@ _WHEN: Final[dict[Needs, str]] = {
 
 
 class MarksMissing(Exception):
-    """A file lacks the marks of a part that is generated into it."""
+    """The marks of a generated part are not in the file exactly once."""
 
 
 def renewed(name: str, text: str) -> str:
-    """The text of the file called `name`, its generated parts as the code has them now.
+    """`text`, the content of the file called `name`, with its generated parts regenerated.
 
-    :raises MarksMissing: a part's marks are not there. :raises KeyError: nothing is generated into a file of that name.
+    :raises MarksMissing: a part's marks are not there once. :raises KeyError: nothing is generated into a file of that name.
     """
     if whole := _WHOLE.get(name):
         return whole(text)
@@ -73,7 +73,7 @@ def _table(*rows: Sequence[str]) -> str:
 
 
 def metrics(_text: str = "") -> str:
-    """Every metric of the service by name, with its labels and what it means."""
+    """A table of the service's metrics, sorted by name: type, labels and meaning."""
     ours = ("slackwater_", "cluster_autoscaler_")
     families = sorted((family for family in _families() if family.name.startswith(ours)), key=lambda f: f.name)
     rows = [(f"`{_exposed(f)}`", f.type, ", ".join(f"`{label}`" for label in _labels(f)), f.documentation) for f in families]
@@ -81,7 +81,7 @@ def metrics(_text: str = "") -> str:
 
 
 def _families() -> list[Metric]:
-    # Wired as `serve` does it; nothing is connected and nothing runs.
+    # Wire the service as `serve` does, so that all metrics are registered. It is not started, so it needs no client.
     everything = Settings(autoscaler=Autoscaler(enabled=True))
     service = wiring.Service(everything, cast("ApiPort", None), Random(0))
     return [*service.registry.collect(), *node_families()]
@@ -92,7 +92,7 @@ def _exposed(family: Metric) -> str:
 
 
 def _labels(family: Metric) -> list[str]:
-    """A family that has no series yet knows its labels only in a field that the library keeps to itself."""
+    """The label names of a metric family. If the family has no series yet, only a private field of the library has them."""
     names = family.samples[0].labels if family.samples else getattr(family, "_labelnames", ())
     return [name for name in names if name != "le"]
 
@@ -101,7 +101,8 @@ def _labels(family: Metric) -> list[str]:
 
 
 def reasons(_text: str = "") -> str:
-    """Every verdict, and where kube-scheduler learns of it."""
+    """A table of all reasons: number, label, the plug-in that the reason is attributed to, text, and whether evictions may
+    help."""
     rows = [
         (str(int(reason)), f"`{meaning.label}`", meaning.plugin, meaning.text, "yes" if meaning.resolvable else "no")
         for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)
@@ -110,12 +111,12 @@ def reasons(_text: str = "") -> str:
 
 
 def unremovable_reasons(_text: str = "") -> str:
-    """Why a node keeps its pods."""
+    """A table of the reasons why a node cannot be removed."""
     return _table(("reason", "meaning"), *((f"`{unremovable_reason}`", text) for unremovable_reason, text in TEXTS.items()))
 
 
 def wait_reasons(_text: str = "") -> str:
-    """Every word that explanations have of their own."""
+    """A table of the wait reasons, which only explanations use."""
     return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in WaitReason))
 
 
@@ -123,7 +124,7 @@ def wait_reasons(_text: str = "") -> str:
 
 
 def settings(_text: str = "") -> str:
-    """Every key of the configuration file, section by section, in the file's order."""
+    """Tables of all keys of the configuration file, one for each section, in the file's order."""
     whole = schema()
     return "\n".join(_section((), {**whole, "description": "The keys that are in no section."}, whole["$defs"]))
 
@@ -144,7 +145,7 @@ def _section(at: Steps, section: Json, definitions: Json) -> Iterator[str]:
 
 
 def _target(part: Json) -> str | None:
-    """The section that a key holds, or a list of which it holds."""
+    """The name of the section that a key holds, directly or as entries of a list; None if the key holds no section."""
     options = (part, part.get("items", {}), *part.get("anyOf", ()))
     found = next((option["$ref"] for option in options if "$ref" in option), None)
     return None if found is None else str(found).rpartition("/")[2]
@@ -171,7 +172,7 @@ def _values(part: Json) -> str:
 
 
 def _keys(steps: Steps) -> Steps:
-    """Without the marks of lists."""
+    """The path without the `[]` that marks lists."""
     return tuple(str(step).removesuffix("[]") for step in steps)
 
 
@@ -179,7 +180,7 @@ def _keys(steps: Steps) -> Steps:
 
 
 def well_known_names(_text: str = "") -> str:
-    """Every name of `slackwater_protocol.names` with the line that explains it there, section by section."""
+    """Tables of the names in `slackwater_protocol.names`, each with its `#:` comment, one table for each section."""
     rows: list[str] = []
     for line in inspect.getsource(names).splitlines():
         if line.startswith("# "):
@@ -199,18 +200,19 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "explain.md": {"wait reasons": wait_reasons},
     "configuration.md": {"settings": settings},
 }
-#: Files without marks: each is generated as a whole, though it may keep something of what it was.
+#: Files without marks: the function gets the old text and returns the whole new one.
 _WHOLE: Final[dict[str, Callable[[str], str]]] = {
     "rbac.yaml": lambda _: rbac.manifest(),
     "rights.yaml": chart.rights,
     "values.schema.json": chart.values_schema,
 }
-#: The names of the files that something is generated into.
+#: The names of all files with generated content.
 FILES: Final = (*_PARTS, *_WHOLE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Renews the files that are there. Exit status 0, or 1 where there are none or marks are missing."""
+    """Regenerates those of the files that exist in the given directories. The exit status is 0; 1 if no file was found or marks
+    are missing."""
     parser = argparse.ArgumentParser(prog="python -m slackwater.app.documents", description="Renews generated documentation.")
     parser.add_argument("directories", metavar="DIR", nargs="+", type=Path)
     directories: list[Path] = parser.parse_args(argv).directories

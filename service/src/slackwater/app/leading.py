@@ -1,6 +1,6 @@
-"""Settings -> who leads: the election, what has to run for it, and the way to whoever leads.
+"""Builds the leader election from the settings: the Lease, the elector or follower, and the forwarder to the leader.
 
-Built once for the process, and shared by all its leadership terms. Deliberately absent: what a leader does (`wiring`).
+There is one election for the process, shared by all its leadership terms. What the leader runs is in `wiring`.
 """
 
 import math
@@ -30,16 +30,18 @@ from slackwater.ports.clock import Times
 from slackwater_protocol.durations import SECOND, seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
-#: The Pod's own name and namespace, from the downward API; without them the host's name, which in a Pod is the Pod's.
+#: Environment variables with the Pod's own name and namespace, from the downward API. Without the name the host's name is used,
+#: which in a Pod is the Pod's name.
 POD_NAME: Final = "POD_NAME"
 POD_NAMESPACE: Final = "POD_NAMESPACE"
-#: A host's name has no more: kubelets cut a Pod's longer one.
+#: The longest host name: kubelets truncate the name of a Pod that is longer.
 _LONGEST_HOST_NAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Who we are among the replicas. `name` is our Pod's; `names` all that a process beside us may be called by."""
+    """This replica's identity. `name` is our Pod's name; `names` are all host names that a kube-scheduler in our Pod or on our
+    host may write into its Lease."""
 
     name: str
     names: frozenset[str]
@@ -47,7 +49,7 @@ class Place:
 
 
 def own_place() -> Place:
-    """As the environment tells."""
+    """This replica's identity, read from the environment and the host name."""
     host = socket.gethostname()
     name = os.environ.get(POD_NAME) or host
     return Place(
@@ -58,13 +60,14 @@ def own_place() -> Place:
 
 
 class CountedForwarder(Forwarder, Protocol):
-    """A way to the leader that counts what became of each request."""
+    """A forwarder to the leader that counts its requests by outcome."""
 
     counts: ForwardCounts
 
 
 class Election:
-    """`leadership` is true from the moment on that `run` runs; with the mode `none` at once and for ever."""
+    """The leader election of this process. `leadership` is kept up to date while `run` runs; with the mode `none` this replica
+    leads from the start and for ever."""
 
     def __init__(
         self, settings: Settings, client: ApiPort, *, place: Place, rng: Random, times: Times, identity: str | None = None
@@ -82,28 +85,28 @@ class Election:
         self._elector = _elector(settings, self.lease, self.leadership, place=place, rng=rng, times=times, identity=identity)
 
     async def run(self) -> None:
-        """Until cancelled; with the mode `none` there is nothing to do."""
+        """Takes part in the election until cancelled. With the mode `none` it returns at once."""
         if self._elector is not None:
             await self._elector.run()
 
     async def release(self) -> None:
-        """Stops leading, and lets others begin at once where the Lease is ours."""
+        """Stops leading. Releases the Lease if it is ours, so that another replica can lead at once."""
         if self._elector is not None:
             await self._elector.release()
 
     def status(self, *, leads: bool) -> LeaderStatus:
-        """`leads`: whether this leadership term does."""
+        """The election's status for the operations listener. `leads` says whether the current leadership term still leads."""
         told = self.leadership
         return LeaderStatus(
             mode=self.mode, leads=leads, holder=told.holder, leadership_terms=told.leadership_terms, changes=told.changes
         )
 
     def forwards(self) -> Mapping[str, int]:
-        """Agents' requests that went to the leader, by outcome."""
+        """The number of agents' requests forwarded to the leader, by outcome."""
         return {} if self.forwarder is None else {str(how): count for how, count in self.forwarder.counts.by_outcome.items()}
 
     def holder(self) -> str:
-        """The identity of whoever leads, as far as is known; "" nobody."""
+        """The identity of the last known leader; "" if there is none."""
         return self.leadership.holder
 
 
@@ -133,7 +136,8 @@ def _elector(
 
 @asynccontextmanager
 async def open_election(settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> AsyncIterator[Election]:
-    """With the way to whoever leads. `client` is not one that asks who leads: the Lease is written by whoever wants to."""
+    """Opens the election and the forwarder to the leader. `client` must not be a `LedApi`, which writes only while this replica
+    leads: a replica writes the Lease to become the leader."""
     election = Election(settings, client, place=own_place(), rng=rng, times=times)
     async with AsyncExitStack() as stack:
         if election.mode != "none":

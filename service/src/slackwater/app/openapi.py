@@ -1,8 +1,7 @@
-"""`python -m slackwater.app.openapi DIR`: writes the OpenAPI documents of the service, one for each listener.
+"""Writes the OpenAPI documents of the service, one for each listener: `python -m slackwater.app.openapi DIR`.
 
-Flows through: the protocol's models of the extender's messages, recorded bodies from `DIR/examples`, and the ops listener's
-own application -> OpenAPI 3.1 as YAML, sorted, the same on every run. Deliberately absent: the bodies themselves, which were
-recorded from a real kube-scheduler and are data.
+In: the protocol's models of the extender's messages, bodies recorded from a real kube-scheduler in `DIR/examples`, and the ops
+listener's application. Out: OpenAPI 3.1 as YAML with sorted keys, the same on every run.
 """
 
 import argparse
@@ -51,7 +50,7 @@ _LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A recorded exchange: `examples/NAME.request.json` and `examples/NAME.200.json`."""
+    """One recorded request and its answer: the files `examples/NAME.request.json` and `examples/NAME.200.json`."""
 
     name: str
     summary: str
@@ -59,7 +58,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """One of the extender's four calls."""
+    """One of the extender's four calls. `answered` describes the answer."""
 
     name: str
     summary: str
@@ -124,7 +123,7 @@ VERBS: Final = (
     ),
 )
 
-#: Status -> (what it means, whether an example was recorded). Each body is an `ErrorAnswer`; nothing has changed.
+#: For each error status: its meaning, and whether an example was recorded. The body is an `ErrorAnswer`; nothing has changed.
 ERRORS: Final = {
     400: ("The body is not what the verb takes.", True),
     404: ("The path is none of the four.", True),
@@ -150,7 +149,7 @@ The listener also serves this description as `/openapi.json`."""
 def documents(examples: Path) -> dict[str, str]:
     """The text of each file by its name. `examples` is the folder of the recorded bodies.
 
-    :raises OSError: one of them cannot be read.
+    :raises OSError: a recorded body cannot be read.
     """
     return {
         "agent.yaml": _text(agent_document(examples)),
@@ -160,7 +159,7 @@ def documents(examples: Path) -> dict[str, str]:
 
 
 def _text(document: Json) -> str:
-    # Through JSON, since YAML would write a part that is used twice as an anchor and an alias.
+    # The copy through JSON has no shared parts, which YAML would write as anchors and aliases.
     return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=True, allow_unicode=True, width=120)
 
 
@@ -168,7 +167,7 @@ def _text(document: Json) -> str:
 
 
 def extender_document(examples: Path) -> Json:
-    """What the extender listener answers.
+    """The OpenAPI document of the extender listener.
 
     :raises OSError: a recorded body cannot be read.
     """
@@ -245,7 +244,7 @@ def _message_schemas() -> Json:
     written = {model.__name__ for model in answers}
     for name, schema in schemas.items():
         if properties := schema.get("properties"):
-            # Ours are always written whole; Go writes null for an empty map or list.
+            # Our answers contain every field; in requests, Go writes null for an empty map or list.
             schema.update({"required": sorted(properties)} if name in written else _with_nulls(schema))
     _, errors = msgspec.json.schema_components([ErrorAnswer], ref_template=_SCHEMAS + "{name}")
     schemas[ErrorAnswer.__name__] = {"description": "Why the call failed.", **_plain(errors[ErrorAnswer.__name__], {})}
@@ -257,13 +256,13 @@ def _distinct(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]]:
 
 
 def _go_names(schemas: Json) -> dict[str, str]:
-    """Python's names of the fields, in the back-ticks of docstrings, and their names on the wire."""
+    """Maps the fields' names in Python to their names in JSON, both in back-ticks as docstrings write them."""
     names = {name for schema in schemas.values() for name in schema.get("properties", ())}
     return {f"`{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}`": f"`{name}`" for name in names}
 
 
 def _plain(schema: Json, go_names: dict[str, str]) -> Json:
-    """Without made-up titles; docstrings on one line, in the wire's words."""
+    """Removes pydantic's generated titles from a schema, and puts its description on one line with the JSON names of fields."""
     schema = {key: value for key, value in schema.items() if key != "title"}
     if "description" in schema:
         words = " ".join(schema["description"].split())
@@ -287,14 +286,14 @@ def _nullable(part: Json) -> Json:
 
 
 class _Ready:
-    """Stands for the intake: nothing is asked of the application that is built only to be described."""
+    """A stand-in for the intake. The ops application is built only to be described and gets no request."""
 
     ready = True
     unlisted: Sequence[str] = ()
 
 
 def ops_document(examples: Path) -> Json:
-    """What the ops listener answers: FastAPI's own description, and what FastAPI cannot know.
+    """The OpenAPI document of the ops listener: FastAPI's own, completed with what FastAPI cannot know.
 
     :raises OSError: a recorded body cannot be read.
     """
@@ -318,7 +317,7 @@ def ops_document(examples: Path) -> Json:
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
     answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
-    # FastAPI says of every model that it is JSON; this is a line of it for each pod.
+    # FastAPI describes every model as application/json; this answer is a JSON line for each pod.
     placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
     placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}
     add_examples(document, examples)
@@ -326,7 +325,7 @@ def ops_document(examples: Path) -> Json:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes the files into DIR. Exit status 0, or 1 where DIR or a recorded body is not there."""
+    """Writes the files into DIR. The exit status is 0; 1 if a body cannot be read or a file cannot be written."""
     parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes the OpenAPI documents.")
     parser.add_argument("directory", metavar="DIR", type=Path, help="where they go; DIR/examples has the recorded bodies")
     directory: Path = parser.parse_args(argv).directory

@@ -1,4 +1,4 @@
-"""Settings -> listening sockets, and the TLS files of those that have some. What fails, fails before anything is started."""
+"""Opens the listening sockets that the settings name and reads their TLS files, before anything is started."""
 
 import socket
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Li
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One listener; without `certificates` it speaks no TLS."""
+    """An open listener. `certificates` is None if it does not use TLS."""
 
     sock: socket.socket
     certificates: Certificates | None
 
 
 def open_listeners(listeners: Listeners, stack: ExitStack, unix_seconds: Callable[[], float]) -> dict[str, Opened]:
-    """By name; the sockets are closed with the stack.
+    """Opens all listeners; returns them by name. `stack` closes the sockets.
 
-    :raises ListenError: an address is taken, or a file is missing or not what it should be.
+    :raises ListenError: an address is taken, or a TLS file is missing or invalid.
     """
     opened = {}
     for name, listener in (("ops", listeners.ops), ("extender", listeners.extender), ("agents", listeners.agents)):
@@ -33,7 +33,8 @@ def open_listeners(listeners: Listeners, stack: ExitStack, unix_seconds: Callabl
 
 
 def tls_of(listener: OpsListener | ExtenderListener | AgentsListener) -> Tls | None:
-    """A certificate is asked for and not demanded where a token will do, or where callers may look without one."""
+    """The TLS parameters of a listener; None without TLS. A client certificate is optional if agents may show a token instead,
+    or if the ops listener says so; otherwise it is required, provided that a client CA is configured."""
     if (files := listener.tls) is None:
         return None
     match listener:

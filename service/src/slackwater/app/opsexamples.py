@@ -1,7 +1,7 @@
-"""Recorded exchanges with the ops listener, as examples in its OpenAPI document.
+"""Adds recorded exchanges with the ops listener to its OpenAPI document as examples.
 
-Flows through: `examples/ops-NAME.request.json` and `examples/ops-NAME.200.json`, which `make examples` records on a real
-control plane (`tests/cluster/test_ops_examples.py`). Deliberately absent: the bodies, which are data.
+In: `examples/ops-NAME.request.json` and `examples/ops-NAME.200.json`, which `make examples` records on a real control plane
+(`tests/cluster/test_ops_examples.py`).
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpsExample:
-    """One exchange. `path` is as the document has it; `lines`: the answer is a JSON document a line."""
+    """One recorded exchange. `path` is a path of the OpenAPI document. `lines`: the answer is JSON lines."""
 
     name: str
     method: str
@@ -55,7 +55,7 @@ EXAMPLES: Final = (
 
 
 def add_examples(document: dict[str, Any], folder: Path) -> None:
-    """Puts the recorded bodies into `document`. Raises OSError where one cannot be read."""
+    """Adds the recorded bodies in `folder` to the OpenAPI document `document`. Raises OSError if one cannot be read."""
     for example in EXAMPLES:
         operation = document["paths"][example.path][example.method]
         text = (folder / example.file).read_text(encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Settings -> policies of the state machine and the dispatcher: the only translation from the file's words to the core's."""
+"""Translates the settings into the frozen policies of the state machine, the autoscaler, the dispatcher and the audit.
+
+In: `Settings`. Out: values in the core's units (seconds, ppm, milliCPU, bytes). `app.scaledown` does the same for scale-down.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,18 +31,18 @@ from slackwater_protocol.durations import seconds
 
 _PPM = 1_000_000
 _NANOS = 1_000_000_000
-#: What the limits on all nodes are called where they keep a group from growing: Cluster Autoscaler's word.
+#: The quota name of the limits on all nodes, shown if they keep a group from growing; Cluster Autoscaler's name.
 _WHOLE_CLUSTER = "cluster-wide"
-#: A whole plan may take so many times what one group's estimate may.
+#: The time limit of a whole scale-up plan, as a multiple of the limit for one group's estimate.
 _PLANS = 6
-#: Nominations under way for each that is being written: the next ones are there when a write ends.
+#: Nominations under way, as a multiple of the concurrent writes: the next ones are ready when a write ends.
 _TOLD_AT_ONCE = 3
-#: The part of kube-scheduler's timeout for which filter's answer may be held back.
+#: The fraction of kube-scheduler's HTTP timeout for which filter's answer may be delayed.
 _HELD_BACK = 0.25
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What the state machine does."""
+    """The policy of the state machine."""
     nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
     preemption = settings.preemption
     return Policy(
@@ -77,7 +80,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 def steering_policy_of(settings: Settings) -> SteeringPolicy:
-    """Whether and how pods are nominated."""
+    """The policy of nomination and node choice: whether and how Slackwater steers pods to nodes."""
     steering = settings.steering
     return SteeringPolicy(
         enabled=settings.steers,
@@ -97,7 +100,8 @@ def steering_policy_of(settings: Settings) -> SteeringPolicy:
 def scale_up_policy_of(
     settings: Settings, *, priorities: Priorities = NO_PRIORITIES, seed: int = 0, after_scheduler: bool = True
 ) -> ScaleUpPolicy:
-    """How nodes are added. `priorities` come from the cluster, the seed from whoever plans; see `PendingRules` for the last."""
+    """The policy of scale-up. `priorities` come from the cluster's ConfigMap; `seed` makes random choices repeatable. With
+    `after_scheduler` a pod counts only once its scheduler has tried it, with the exceptions in `PendingRules`."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
     bypassed = scale_up.bypassed_scheduler_names
@@ -131,13 +135,14 @@ def scale_up_policy_of(
 
 
 def taint_rules_of(settings: Settings) -> TaintRules:
-    """Which taints are no property of a node's group, and which keep a node from having started."""
+    """The taints that are left out of a group's template node, and those that mark a node as still starting."""
     scale_up = settings.autoscaler.scale_up
     return TaintRules(startup=scale_up.startup_taints, status=scale_up.status_taints)
 
 
 def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackPolicy | None:
-    """How much room is kept; None where it is switched off. Schedules count where it is known what time it is."""
+    """The policy of slack: how much room is kept; None if slack is switched off. Schedules count only if the time `at` is
+    given."""
     slack = settings.autoscaler.slack
     if not settings.feature_gates.resource_slack:
         return None
@@ -157,14 +162,14 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
 
 
 def _shortest_unneeded(settings: Settings) -> float:
-    """How long at least a node stays that is not needed."""
+    """The shortest time in seconds, over all groups, for which an unneeded node stays."""
     groups = [group.scale_down.unneeded_time for group in settings.autoscaler.node_groups]
     times = [settings.autoscaler.scale_down.unneeded_time, *(time for time in groups if time is not None)]
     return min(map(seconds, times))
 
 
 def promises_of(settings: Settings) -> tuple[PodClass, ...]:
-    """The classes of pods that something is promised for; none where slack is switched off."""
+    """The classes of pods that have a start-time SLO; none if slack is switched off."""
     if not settings.feature_gates.resource_slack:
         return ()
     return tuple(
@@ -182,7 +187,7 @@ def promises_of(settings: Settings) -> tuple[PodClass, ...]:
 
 
 def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
-    """Is the moment within the schedule's time? One that goes over midnight belongs to the day on which it began."""
+    """Is the schedule active at this moment? A schedule that passes midnight belongs to the day on which it begins."""
     local = datetime.fromtimestamp(at, ZoneInfo(schedule.time_zone))
     now, today = f"{local:%H:%M}", DAYS[local.weekday()]
     if schedule.start < schedule.end:
@@ -203,12 +208,13 @@ def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str]) -> S
 
 
 def _whole_amounts(limits: Limits) -> dict[str, int]:
-    """CPU in milliCPU, everything else in whole units; what is less than one does not count."""
+    """Limits with CPU in milliCPU and everything else in whole units, both rounded down."""
     return {name: nanos // (_NANOS // 1000 if name == "cpu" else _NANOS) for name, nanos in limits.items()}
 
 
 def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
-    """How wide and how long API writes may be. A bind is answered before kube-scheduler gives its call up."""
+    """The dispatcher's limits: concurrent writes of each kind, and their timeouts. A bind is answered before kube-scheduler's
+    HTTP timeout."""
     return DispatcherConfig(
         max_binds=settings.kube.max_concurrent_binds,
         max_writes=settings.kube.max_concurrent_writes,
@@ -220,15 +226,15 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
 
 
 def answer_seconds_of(settings: Settings) -> float:
-    """How long an answer that waits for the API server may take."""
+    """The longest time in seconds for an answer to kube-scheduler that waits for the API server."""
     return 0.8 * seconds(settings.extender.http_timeout)
 
 
 def backpressure_seconds_of(settings: Settings) -> float:
-    """How long filter's answer may be held back while binds queue."""
+    """The longest time in seconds for which filter's answer is delayed while binds queue."""
     return _HELD_BACK * seconds(settings.extender.http_timeout)
 
 
 def audit_config_of(settings: Settings) -> AuditConfig:
-    """How often the cluster state is held against the cluster."""
+    """The audit's configuration: how often the cluster state is compared with the API server."""
     return AuditConfig(interval_seconds=seconds(settings.audit.interval))

@@ -1,14 +1,14 @@
-"""The process: sockets, signals, and one life of the service after the other. A life's children start and end in order.
+"""Runs the service as a process: sockets, signals, and one life of the service after another.
 
-Start: ops first (health while the lists run), then everything that event sources the state machine, then the listeners. A
-standby stays there, warm, until it leads. The sockets outlive a life: whoever calls between two of them waits, and is not
-turned away.
+A life is one run of a freshly built `Service`. It starts the ops listener first, so that health can be read during the initial
+lists, then the dispatcher and the event sources, then the other listeners. A standby stays at this point, with a current
+cluster state, until it leads. The sockets outlive a life: connections made between two lives wait instead of being refused.
 
-End: cancelling the life; servers finish what they answer and the dispatcher what it writes, both within bounds; last the Lease
-is given back, so that whoever leads next begins where this one has ended.
+A life ends when it is cancelled. The servers finish their answers and the dispatcher its writes, both within time limits. The
+Lease is released last, so that the next leader begins after this one has ended.
 
-Whoever led and does not any more begins again: nothing of what it decided outlives its leadership term, and what it sent is
-left to its preconditions (docs/adr/0100).
+A replica that loses leadership begins a new life: no decision outlives its leadership term. Writes that are under way then are
+safe because of their preconditions (docs/adr/0100).
 """
 
 import gc
@@ -41,7 +41,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 def raise_limit() -> int:
-    """Raises the soft limit to the hard one, as Go programs do by themselves; the limit from now on."""
+    """Raises the soft limit of open files to the hard limit, as Go programs do by default. Returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -50,15 +50,15 @@ def raise_limit() -> int:
 
 _log = structlog.get_logger(__name__)
 
-#: Allocations between two young collections once everything is listed; the default of 700 collects thousands of times a second.
+#: The garbage collector's threshold once everything is listed. With the default, 700, it would run thousands of times a second.
 _GC_THRESHOLD: Final = 50_000
-#: To give the Lease back.
+#: The time limit for releasing the Lease.
 _RELEASE_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What `serve` built, for whoever watches it from the same process (the demo)."""
+    """The parts of a running service, for an observer in the same process: the demo."""
 
     state_machine: StateMachine
     intake: Intake
@@ -77,7 +77,8 @@ async def serve(
     api: AbstractAsyncContextManager[ApiPort] | None = None,
     on_ready: OnReady | None = None,
 ) -> None:
-    """Runs the service until SIGTERM, SIGINT or cancellation. `api` stands in for the API server that the kubeconfig names.
+    """Runs the service until SIGTERM, SIGINT or cancellation. `config_path` is watched for changes of the settings. `api`
+    replaces the client of the API server that the kubeconfig names. `on_ready` is called when the service leads and is ready.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
     :raises RecordError: the file of `recording` cannot be written.
@@ -108,7 +109,7 @@ async def serve(
 
 
 class _Life:
-    """What all lives of a process share."""
+    """Runs one life of the service after another. It holds what all lives of a process share."""
 
     def __init__(
         self, client: ApiPort, election: Election, rng: Random, *, config_path: str | None, on_ready: OnReady | None
@@ -120,8 +121,8 @@ class _Life:
         self._on_ready = on_ready
 
     async def live(self, settings: Settings, opened: Mapping[str, Opened]) -> Settings:
-        """Until it has led and does not any more; then the settings that were in force."""
-        gc.unfreeze()  # what an earlier life left may go
+        """Runs one life, until its leadership term is over. Returns the settings then in force, for the next life."""
+        gc.unfreeze()  # lets the garbage collector free an earlier life's objects
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
         service = Service(settings, self._client, self._rng, certificates=certificates, election=self._election)
         async with anyio.create_task_group() as life:
@@ -165,10 +166,10 @@ class _Life:
             life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
 
     async def _lead(self, service: Service, leadership_term: LeadershipTerm, life: TaskGroup) -> None:
-        """Stands by until it leads; from then on its life ends with the leadership term."""
+        """Waits until this replica leads. From then on the life ends with the leadership term."""
         _log.info("standing by", leader=self._election.holder())
         await leadership_term.begun()
-        service.intake.lead()  # at once: the scheduler beside us may be asking
+        service.intake.lead()  # without delay: the kube-scheduler in our Pod may be calling already
         _log.info("leading", lease=str(self._election.lease), holder=self._election.holder())
         life.start_soon(self._end_with, leadership_term, life.cancel_scope, name="end of the reign")
 
@@ -185,7 +186,8 @@ def _most_writes(settings: Settings) -> int:
 
 
 def _settle_garbage_collector() -> None:
-    """What was listed is there to stay: looking through it again and again would stop every answer for tens of milliseconds."""
+    """Excludes the listed objects from garbage collection: they live on, and each scan of them would delay every answer by
+    tens of milliseconds."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
@@ -195,6 +197,6 @@ async def _cancel_on_signal(scope: anyio.CancelScope, sockets: ExitStack) -> Non
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for received in signals:
             _log.info("stopping", signal=signal.Signals(received).name)
-            sockets.close()  # nobody is kept waiting for an answer that will not come
+            sockets.close()  # new connections are refused at once instead of waiting in vain
             scope.cancel()
             return

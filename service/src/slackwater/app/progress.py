@@ -1,11 +1,11 @@
-"""What takes so long: one line on stderr that changes and is gone at the end, where stderr is a terminal; elsewhere nothing.
+"""Shows a command's progress as one changing line on stderr, removed at the end. Shows nothing if stderr is no terminal.
 
     with shown() as progress:
         progress.step("reading cluster.json")
         ...
         for line in progress.counted(lines, "judging pods", total=len(pending)):
 
-Deliberately absent: the build of a control plane (`controlplane.progress`), whose minutes are told in lines to CI too.
+The build of a control plane does not use it: `sandbox.controlplane.progress` writes lines, which CI shows too.
 """
 
 import sys
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Between two changes of the line.
+#: The shortest time between two changes of the line.
 _EVERY_SECONDS: Final = 0.1
 
 
 class Progress:
-    """`stream` None: nothing is shown. `at` is how far the present step is, in the unit of its total."""
+    """The progress line on a stream. With the stream None, nothing is shown."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._live = None if stream is None else _live_line(stream)
         self._next = 0.0
 
     def step(self, what: str, *, total: int | None = None) -> None:
-        """What is done from now on. Without a total the bar only says that something is."""
+        """Begins a step with the text `what`. Without a total, the bar shows activity but no share."""
         if self._live is not None:
             for task in self._live.task_ids:
                 self._live.remove_task(task)
@@ -39,21 +39,21 @@ class Progress:
             self._live.start()
 
     def at(self, done: int) -> None:
-        """Cheap: looks at the clock, and seldom at the line."""
+        """Notes how much of the step is done, in the unit of its total. Cheap: it redraws at most every `_EVERY_SECONDS`."""
         if self._live is not None and (now := time.monotonic()) >= self._next:
             self._next = now + _EVERY_SECONDS
             for task in self._live.task_ids:
                 self._live.update(task, completed=done)
 
     def counted(self, items: Iterable[T], what: str, *, total: int | None = None) -> Iterator[T]:
-        """The items, as a step that counts them."""
+        """Yields the items, as a step whose progress is their number."""
         self.step(what, total=total)
         for done, item in enumerate(items, 1):
             self.at(done)
             yield item
 
     def clear(self) -> None:
-        """The line is gone, for good: what is written now has the terminal for itself."""
+        """Removes the line for good, so that other output can be written to the terminal."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -61,7 +61,7 @@ class Progress:
 
 @contextmanager
 def shown(stream: TextIO | None = None) -> Iterator[Progress]:
-    """On stderr, or another stream; gone at the end, however that comes."""
+    """A progress line on stderr or another stream, removed when the context ends, by an exception too."""
     stream = sys.stderr if stream is None else stream
     progress = Progress(stream if stream.isatty() else None)
     try:
@@ -76,6 +76,6 @@ def _live_line(stream: TextIO) -> "LiveLine":
     from rich.progress import Progress as LiveLine
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    # What commands write to stdout is theirs: nothing of it may be caught for the line's sake.
+    # By default rich would redirect what commands write to stdout and stderr.
     console = Console(file=stream)
     return LiveLine(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)

@@ -1,6 +1,7 @@
-"""Promises about start times, wired: what is observed of arrivals and of nodes' starts, and kept over restarts.
+"""Persists the observations behind start-time SLOs: the pods' arrival history and the start times of node groups.
 
-Built only where something is promised. Saved every few minutes: what a restart loses is what came and went since then.
+In: `Promising`, which watches arrivals, and the node group registry. Out: a ConfigMap, written every few minutes and read back
+after a restart; a restart loses the observations made since the last write. Built only if an SLO is configured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,12 @@ _log = structlog.get_logger(__name__)
 
 _SAVE_SECONDS: Final = 300.0
 _AGAIN_SECONDS: Final = 10.0
-#: The first plan waits for what was saved, but not for long.
+#: The longest time for which the first plan waits for the saved history.
 _PATIENCE_SECONDS: Final = 15.0
 
 
 class Promises:
-    """Connects start-time promises with what observes arrivals and what keeps them over restarts."""
+    """Loads the saved observations at the start, and saves them periodically."""
 
     def __init__(self, promising: Promising, group_registry: NodeGroupRegistry, store: ArrivalsStore) -> None:
         self.promising = promising
@@ -33,12 +34,13 @@ class Promises:
         self._begun = anyio.Event()
 
     async def begun(self) -> None:
-        """Until what was saved is taken up, or has not been read for a while."""
+        """Waits until the saved history is loaded, at most `_PATIENCE_SECONDS`."""
         with anyio.move_on_after(_PATIENCE_SECONDS):
             await self._begun.wait()
 
     async def run(self) -> None:
-        """Until cancelled. Nothing is written before what is there has been read."""
+        """Loads the saved history, then saves it periodically, until cancelled. It writes nothing before it has read the old
+        one."""
         taken = await self._taken_up()
         while not taken:
             await anyio.sleep(_AGAIN_SECONDS)

@@ -1,6 +1,7 @@
-"""What the service may do at the API server, and nothing else; `deploy/rbac.yaml` is written from here.
+"""The RBAC rules of the service: everything that it may do at the API server.
 
-What a provider of node groups needs is granted only where the configuration uses it: `slackwater config rbac F`.
+In: the settings. Out: ClusterRole, Roles and bindings (`slackwater config rbac F`), `deploy/rbac.yaml`, and the chart's rules.
+A feature's rules are granted only if the configuration uses the feature.
 """
 
 from collections.abc import Iterator
@@ -18,33 +19,33 @@ from slackwater.app.settings import Settings
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
 
 _RULES: Final[tuple[dict[str, Any], ...]] = (
-    # The cluster state.
+    # What the cluster state is built from.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
-    # bind.
+    # The extender's bind.
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
-    # Touching a pending pod, so that kube-scheduler tries it again; nominating a node for it.
+    # Activating a pending pod, so that kube-scheduler tries it again; nominating a node for it.
     {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
     # Preemption: a victim gets its condition by a patch of its status, then it is deleted.
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
-    # NeonVM: machines carry the permit of their pods, so that growth is written before it is answered. Its CRDs may be absent.
+    # NeonVM: permits are persisted on the VirtualMachine before they are answered. The CRDs may be absent.
     {"apiGroups": ["vm.neon.tech"], "resources": ["virtualmachines"], "verbs": ["get", "list", "watch", "patch"]},
-    # Live migrations: begun where a node has too much pressure, deleted when they have ended.
+    # Live migrations: created if a node has too much CapacityPressure, deleted when they have ended.
     {
         "apiGroups": ["vm.neon.tech"],
         "resources": ["virtualmachinemigrations"],
         "verbs": ["list", "watch", "create", "delete"],
     },
-    # Plain pods with bounds are resized in place.
+    # In-place resize of plain pods with bounds.
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
-    # Whose token an agent shows, where listeners.agents.authentication.tokens is set.
+    # Verifying agents' tokens, if listeners.agents.authentication.tokens is set.
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    # Events for people.
+    # Kubernetes Events.
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 )
 
 
-#: The autoscaler's cluster state: what placing pods reads beside nodes and pods, and what new nodes have from the start.
+#: The autoscaler: further objects that placement depends on, DaemonSets for template nodes, and the removal of nodes.
 _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
     {
@@ -52,11 +53,11 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
         "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
         "verbs": ["list", "watch"],
     },
-    # What new nodes have from the start; how many pods are to be made for those that were evicted.
+    # DaemonSets: the pods of new nodes. The others: how many pods a controller wants, to judge evictions.
     {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list", "watch"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
-    # Removing nodes: taints and the cordon, evictions of their pods.
+    # Removing nodes: taints and the cordon; evicting their pods.
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 )
@@ -67,14 +68,14 @@ _SLACK: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers"], "verbs": ["list", "watch"]},
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers/status"], "verbs": ["patch"]},
 )
-#: Node groups of Node objects alone.
+#: The provider kwok creates and deletes Node objects.
 _KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
-#: Its record of machines on their way, in one namespace. No rule can name an object that is yet to be created.
+#: The provider kwok persists its machines in creation in a ConfigMap. RBAC cannot restrict `create` to a name.
 _KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIG_MAP], "verbs": ["get", "patch"]},
 )
-#: What was observed of the pods that something is promised for.
+#: The persisted arrival history of pods with a start-time SLO.
 _ARRIVALS: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS], "verbs": ["get", "patch"]},
 )
@@ -82,15 +83,16 @@ _SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
 _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [CLUSTER_API_GROUP], "resources": [*_SCALED], "verbs": ["get", "list"]},
     {"apiGroups": [CLUSTER_API_GROUP], "resources": [f"{plural}/scale" for plural in _SCALED], "verbs": ["update"]},
-    # Machines that are to go are marked; where others are still coming they are deleted.
+    # Machines chosen for removal are marked. They are deleted too if others of their group are still being created.
     {"apiGroups": [CLUSTER_API_GROUP], "resources": ["machines"], "verbs": ["get", "list", "patch", "delete"]},
-    # What a new machine will have, where the group does not say it: whatever kinds of templates there are.
+    # The capacity of a new machine, if the group does not state it: infrastructure templates of any kind.
     {"apiGroups": [f"infrastructure.{CLUSTER_API_GROUP}"], "resources": ["*"], "verbs": ["get"]},
 )
 
 
 def parts() -> dict[str, list[dict[str, Any]]]:
-    """All rules by what they are needed for, for whoever puts roles together without Python: the chart (`deploy/chart`)."""
+    """All rules, grouped by the feature that needs them. The Helm chart (`deploy/chart`) builds its roles from them and fills
+    in the names `${...}`."""
     named = {
         "always": _RULES,
         "autoscaler": _AUTOSCALER,
@@ -106,12 +108,13 @@ def parts() -> dict[str, list[dict[str, Any]]]:
 
 
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
-    """For the defaults where there are no settings. Rights on a management cluster of its own are not among them."""
+    """The ClusterRole for the settings, by default those without a file. Rights on a separate management cluster of Cluster API
+    are not included."""
     return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
 
 
 def record_role(settings: Settings) -> dict[str, Any] | None:
-    """Beside the ClusterRole, in one namespace; None where nothing is recorded."""
+    """The Role for the ConfigMap of the provider kwok; None if that provider is not used."""
     if not (settings.autoscaler.enabled and uses_kwok(settings)):
         return None
     namespace = settings.autoscaler.providers.kwok.namespace
@@ -119,7 +122,8 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def status_role(settings: Settings) -> dict[str, Any] | None:
-    """The autoscaler's status object, and what its expander `priority` reads; None where it does not run."""
+    """The Role for the autoscaler's ConfigMaps: status, the priorities of the expander, and the arrival history. None if the
+    autoscaler is off."""
     if not settings.autoscaler.enabled:
         return None
     rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if promises_of(settings) else ()))
@@ -135,8 +139,8 @@ def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
 
 
 def lease_role(settings: Settings) -> dict[str, Any] | None:
-    """The Lease that says who leads, in its namespace; None where there is one replica. Where it is the scheduler's, this
-    account writes it too: both containers of the Pod have the same."""
+    """The Role for the leader election's Lease; None if there is no election. If the Lease is kube-scheduler's, the Role still
+    allows writes: both containers of the Pod share the account."""
     election = settings.leader_election
     if election.mode == "none":
         return None
@@ -145,7 +149,7 @@ def lease_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def _lease_rules(name: str) -> tuple[dict[str, Any], ...]:
-    """No rule can name an object that is yet to be created."""
+    """Rules for the Lease. RBAC cannot restrict `create` to a name."""
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     return {**lease, "verbs": ["create"]}, {**lease, "resourceNames": [name], "verbs": ["get", "watch", "update"]}
 
@@ -173,7 +177,7 @@ def _role(kind: str, metadata: dict[str, str], rules: tuple[dict[str, Any], ...]
 
 
 def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
-    """Gives the role to `subject`, as in a ClusterRoleBinding."""
+    """The ClusterRoleBinding that gives the ClusterRole to `subject`, an entry of its `subjects`."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -184,7 +188,7 @@ def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
 
 
 def role_binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
-    """Gives the Role to `subject`, in the Role's namespace."""
+    """The RoleBinding that gives the Role to `subject`, in the Role's namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -199,7 +203,7 @@ def user(name: str) -> dict[str, str]:
 
 
 def manifest(settings: Settings | None = None) -> str:
-    """Roles, account and bindings as one YAML file for `kubectl apply -f`."""
+    """The roles, the ServiceAccount and the bindings as one YAML file for `kubectl apply -f`."""
     account = {"kind": "ServiceAccount", "name": "slackwater", "namespace": "kube-system"}
     objects = [
         cluster_role(settings),

@@ -1,4 +1,4 @@
-"""Settings -> what scale-down is told: the only translation between the file's words and the core's."""
+"""Translates the settings into the frozen policies of scale-down: candidates, drainability, drains and cool-downs."""
 
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
@@ -12,7 +12,8 @@ _LOWEST_PRIORITY = -(2**31)
 
 
 def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
-    """Which nodes may go, and how many at the same time. Without the gate ParallelDrain one is drained at a time."""
+    """The policy of scale-down: which nodes may be removed, and how many in parallel. Without the feature gate ParallelDrain
+    one node is drained at a time."""
     autoscaler, scale_down = settings.autoscaler, settings.autoscaler.scale_down
     parallel = settings.feature_gates.parallel_drain
     minimum = scale_down.minimum
@@ -48,7 +49,7 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
 
 
 def drain_rules_of(settings: Settings) -> DrainPolicy:
-    """Which pods are in the way."""
+    """The policy of the drainability rules: which pods keep their node from being removed."""
     blocked_by = settings.autoscaler.scale_down.blocked_by
     return DrainPolicy(
         system_pods=blocked_by.system_pods,
@@ -63,7 +64,7 @@ def drain_rules_of(settings: Settings) -> DrainPolicy:
 
 
 def drain_limits_of(settings: Settings) -> DrainLimits:
-    """How a removal goes on once it has begun."""
+    """The limits of a drain: cordon, retries, timeouts, and the priority groups that are evicted one after another."""
     drain = settings.autoscaler.scale_down.drain
     groups = sorted(drain.priority_groups, key=lambda group: group.priority)
     whole = PriorityGroup(priority=_LOWEST_PRIORITY, seconds=seconds(drain.max_graceful_termination))
@@ -82,7 +83,7 @@ def drain_limits_of(settings: Settings) -> DrainLimits:
 
 
 def scale_down_delays_of(settings: Settings) -> ScaleDownDelays:
-    """For how long a group does not shrink after it has grown, shrunk, or failed to."""
+    """The cool-downs: how many seconds a group is not scaled down after a scale-up, a scale-down or a failed scale-down."""
     scale_down = settings.autoscaler.scale_down
     return ScaleDownDelays(
         after_add=seconds(scale_down.delay_after_add),

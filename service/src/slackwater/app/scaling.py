@@ -1,7 +1,7 @@
-"""The autoscaler, wired: what runs only where `autoscaler.enabled` is true.
+"""Connects the objects of the autoscaler and runs them. Built only if `autoscaler.enabled` is true.
 
-Built with the service, so that its metrics are there from the start; it comes to life in `run`, as a child of the root group.
-Deliberately absent: decisions.
+It is built with the service, so that its metrics exist from the start. `watch` follows the auxiliary objects, on a standby too;
+`act` opens the node providers and runs the loop. All decisions are in `controllers` and `runtime.autoscaler`.
 """
 
 import gc
@@ -69,7 +69,7 @@ MakePlanning = Callable[[Settings, Times], Planning]
 
 
 class Scaling:
-    """The objects of the autoscaler, connected."""
+    """The autoscaler of one life of the service."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Scaling:
         leads: Callable[[], bool] = lambda: True,
         make_planning: MakePlanning | None = None,
     ) -> None:
-        """`make_planning` says where plans are made; None: in a process of their own."""
+        """`told` is called with the record of each loop. `make_planning` builds the planner; None: plans are made in a process
+        of their own."""
         self._leads = leads
         self._settings = settings
         self._times = times
@@ -119,20 +120,20 @@ class Scaling:
 
     @property
     def last(self) -> LoopRecord | None:
-        """The newest record."""
+        """The newest loop's record; None before the first loop has ended."""
         return None if self._autoscaler is None else self._autoscaler.last
 
     def document(self) -> dict[str, Any] | None:
-        """The newest record as JSON values."""
+        """The newest loop's record as JSON values; None before the first loop has ended."""
         record = self.last
         if record is None:
             return None
-        if self._document is None or self._document[0] is not record:  # the dashboard asks each second
+        if self._document is None or self._document[0] is not record:  # cached: the dashboard asks each second
             self._document = record, record_document(record)
         return self._document[1]
 
     def view(self) -> GroupRegistryView | None:
-        """What what-if reads of it, copied; None until everything around is listed."""
+        """A copy of what what-if and explain need of the autoscaler; None until all auxiliary objects are listed."""
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
@@ -142,7 +143,7 @@ class Scaling:
         )
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
-        """For how long a node has been a candidate for removal (None: it is none), and what holds it back."""
+        """How many seconds a node has been a candidate for removal (None: it is none), and what holds it back."""
         row = self._state_machine.nodes.row_of.get(name)
         node = None if row is None else self._state_machine.nodes.by_row[row]
         if self._shrinks is None or node is None:
@@ -150,24 +151,25 @@ class Scaling:
         return self._shrinks.held_back(name, group, ready=node.ready)
 
     def look(self) -> None:
-        """To be called after each event of the state machine."""
+        """Wakes the parts that follow the state machine; to be called after each of its events."""
         if self._promises is not None:
             self._promises.promising.look()
         if self._autoscaler is not None:
             self._autoscaler.look()
 
     async def run(self) -> None:
-        """Until cancelled. The state machine has listed everything before."""
+        """Runs `watch` and `act` until cancelled. The state machine's own objects must have been listed before."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, name="intake of surroundings")
             await self.act()
 
     async def watch(self) -> None:
-        """Until cancelled: follows what placing pods reads beside nodes and pods. Whoever stands by does only this."""
+        """Follows the auxiliary objects (namespaces, storage, controllers) until cancelled. A standby runs only this."""
         await self.intake.run()
 
     async def act(self) -> None:
-        """Until cancelled: the loop and what belongs to it, beside `watch`."""
+        """Runs the loop, the planner, the providers' tasks and the deletion of machines until cancelled. `watch` has to run
+        too."""
         async with (
             open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
             anyio.create_task_group() as group,
@@ -179,7 +181,7 @@ class Scaling:
             if self._promises is not None:
                 group.start_soon(self._promises.run, name="arrivals")
                 await self._promises.begun()
-            collector = ChangeCollector(self._state_machine)  # not before: whoever stands by would note changes for nobody
+            collector = ChangeCollector(self._state_machine)  # not earlier: on a standby nobody would take its changes
             scale_down_loop = self._shrinks = self._scale_down_loop()
             self._autoscaler = Autoscaler(
                 Observer(
@@ -211,7 +213,7 @@ class Scaling:
             await self._autoscaler.run()
 
     def _promised(self) -> Promises | None:
-        """What observes the pods that something is promised for; None where nothing is."""
+        """Builds the observation of pods with a start-time SLO; None if no SLO is configured."""
         classes = promises_of(self._settings)
         if not classes:
             return None
@@ -234,7 +236,9 @@ class Scaling:
         )
 
     def take(self, report: DrainReport) -> None:
-        """Takes in what drains report: to the one who deletes machines, or to the loop. Drains begin only once both run."""
+        """Passes a drain's report on: RemoveNode to the machine remover, all others to the scale-down loop.
+
+        Both exist by then, because no drain begins before `act` has built them."""
         if isinstance(report, RemoveNode):
             assert self._remover is not None
             self._remover.take(report)
@@ -249,7 +253,7 @@ class Scaling:
         return UnixTime(self._times.wall())
 
     def _rules(self) -> ScaleUpRules:
-        """Our filter lets no pod pass that lacks a request, where it is told so."""
+        """The rules of the next plan. If our filter rejects pods without requests, the plan does too, for our scheduler's."""
         settings = self._settings
         return ScaleUpRules(
             policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
@@ -259,7 +263,7 @@ class Scaling:
 
     async def _write_status(self, record: LoopRecord) -> None:
         if record.number == 1:
-            # The replica is there to stay: the garbage collector need not look through it again and again.
+            # The replica lives on: freezing it spares the garbage collector repeated scans.
             gc.freeze()
         if record.slack is not None:
             await self._buffers.write((each.buffer, each.status) for each in record.slack.asking.buffers)
@@ -267,7 +271,8 @@ class Scaling:
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 
     async def _read_priorities(self) -> Sequence[str]:
-        """The ConfigMap of the expander `priority`, before each loop, as its users change it at any time."""
+        """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
+        problems to report; the priorities then stay as they were."""
         if "priority" not in self._settings.autoscaler.expanders:
             return ()
         path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{CONFIG_MAP}"
@@ -283,7 +288,7 @@ class Scaling:
 
 
 def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
-    """The limits and patience of the node group registry."""
+    """The policy of the node group registry: limits on nodes in creation, timeouts and back-offs."""
     autoscaler = settings.autoscaler
     creation = autoscaler.creation
     groups = {GroupName(group.name): group for group in autoscaler.node_groups}
@@ -304,12 +309,12 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
 
 
 def planning_of(settings: Settings, times: Times) -> Planning:
-    """Plans are made in a process of their own."""
+    """Builds the default planner, which runs in a process of its own."""
     return ProcessPlanning(clock=times.monotonic, timeout_seconds=seconds(settings.autoscaler.plan_timeout))
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:
-    """How often the loop runs."""
+    """The timing of the autoscaler's loop, and the object that its Events refer to."""
     autoscaler = settings.autoscaler
     interval = seconds(autoscaler.scan_interval)
     settle = min(1.0, interval / 4)

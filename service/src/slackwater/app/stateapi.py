@@ -1,7 +1,7 @@
-"""The schema of `GET /dumpstate`: what `state_machine.dump.document` gives, with the configuration.
+"""The JSON schema of `GET /dumpstate`: the dump of the state machine, with the autoscaler's last loop and the configuration.
 
-Keys may be added without a new version. Deliberately absent: the objects that the API server told, part by part; they are
-there so that a dump can be loaded again, and follow the values of `slackwater.model`.
+Keys may be added without a new version. Objects of the API server have no detailed schema: they follow the values of
+`slackwater.model` and are there only so that a dump can be loaded again.
 """
 
 from typing import Any, Final

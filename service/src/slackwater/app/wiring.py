@@ -1,4 +1,4 @@
-"""The one place that connects the objects of the service. What starts them, and ends them, is `process`."""
+"""Builds and connects the objects of the service. `process` starts and stops them."""
 
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +78,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Service:
-    """The objects, connected. `times` are the clocks of all of them; `certificates` those of the listeners, by name."""
+    """The objects of one life of the service. `times` are the clocks of all of them; `certificates` are the listeners', by
+    listener name. `election` is None if this is the only replica."""
 
     def __init__(
         self,
@@ -91,13 +92,13 @@ class Service:
         election: Election | None = None,
         make_planning: MakePlanning | None = None,
     ) -> None:
-        """`make_planning` says where plans are made; None: in a process of their own."""
+        """`make_planning` builds the planner; None: plans are made in a process of their own."""
         self._settings = settings
         self._make_planning = make_planning
         self._certificates = certificates
         self._times = times
         self._election = election
-        #: None: there is nobody else, and it leads.
+        #: None if there is no election: this replica always leads.
         self.leadership_term = None if election is None or election.mode == "none" else LeadershipTerm(election.leadership)
         self._leads: Callable[[], bool] = _always if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
@@ -152,7 +153,8 @@ class Service:
         )
 
     def _fronts(self) -> tuple[Application, Application]:
-        """What the two listeners serve: a standby refuses one and forwards the other."""
+        """The applications of the extender and the agents listener. On a standby, the first refuses its calls and the second
+        forwards them to the leader."""
         if self.leadership_term is None or self._election is None:
             return self.extender, self.agents
         holder, forwarder = self._election.holder, self._election.forwarder
@@ -163,7 +165,7 @@ class Service:
         return alone() if self._election is None else self._election.status(leads=self._leads())
 
     def _kube_event_sources(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
-        """One for each type of object that is followed whatever is configured."""
+        """The reflectors of the objects that are always watched, by type."""
         config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
         resources = (
             nodes(_report_broken),
@@ -226,7 +228,7 @@ class Service:
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = self._times.monotonic()
-        if not self._leads():  # whoever leads has begun it
+        if not self._leads():  # all drains are the leader's
             return "none"
         answer, effects = self.state_machine.cancel_drain(node, UnremovableReason.CANCELLED, "asked for over HTTP", now)
         self.dispatcher.submit_all(effects)
@@ -260,7 +262,7 @@ class Service:
         return datetime.fromtimestamp(self._times.wall(), UTC)
 
     def _registry(self) -> CollectorRegistry:
-        disable_created_metrics()  # else one more series for each, which nobody reads
+        disable_created_metrics()  # the `_created` series would double the counters' series to no use
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -316,14 +318,15 @@ class Service:
 
     @property
     def settings(self) -> Settings:
-        """Those in force."""
+        """The settings in force."""
         return self._settings
 
     async def watch_settings(self, path: Path) -> None:
         await watch_settings(path, self._settings_changed, self._settings_refused, current=self._settings)
 
     def _settings_changed(self, _before: Settings, new: Settings) -> None:
-        """Against what is in force, not the file's last state: a change that waits for a restart keeps waiting."""
+        """Applies the changes that need no restart. It compares with the settings in force, not with the file's last state, so
+        that a change that needs a restart stays pending."""
         change = live(self._settings, new)
         self._settings = change.settings
         self.state_machine.adopt_policy(policy_of(change.settings))

@@ -1,2 +1,1 @@
-"""`/explain/...` on the running service: a replica that follows the state machine while somebody asks, and what is read beside
-it."""
+"""Answers `/explain/...` on the running service, from a snapshot replica and from values read of the state machine."""

@@ -1,7 +1,9 @@
-"""Answers `/explain/...`: implements `ports.protocols.Explain`.
+"""Answers `/explain/...` on the running service: implements `ports.protocols.Explain`.
 
-One question at a time. What has to be read of the state machine is read on the event loop; the snapshot is looked at in a
-worker thread, which alone owns it.
+    event loop:     changes since the last question, values of the object in question  -> `_Inquiry`
+    worker thread:  `_Inquiry` -> updates the snapshot replica, searches it            -> JSON
+
+One question is answered at a time. Only the event loop reads the state machine; only the worker thread uses the replica.
 """
 
 import gc
@@ -51,16 +53,17 @@ from slackwater.runtime.changes import ChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.replica import SnapshotReplica
 
-#: Objects collected before other tasks get a turn: about 2 ms of work.
+#: Objects collected before other tasks of the event loop run: about 2 ms of work.
 _SLICE: Final = 500
-#: So long after the last question the replica is given up.
+#: The replica is discarded this long after the last question.
 IDLE_SECONDS: Final = 300.0
 _NOWHERE: Final = Row(-1)
 
 
 @dataclass(slots=True)
 class _Followed:
-    """`around` is what the replica was last told of storage and namespaces: telling it again makes it build again."""
+    """The replica and the collector of its changes. `around` is the storage and namespaces that the replica has. They are sent
+    again only if they differ, because namespaces make the replica rebuild itself."""
 
     collector: ChangeCollector
     replica: SnapshotReplica
@@ -68,7 +71,7 @@ class _Followed:
 
 
 class ExplainReplica:
-    """One for the service. One question at a time: the caller sees to that."""
+    """Keeps the service's one replica for explanations, and collects its changes. The caller asks one question at a time."""
 
     def __init__(self, state_machine: StateMachine, group_registry: Callable[[], GroupRegistryView | None]) -> None:
         self._state_machine = state_machine
@@ -77,7 +80,8 @@ class ExplainReplica:
         self._asked_at = Instant(0.0)
 
     async def changes(self, now: Instant) -> tuple[SnapshotReplica, Changes, GroupRegistryView | None]:
-        """The replica, and what it has to take in before it is looked at."""
+        """The replica, the changes to apply to it before it is used, and the node groups. Builds a new replica if there is
+        none."""
         self._asked_at = now
         if self._followed is None:
             self._followed = _Followed(
@@ -96,7 +100,7 @@ class ExplainReplica:
         return followed.replica, followed.collector.rest((nodes, pods), around), group_registry
 
     def give_up(self) -> None:
-        """The next question begins again: a change may not have been taken in, or nobody asks."""
+        """Discards the replica; the next question builds a new one. Called if collected changes may be lost, or when idle."""
         if self._followed is not None:
             self._followed.collector.stop()
             self._followed = None
@@ -113,7 +117,8 @@ def _news(before: AuxiliaryObjects, now: AuxiliaryObjects) -> AuxiliaryObjects:
 
 
 def ledger_for(replica: SnapshotReplica, columns: NodeColumns, row_of: dict[NodeName, Row]) -> NodeColumns:
-    """The state machine's columns by the replica's rows; rows of nodes that are gone have nothing."""
+    """The state machine's columns, rearranged to the replica's rows: `row_of` gives the state machine's row of a node. Rows
+    whose node no longer exists are zero."""
     facts = replica.snapshot.facts
     ours = NodeColumns(facts.n_rows)
     rows = np.fromiter((row_of.get(node.name, _NOWHERE) for node in facts.nodes), np.intp, facts.n_rows)
@@ -124,20 +129,20 @@ def ledger_for(replica: SnapshotReplica, columns: NodeColumns, row_of: dict[Node
     return ours
 
 
-#: For so long a question waits for those before it.
+#: How long a question waits for those before it.
 _PATIENCE_SECONDS: Final = 30.0
-#: While a thread computes, the serving loop waits for its turn at most so long.
+#: Python's switch interval while the worker thread computes: the event loop waits no longer for the interpreter lock.
 _SWITCH_SECONDS: Final = 1e-4
 _LOOK_SECONDS: Final = 30.0
 
 HeldBackOf = Callable[[NodeName, NodeGroup], HeldBack]
-#: What was read about the object; a group's name stands for itself.
+#: What was read of the state machine about the object; for a node group its name is enough.
 Read = PodRead | NodeWord | Grower | Moving | Gated | GroupName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inquiry:
-    """All that the thread needs."""
+    """A question as the worker thread gets it, with everything that was read on the event loop."""
 
     read: Read
     name: str
@@ -152,16 +157,17 @@ class _Inquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """`clock` is for intervals. `steady` is for the times that objects carry; it never jumps."""
+    """Two clocks. `clock` measures intervals. `steady` is Unix time that never jumps, to compare with objects' timestamps."""
 
     clock: Callable[[], Instant]
     steady: Callable[[], UnixTime]
 
 
 class Explaining:
-    """Answers `/explain/...` from a replica of the cluster.
+    """Answers `/explain/...` from a snapshot replica.
 
-    `held_back` says what holds a candidate for removal back; `fleet` is asked on the loop."""
+    `held_back` gives how long a node has been a candidate for removal, and what holds it back. It and `group_registry` are
+    called on the event loop."""
 
     def __init__(
         self,
@@ -181,7 +187,7 @@ class Explaining:
         self._one = anyio.CapacityLimiter(1)
 
     async def run(self) -> None:
-        """Gives the replica up when nobody has asked for a while; until cancelled."""
+        """Discards the replica when no question has come for `IDLE_SECONDS`. Runs until cancelled."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             if not self._one.borrowed_tokens and self._explain_replica.idle(self._clocks.clock()):
@@ -198,16 +204,16 @@ class Explaining:
             self._one.release()
 
     async def _answer(self, what: Explained, key: PodKey) -> bytes:
-        self._read(what, key, self._group_registry())  # nothing is collected for what is not there
+        self._read(what, key, self._group_registry())  # raises NothingThere before changes are collected
         try:
             return await self._looked(what, key)
         except BaseException:
-            self._explain_replica.give_up()  # what was collected may not have been taken in
+            self._explain_replica.give_up()  # the collected changes may not have been applied to it
             raise
 
     async def _looked(self, what: Explained, key: PodKey) -> bytes:
         replica, changes, group_registry = await self._explain_replica.changes(self._clocks.clock())
-        read = self._read(what, key, group_registry)  # at the same moment as the last of the changes
+        read = self._read(what, key, group_registry)  # no await since the last changes: both show the same state
         columns = read.seen.columns if isinstance(read, PodRead) else self._state_machine.ledger.columns.copy()
         inquiry = _Inquiry(
             read=read,
@@ -227,7 +233,7 @@ class Explaining:
         finally:
             sys.setswitchinterval(before)
             if not built:
-                # The replica stays for a while: the garbage collector need not look through it again and again.
+                # The new replica lives for minutes: freezing it spares the garbage collector repeated scans.
                 gc.freeze()
 
     def _read(self, what: Explained, key: PodKey, group_registry: GroupRegistryView | None) -> Read:
@@ -307,7 +313,7 @@ def _told(
             )
             return replace(explain_pod(explain_input, pod, word), notes=tuple(notes))
         case NodeWord() as node_word:
-            # No node stays for expendable pods.
+            # Expendable pods do not keep a node from being removed.
             with replica.without_below(explain_input.scale_down.rules.priority_cutoff) as counted:
                 return explain_node(replace(explain_input, standing=counted), NodeName(inquiry.name), node_word)
         case Grower() as grower:

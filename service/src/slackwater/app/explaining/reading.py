@@ -1,4 +1,7 @@
-"""What is read of the state machine about the one object that is asked about: on the event loop, quickly, as values."""
+"""Reads from the state machine what explanations need about one object, and returns it as values that a thread may use.
+
+The functions run on the event loop, so each is quick. They change nothing, and raise `NothingThere` for an unknown object.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +24,14 @@ from slackwater.runtime.changes import as_counted
 from slackwater.runtime.flows.filter import Seen
 from slackwater.runtime.state_machine import StateMachine
 
-#: For how long a node has been a candidate for removal, and what holds it back.
+#: How many seconds a node has been a candidate for removal (None: it is none), and what holds it back.
 HeldBack = tuple[float | None, Sequence[tuple[UnremovableReason, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRead:
-    """A pod as it counts, what filter would look at, and whether it would be refused for a missing request."""
+    """A pod with its node and amounts as the reservations count them, what filter would judge it on, and the state machine's
+    findings on it."""
 
     pod: Pod
     seen: Seen
@@ -35,14 +39,14 @@ class PodRead:
 
 
 def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> PodRead:
-    """Raises `NothingThere`."""
+    """Reads a pod. Raises `NothingThere`."""
     pod = _pod(state_machine, key)
     reservation = state_machine.reservations.get(pod.uid)
     seen = state_machine.seen(pod, now)
     counted = pod if pod.ended else as_counted(pod, reservation)
     reason = seen.reason
     if reason is Reason.MISSING_REQUEST and pod.kind.scheduler_name != state_machine.policy.scheduler_name:
-        reason = Reason.OK  # no filter of ours is asked
+        reason = Reason.OK  # another scheduler's pod never reaches our filter
     word = PodWord(
         reason=reason,
         denied=seen.denied,
@@ -52,12 +56,12 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> PodRead:
         detail=pod.vertical_problem or "" if reason is Reason.VERTICAL_UNREADABLE else "",
     )
     if reason is Reason.POD_BOUND_ELSEWHERE and pod.node is None:
-        counted = replace(counted, node=None)  # its bind is on the way: that is told, not that it has a node
+        counted = replace(counted, node=None)  # its bind is under way: explain it as that, not as a bound pod
     return PodRead(pod=counted, seen=seen, word=word)
 
 
 def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) -> NodeWord:
-    """Raises `NothingThere`."""
+    """Reads a node's ledger entries and its removal, if one is under way. Raises `NothingThere`."""
     row = state_machine.nodes.row_of.get(name)
     if row is None:
         raise NothingThere(f"node {name}: is not in the cluster state")
@@ -81,7 +85,7 @@ def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) 
 
 
 def read_permit(state_machine: StateMachine, key: PodKey) -> Grower:
-    """Raises `NothingThere`."""
+    """Reads a pod that grows in place. Raises `NothingThere`, also if the pod does not grow or has no reservation."""
     pod = _pod(state_machine, key)
     reservation, vertical_pod = state_machine.reservations.get(pod.uid), state_machine.vertical_pods.get(pod.uid)
     if reservation is None or vertical_pod is None:
@@ -90,7 +94,7 @@ def read_permit(state_machine: StateMachine, key: PodKey) -> Grower:
 
 
 def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Moving:
-    """Of a pod that migrates, or may. Raises `NothingThere`."""
+    """Reads a pod that migrates, or may. Raises `NothingThere`, also if the pod is no virtual machine."""
     pod = _pod(state_machine, key)
     grower = read_permit(state_machine, key)
     if pod.vertical is None or pod.vertical.machine is None:
@@ -113,7 +117,7 @@ def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Mo
 
 
 def read_gate(state_machine: StateMachine, key: PodKey, now: Instant) -> Gated:
-    """Raises `NothingThere`."""
+    """Reads a pod for which a preemption is under way. Raises `NothingThere`, also if there is none."""
     pod = _pod(state_machine, key)
     found: Preemption | None = dict(state_machine.preemptions.items()).get(pod.uid)
     if found is None:

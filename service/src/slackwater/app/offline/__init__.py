@@ -1,4 +1,4 @@
-"""What would happen, told from a file: clusters as kubectl writes them, judged without any control plane."""
+"""What-if on a file: reads a cluster as kubectl writes it and answers questions about it without a control plane."""
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError

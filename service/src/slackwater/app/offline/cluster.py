@@ -1,6 +1,7 @@
-"""A cluster as kubectl writes it -> nodes, pods, storage and namespaces. Every object is completed first (`objects`).
+"""Decodes a cluster as kubectl writes it into one `Cluster` value: nodes, pods, storage, namespaces, budgets and controllers.
 
-Kinds that nothing here reads are skipped. A kind of which there is no object at all is unknown.
+In: JSON documents. Each object is first completed as the API server would (`objects`). Kinds that nothing here uses are
+skipped. A kind without any object in the documents counts as unknown, not as absent.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.selectors import Requirement, Selector
 from slackwater.model.storage import Attachment, Storage
 
-#: Kinds whose objects are read here, and the API group that an owner reference must name.
+#: The controllers whose selectors count for spreading, each with the apiVersion that an owner reference must name.
 OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 SERVICE: Final = "Service"
 _DEFAULT: Final = "default"
@@ -70,12 +71,12 @@ Spreader = _ByLabels | _BySelector
 
 
 def spreader_of(kind: str) -> Callable[[bytes], Spreader]:
-    """How the JSON of a kind is read, a Service or one of `OWNERS`. It raises ValueError."""
+    """The decoder for the JSON of a Service or of a controller in `OWNERS`. The decoder raises ValueError."""
     return _BY_LABELS.decode if kind in (SERVICE, "ReplicationController") else _BY_SELECTOR.decode
 
 
 class Spreading:
-    """Services and controllers of a file."""
+    """The selectors of the cluster's Services and controllers: the default spreading of pods that state no constraints."""
 
     def __init__(self, objects: Iterable[tuple[str, Spreader]]) -> None:
         self._services: dict[str, list[dict[str, str]]] = {}
@@ -88,7 +89,8 @@ class Spreading:
                 self._services.setdefault(namespace, []).append(found.spec.selector)
 
     def selector_for(self, pod: bytes) -> Selector | None:
-        """None where nothing selects the pod, or where it says itself how it spreads. Raises ValueError."""
+        """The selector by which kube-scheduler's default constraints spread the pod. None if the pod has spread constraints of
+        its own, or if neither a Service nor its controller selects it. Raises ValueError."""
         wire = _POD.decode(pod)
         if wire.spec and wire.spec.topology_spread_constraints:
             return None
@@ -114,7 +116,7 @@ class Spreading:
 T = TypeVar("T")
 _PRIORITIES: Final = "ConfigMap"
 _SPREADING: Final = (SERVICE, *OWNERS)
-#: What only adding and removing nodes reads.
+#: Kinds that only scale-up and scale-down use.
 _SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *(kind for kind in SCALED if kind not in OWNERS))
 READ: Final = (
     "Node",
@@ -132,16 +134,16 @@ READ: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Decoded objects, in the order of the file. `unknown` are kinds of which there is none, `where` says where they would be.
+    """A cluster's decoded objects, in the order of the file.
 
-    `spread_by_default` selects, for pods that state no spread constraints, the pods of their Services and controllers.
-    `daemons` are the pods that DaemonSets would make, `budgets` None where the file has no PodDisruptionBudget; those without a
-    status are not counted yet, for which `scales` says how many pods controllers want. `priorities` is
-    Cluster Autoscaler's ConfigMap for its expander of that name, None where the file has none that can be read: then
-    `priorities_problem` may say why.
+    `unknown`: kinds without any object; `where` names the place where they were looked for, for messages. `spread_by_default`:
+    for pods without spread constraints, the selector of their Services and controllers. `daemons`: the pods that DaemonSets
+    would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
+    counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
+    expander `priority`; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
-    Of a running service alone: `promised` are pods without a node for which room is kept, `groups` the node groups as their
-    providers have them.
+    Only a running service sets these: `promised`, pods without a node for which a preemption keeps room; `groups`, the node
+    groups as their providers report them.
     """
 
     nodes: tuple[Node, ...]
@@ -161,7 +163,9 @@ class Cluster:
 
 
 def read_cluster(*documents: Mapping[str, Any] | msgspec.Raw) -> Cluster:
-    """Documents as trees, or as their JSON. Raises `ClusterError`."""
+    """Decodes documents, given as JSON values or as JSON text, into one cluster.
+
+    Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
     by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, *_SPREADING, *_SCALING))
     kinds = KindInterner()
     daemons = PodDecoder(kinds)
@@ -190,7 +194,8 @@ def _as_raw(document: Mapping[str, Any] | msgspec.Raw) -> msgspec.Raw:
 
 
 def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
-    """From the expander's ConfigMap; that of kube-system where several namespaces have one. A broken one has no effect."""
+    """Adds the priorities of the expander's ConfigMap. If several namespaces have one, kube-system's is taken. One that cannot
+    be decoded only sets `priorities_problem`."""
     found = [item for item in config_maps if item.name == CONFIG_MAP]
     found.sort(key=lambda item: item.namespace != "kube-system")
     try:
@@ -200,7 +205,7 @@ def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
 
 
 def _spread_by_default(by_kind: Mapping[str, Sequence[Found]], pods: Sequence[Pod]) -> dict[PodUid, Selector]:
-    """For pods without a node; `pods` are those of the file, in its order."""
+    """The default spread selectors of the pods without a node. `pods` has the same order as `by_kind["Pod"]`."""
     objects = [(item.kind, item.decoded(spreader_of(item.kind))) for kind in _SPREADING for item in by_kind[kind]]
     if not objects:
         return {}

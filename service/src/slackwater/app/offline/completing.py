@@ -1,8 +1,8 @@
-"""Manifests completed the way the API server completes them before it stores them, as far as placing pods reads them.
+"""Completes manifests as the API server does before it stores them, as far as the fields matter for placing pods.
 
-Objects that come from an API server are complete already; nothing here changes those. Done elsewhere: `matchLabelKeys`
-(`adapters.kube.affinities`), allocatable from capacity, namespaces' label of their own name, binding modes (`adapters.kube`).
-Nothing is changed in place.
+In: an object as a JSON value. Out: a new one with defaulted requests, rounded amounts, host ports and default tolerations. An
+object that comes from an API server is complete already and stays equal. The decoders in `adapters.kube` add the other
+defaults: `matchLabelKeys`, allocatable from capacity, the name label of namespaces, volume binding modes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,14 @@ _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _HUGE_PAGES: Final = "hugepages-"
 _NANOS_PER_MILLI: Final = 10**6
-#: Keys under which a pod has amounts.
+#: The keys under which a pod has resource amounts.
 _AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
 Object = Mapping[str, Any]
 
 
 def completed_pod(pod: Object) -> dict[str, Any]:
-    """Raises ValueError for quantities that are none."""
+    """A completed copy of a pod. Raises ValueError for an invalid quantity."""
     spec = dict(_rounded(pod.get("spec") or {}))
     for key in ("containers", "initContainers"):
         if spec.get(key):
@@ -37,7 +37,7 @@ def completed_pod(pod: Object) -> dict[str, Any]:
 
 
 def completed_template(controller: Object) -> dict[str, Any]:
-    """A controller whose pod template is completed. Raises ValueError for quantities that are none."""
+    """A copy of a controller with its pod template completed. Raises ValueError for an invalid quantity."""
     spec = dict(controller.get("spec") or {})
     template = dict(spec.get("template") or {})
     template["spec"] = completed_pod({"spec": template.get("spec") or {}})["spec"]
@@ -45,7 +45,7 @@ def completed_template(controller: Object) -> dict[str, Any]:
 
 
 def _rounded(part: Any) -> Any:
-    """Every amount in thousandths: the API server rounds up what is finer."""
+    """Rounds every amount up to thousandths, as the API server does."""
     if isinstance(part, list):
         return [_rounded(item) for item in part]
     if not isinstance(part, Mapping):
@@ -77,7 +77,7 @@ def _container(container: Object, *, host: bool) -> dict[str, Any]:
 
 
 def _pod_level(spec: Object) -> dict[str, Any]:
-    """Requests of the pod as a whole, from its containers' and its limits (KEP-2837)."""
+    """The pod-level resources, with requests defaulted from the containers' requests and from the limits (KEP-2837)."""
     resources = dict(spec["resources"])
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     if limits or requests:
@@ -112,7 +112,8 @@ def _huge_pages(spec: Object, which: str) -> list[str]:
 
 
 def _total(spec: Object, which: str, name: str) -> str:
-    """What the containers ask together at most, in nanos, as a quantity."""
+    """The aggregate of one resource over all containers as kube-scheduler computes it, init containers included; a quantity in
+    nanos."""
 
     def asking(container: Object) -> dict[str, Any]:
         amount = _listed(container, which).get(name)
@@ -126,7 +127,8 @@ def _total(spec: Object, which: str, name: str) -> str:
 
 
 def _default_tolerations(tolerations: Iterable[Object]) -> list[dict[str, Any]]:
-    """What admission adds (DefaultTolerationSeconds): five minutes on a node that is not ready or unreachable."""
+    """The tolerations that the admission plug-in DefaultTolerationSeconds adds: five minutes for nodes that are not ready or
+    unreachable."""
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for key in (_NOT_READY, _UNREACHABLE)

@@ -1,8 +1,8 @@
-"""The plan of growth for a cluster of objects: what both `simulate scale-up` and `simulate scale-down` begin with.
+"""Plans a scale-up for a decoded cluster: the first step of both `simulate scale-up` and `simulate scale-down`.
 
-What flows through: decoded objects and settings -> which pods are pending, where they are expected, which nodes would be added.
-A file has no clock: nothing waits for its age, and no group backs off (a running service knows of that and of nodes in
-creation). Every pod without a node counts, whether its scheduler has looked at it or not.
+In: a `Cluster` and settings. Out: the pending pods, where they are expected to fit, and which nodes would be added. Every pod
+without a node counts, however young, even if its scheduler has not tried it yet. Back-offs and nodes in creation are known only
+if the cluster comes from a running service.
 """
 
 import time
@@ -34,7 +34,7 @@ from slackwater.snapshot.running_pods import RunningPods
 
 
 def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | None:
-    """None where nobody asks for slack."""
+    """The slack to plan for; None if slack is switched off, or if neither a rule nor a pod asks for any."""
     policy = slack_policy_of(settings)
     if policy is None:
         return None
@@ -46,9 +46,9 @@ def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """A plan of growth, and what it was made on. The snapshot is as the cluster is, without expendable pods.
+    """A scale-up plan and the input it was made from. The snapshot shows the present cluster without placed expendable pods.
 
-    `group_of` has the nodes that count as nodes of a group: those that are starting do not, they are on their way.
+    `group_of` maps the nodes that have started to their groups. A node that is still starting counts as upcoming instead.
     """
 
     snapshot: ClusterSnapshot
@@ -60,9 +60,7 @@ class Grown:
 
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
-    """The plan of scale-up for the objects of a file.
-
-    With `accounting` nodes have no more room than our own accounting gives them."""
+    """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     groups, group_of, starting = _groups(cluster, settings)
     counted = _without_expendable(cluster, policy.pending.priority_cutoff)
@@ -92,7 +90,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
 def _groups(
     cluster: Cluster, settings: Settings
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
-    """The groups, which of their nodes are there, and which nodes are starting: these count as upcoming ones."""
+    """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming."""
     known = cluster.groups
     if known is None:
         known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
@@ -127,12 +125,12 @@ def _groups(
 
 
 def _awaits(node: Node, template: Template | None, taints: TaintRules) -> bool:
-    """Is the node on its way: without its devices yet, or with a start-up taint?"""
+    """Is the node still starting: without its devices yet, or with a start-up taint?"""
     if template is None:
         return False
     return awaits_devices(node, template.node) or (node.ready and any(taints.is_startup(taint.key) for taint in node.taints))
 
 
 def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:
-    """Expendable pods that stand hold no room, and keep no node: kube-scheduler preempts them."""
+    """The cluster without placed expendable pods: kube-scheduler preempts them, so they take no room and keep no node."""
     return replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.node is None or pod.priority >= cutoff))

@@ -1,7 +1,6 @@
-"""Node groups as what-if sees them: those of a configuration, with the nodes that labels give them, or those of a live fleet.
+"""Node groups as what-if uses them, one `KnownGroup` each.
 
-What flows through: settings and labels, or what providers said, into one value for each group. Deliberately absent: what a new
-node looks like, and planning.
+A group comes either from the configuration, with the nodes that carry its label, or from a running service (`whatif.live`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,11 @@ from slackwater_protocol.names import NODE_GROUP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGroup:
-    """A group, the Nodes that it had when `group` was true, and how many machines without a Node are on their way.
+    """A node group with its Nodes.
 
-    `starting` of the Nodes have never been ready for pods: they count as on their way too. `bar`: why it may not grow.
+    `nodes`: the names of the Nodes that the group had when `group` was read. `starting`: those Nodes that have never been ready
+    for pods; they count as upcoming. `coming`: the number of machines on their way that have no Node yet. `skip_reason`: why
+    the group may not grow.
     """
 
     group: NodeGroup
@@ -31,7 +32,8 @@ class KnownGroup:
 
 
 def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) -> tuple[KnownGroup, ...]:
-    """The groups of a configuration; without any those that nodes' labels name, each as large as groups are by default."""
+    """The groups of the configuration with their nodes. If none is configured: a group with default limits for each value of
+    the nodes' group label."""
     by_group: dict[str, list[NodeName]] = {}
     for node in nodes:
         if name := node.labels.get(NODE_GROUP):
@@ -41,7 +43,7 @@ def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) 
 
 
 def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeName]]) -> KnownGroup:
-    """A group as the configuration alone tells it, with the nodes that carry its label."""
+    """The group of one configuration entry. `by_group` has the names of the nodes by the value of their group label."""
     says = entry.template.status.capacity or entry.template.status.allocatable
     names = frozenset(by_group.get(entry.name, ()))
     group = NodeGroup(

@@ -1,8 +1,8 @@
-"""Documents as kubectl writes them -> the objects in them, each still as bytes until it is asked for.
+"""Finds the objects in documents as kubectl writes them. An object stays bytes until it is decoded.
 
-Read are v1 Lists, lists of one kind (PodList), lists in lists and single objects. A file of a hundred megabytes holds few bytes
-that anything here reads, and as Python objects all of it would take eight times its size: so an object is opened, completed and
-decoded alone, then forgotten. Errors name the object, the path in the file, what was seen and what is wanted.
+Documents may be v1 Lists, typed lists (PodList), lists in lists, and single objects. Parsed into Python objects a document
+would take eight times its size, and most of it is never used. So each object is parsed, completed, decoded and dropped by
+itself. Errors name the object, its path in the document, what was found and what is wanted.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapac
 
 
 class ClusterError(Exception):
-    """An object that cannot be read: where it is in the file, which it is, and what is wrong."""
+    """An object cannot be read. `path` is its place in the file, `name` its kind and name, `problem` what is wrong."""
 
     def __init__(self, path: str, name: str, problem: str) -> None:
         super().__init__(path, name, problem)
@@ -38,7 +38,7 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One object; `raw` is a view of the text it is in."""
+    """One object, not decoded yet. `path` is its place in the file; `raw` is a view into the file's bytes."""
 
     path: str
     kind: str
@@ -51,7 +51,7 @@ class Found:
         return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
 
     def decoded(self, decode: Callable[[bytes], T]) -> T:
-        """What a decoder makes of the completed object. Raises `ClusterError`."""
+        """Completes the object and decodes it with `decode`. Raises `ClusterError`."""
         below = ""
         try:
             check_shape(self.kind, self.raw)
@@ -83,7 +83,7 @@ class _Meta(Wire):
 
 
 class _Head(Wire):
-    """What says how to go on with a document, or with an item of a list."""
+    """The fields of a document, or of a list's item, that decide whether it is a list or an object."""
 
     kind: str | None = None
     metadata: msgspec.Raw = msgspec.Raw(b"null")
@@ -97,7 +97,7 @@ _SHOWN: Final = 60
 
 
 def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[Found]]:
-    """The objects of these kinds, in the order of the documents; others are skipped. Raises `ClusterError`."""
+    """The objects of the given kinds, in the order of the documents. Other kinds are skipped. Raises `ClusterError`."""
     by_kind: dict[str, list[Found]] = {kind: [] for kind in kinds}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
@@ -108,7 +108,7 @@ def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) ->
 
 
 def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tuple[str, str, _Head, msgspec.Raw]]:
-    """Path, kind, head and text of every object; `kind` is what a typed list says of items that do not say it themselves."""
+    """Yields the path, kind, head and bytes of every object. `kind` is the typed list's kind, for items without one."""
     if _shown(raw)[:1] != "{":
         raise ClusterError(path or "the file", "", f"got {_shown(raw)}, want an object")
     head = _read(_HEAD, raw, path, "")

@@ -1,4 +1,4 @@
-"""Where could each pending pod of a file go? The lines of `slackwater simulate placement`."""
+"""Answers `slackwater simulate placement`: on which nodes each pending pod of a cluster fits, and why not on the others."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,11 +26,12 @@ def placement_lines(
     policy: NodePolicy | None = None,
     missing_requests: str = "reject",
 ) -> Iterator[dict[str, Any]]:
-    """One line for each pod that has no node and has not ended, in the order of the file.
+    """Yields one line, a JSON value, for each pod without a node that has not ended, in the order of the file.
 
-    Which nodes are feasible and why the others are not; with `sequential` the first feasible one in the order of the file,
-    on which the pod then stands. `skipped` is there where a rule could not be judged. `accounting` adds our own rules:
-    missing requests, system amounts, Reserved. Raises `ClusterError`.
+    A line has the feasible nodes, and why each other node is not feasible. With `sequential` it has one node only: each pod is
+    placed on its first feasible node, in the order of the file, and takes room there from the pods after it. `skipped` lists
+    rules that could not be judged. `accounting` adds our own rules: missing requests, system amounts, Reserved. Raises
+    `ClusterError`.
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     snapshot = snapshot_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
@@ -50,7 +51,7 @@ def pending_pods(cluster: Cluster) -> list[Pod]:
 
 
 def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> ClusterSnapshot:
-    """The snapshot that a file shows; with a policy our own accounting is judged too."""
+    """The snapshot of a cluster. With a policy it has our own accounting too, which the feasibility check then applies."""
     return ClusterSnapshot.build(
         cluster.nodes,
         cluster.pods,
@@ -73,7 +74,7 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
 
 
 def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
-    """Puts each pod where it first fits."""
+    """Places each pod on its first feasible node; yields the lines."""
     rows = place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows)).rows
     for pod, kind, row in zip(pods, kinds.tolist(), rows.tolist(), strict=True):
         node = None if row == NOWHERE else snapshot.facts.nodes[row].name
@@ -81,7 +82,7 @@ def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[P
 
 
 class _Whole:
-    """Judges each pod against the file as it is; pods of one kind get the same answer."""
+    """Judges each pod against the unchanged cluster, once for each equivalence group."""
 
     def __init__(self, snapshot: ClusterSnapshot, cluster: Cluster) -> None:
         self._snapshot = snapshot

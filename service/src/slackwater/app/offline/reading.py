@@ -1,4 +1,4 @@
-"""A cluster's file -> documents: JSON as `kubectl -o json` writes it, or YAML, with one document or several."""
+"""Reads a cluster's file: JSON as `kubectl -o json` writes it, or YAML with one or several documents."""
 
 import sys
 from pathlib import Path
@@ -11,19 +11,19 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
 
-#: 150,000 pods with everything that a real API server says of them are about 700 MB.
+#: The largest file in bytes. 150,000 pods as a real API server returns them take about 700 MB.
 LARGEST_FILE: Final = 1 << 31
-#: Where the first character that is no space may be; a file has none before it, but for some lines perhaps.
+#: A file is taken for JSON if its first non-space character is "{"; it is looked for in this many bytes.
 _START: Final = 4096
 
 
 def load_cluster(path: str) -> Cluster:
-    """The cluster of a file, or of stdin for `-`. Raises `ClusterError`."""
+    """Reads and decodes the cluster of a file, or of stdin if `path` is `-`. Raises `ClusterError`."""
     return read_cluster(*documents(file_bytes(path)))
 
 
 def documents(data: bytes) -> list[msgspec.Raw]:
-    """Every document of a text, as JSON; empty ones are left out. Raises `ClusterError`."""
+    """The documents of a JSON or YAML file as JSON text, without empty ones. Raises `ClusterError`."""
     json_problem = None
     if data[:_START].lstrip().startswith(b"{"):
         try:
@@ -42,7 +42,7 @@ def documents(data: bytes) -> list[msgspec.Raw]:
 
 
 def file_bytes(path: str) -> bytes:
-    """What is in a file, or comes from stdin for `-`. Raises `ClusterError`."""
+    """The content of a file, or of stdin if `path` is `-`. Raises `ClusterError` if it cannot be read or is too large."""
     try:
         if path == "-":
             data = sys.stdin.buffer.read(LARGEST_FILE + 1)

@@ -1,8 +1,7 @@
-"""Which nodes of a file could go together now, and where would their pods live? The answer of `slackwater simulate scale-down`.
+"""Answers `slackwater simulate scale-down`: which nodes could be removed together now, and where their pods would move.
 
-What flows through: decoded objects and settings -> `controllers.scaledown`'s plan -> one JSON value. A file has
-no clock and no memory: timers, cool-downs and limits on what goes at the same time are not applied, and nothing is remembered
-of earlier plans. Pending pods that fit stand where `simulate scale-up` sees them fit.
+In: a `Cluster` and settings. Out: the plan of `controllers.scaledown` as one JSON value. The plan has no history, so timers,
+cool-downs and limits on parallel removals do not apply. Pending pods that fit take room where `simulate scale-up` places them.
 """
 
 import time
@@ -30,14 +29,15 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
 
-#: The group of all nodes, where neither the configuration nor any label names one.
+#: One group for all nodes, used if neither the configuration nor a label names a group.
 _EVERY_NODE = GroupName("")
 
 
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """What could go together now (its shape: docs/simulate.md). `seconds` is from decoded objects to the plan.
+    """The answer as a JSON value; docs/simulate.md describes its shape.
 
-    Besides: each removable node's `removalScore`, and `skipped`: what could not be judged.
+    `seconds` is the time from the decoded objects to the plan. Each removable node has a `removalScore`. `skipped` lists rules
+    that could not be judged.
     """
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
@@ -68,7 +68,8 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
 
 
 def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup], dict[NodeName, GroupName]]:
-    """Those that growth is planned with, and their nodes; one of all nodes where neither configuration nor labels name any."""
+    """The groups of the scale-up plan and the group of each node. If neither configuration nor labels name a group, all nodes
+    form one."""
     if grown.groups or cluster.groups is not None:
         return {each.name: each.group for each in grown.groups}, grown.group_of
     size = len(cluster.nodes)
@@ -77,7 +78,7 @@ def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup],
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
-    """Nodes that wait for a pod to complete, and for which: they cannot go now, so in this plan they stay."""
+    """For each node that stays until a pod on it completes (`safe-to-evict: on-completion`): the pod."""
     facts, found = Facts(now=now, policy=rules), dict[NodeName, Pod]()
     for pod in cluster.pods:
         if pod.node is None or pod.eviction_facts.safe_to_evict != "on-completion":
@@ -92,7 +93,7 @@ def _waits(node: NodeName, pod: Pod) -> KeptNode:
 
 
 def _answer(plan: ScaleDownPlan, waiting: Sequence[KeptNode], cluster: Cluster) -> dict[str, Any]:
-    """Removable nodes in the order in which they can go, each other node in the order of the file."""
+    """The answer: removable nodes in the order in which they can be removed, all others in the order of the file."""
     place = {node.name: at for at, node in enumerate(cluster.nodes)}
     kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
     stay = sorted(kept.values(), key=lambda kept: place[kept.node])

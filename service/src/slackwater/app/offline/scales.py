@@ -1,4 +1,4 @@
-"""Controllers of a file -> how many pods each wants, and which Deployment a ReplicaSet belongs to."""
+"""Decodes the controllers of a file: how many pods each wants, and the Deployment that a ReplicaSet belongs to."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,13 +12,13 @@ from slackwater.fit.disruption_counts import DEPLOYMENT, Scales
 from slackwater.model.controllers import ControllerKey
 from slackwater.model.eviction_facts import Owner
 
-#: Kinds that have a scale, and their API group.
+#: The kinds that have a scale, with their API groups.
 SCALED: Final = {"ReplicationController": "", "ReplicaSet": "apps", "StatefulSet": "apps", "Deployment": "apps"}
 Read = tuple[ControllerKey, int, ControllerKey | None]
 
 
 def decode_scale(kind: str, raw: bytes | msgspec.Raw) -> Read:
-    """A controller, how many pods it wants, and the Deployment that it belongs to. Raises ValueError."""
+    """Decodes a controller: its key, how many pods it wants, and the Deployment that it belongs to. Raises ValueError."""
     meta = read_meta(raw)
     above = controller_of(meta)
     belongs = above is not None and (above.group, above.kind) == DEPLOYMENT
@@ -30,7 +30,8 @@ def decode_scale(kind: str, raw: bytes | msgspec.Raw) -> Read:
 
 
 def scales_of(found: Sequence[Read], kinds: Iterable[str]) -> Scales:
-    """`kinds` are those of which there is an object: of these all are known."""
+    """The scales of the decoded controllers. `kinds` are the kinds that have an object in the file: of these, all controllers
+    are known."""
     return Scales(
         replicas={key: wanted for key, wanted, _ in found},
         deployments={key: deployment for key, _, deployment in found if deployment is not None},

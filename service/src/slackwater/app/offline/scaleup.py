@@ -1,6 +1,6 @@
-"""Which nodes would be added for a cluster's pending pods? The answer of `slackwater simulate scale-up`.
+"""Answers `slackwater simulate scale-up`: which nodes would be added for a cluster's pending pods.
 
-What flows through: a plan of growth (`growth`) -> one JSON value.
+In: a `Cluster` and settings, planned by `growth`. Out: the plan as one JSON value.
 """
 
 import time
@@ -22,15 +22,15 @@ from slackwater.runtime.autoscaler.slack_planning import Planned
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: Bars that time or demand elsewhere may lift.
+#: Skip reasons that may pass without a change of the configuration or of the pod.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 
 
 def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """The whole plan, before any cap on nodes in creation (its shape: docs/simulate.md).
+    """The whole plan as a JSON value, not reduced by limits on nodes in creation; docs/simulate.md describes its shape.
 
-    `seconds` is from decoded objects to the plan. Besides: `notCounted` pods with why, `notLookedAt` beyond `scaleUp.maxPods`,
-    and `skipped`: what could not be judged.
+    `seconds` is the time from the decoded objects to the plan. `notCounted` lists pods that were not planned for, with the
+    reason, `notLookedAt` the pods beyond `scaleUp.maxPods`, `skipped` the rules that could not be judged.
     """
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
@@ -66,7 +66,7 @@ def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
 
 
 def _standing(found: Planned) -> Iterator[tuple[Pod, NodeName]]:
-    """Placeholders that fit nodes which are there: people know them as pods `slack/<n>`."""
+    """The placeholders that fit existing nodes, with their nodes. The answer shows them as pods `slack/<n>`."""
     for each in found.slack.state.placeholders if found.slack else ():
         if each.place is not None:
             yield each.pod, each.place

@@ -1,4 +1,4 @@
-"""How does kube-scheduler score the nodes where each pending pod of a file fits? For comparison and for people."""
+"""Computes the scores that kube-scheduler would give the feasible nodes of each pending pod of a cluster."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]]:
-    """One line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only.
+    """Yields one line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only.
 
     Raises `ClusterError`.
     """

@@ -1,7 +1,7 @@
-"""What must be true of a manifest before it is completed: lists are lists; amounts, affinities, tolerations have their types.
+"""Checks the types in a manifest before it is completed: lists, amounts, affinities, tolerations, spread constraints.
 
-The decoders read these parts late, as bytes that many objects share, and completing rewrites them. Read here once, at their
-place in the whole object, so that what is wrong is said with its path.
+The check exists for the error's path. Completing rewrites these parts, and the decoders read some of them as separate bytes, so
+an error found later would not say where in the object it is.
 """
 
 import re
@@ -15,7 +15,7 @@ from slackwater_protocol.units import QuantityError, parse_nanos
 
 _Amounts = dict[str, Quantity | None]
 NESTED_TOO_DEEPLY: Final = "lists or objects are nested too deeply, want them flatter"
-#: Said by msgspec: what is wrong, and where.
+#: msgspec's error message: what is wrong, and the place.
 _LOCATED: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
 _EXPECTED: Final = re.compile(r"Expected (?P<want>.+?), got (?P<got>.+)", re.DOTALL)
 _AMOUNT: Final = re.compile(r"(requests|limits|overhead|allocatedResources|allocatable|capacity)\.[^.]*")
@@ -87,13 +87,13 @@ _SHAPES: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
 
 
 def check_shape(kind: str, raw: msgspec.Raw) -> None:
-    """Raises msgspec's ValidationError with the path of what is of another type."""
+    """Checks the types of a Pod, DaemonSet or Node; other kinds pass. Raises msgspec's ValidationError, which has the path."""
     if kind in _SHAPES:
         _SHAPES[kind].decode(raw)
 
 
 def problem_of(kind: str, raw: msgspec.Raw, err: Exception) -> tuple[str, str]:
-    """The path of what an error is about, as far as it is known, and what is wrong there."""
+    """The path that a decoding error is about ("" if unknown), and what is wrong there."""
     if isinstance(err, RecursionError):
         return "", NESTED_TOO_DEEPLY
     if isinstance(err, QuantityError) and kind in _SHAPES:
@@ -105,7 +105,7 @@ def problem_of(kind: str, raw: msgspec.Raw, err: Exception) -> tuple[str, str]:
 
 
 def _bad_amounts(part: object, path: str) -> Iterator[str]:
-    """The paths of the amounts that cannot be read."""
+    """Yields the paths of the amounts that are invalid or negative."""
     if isinstance(part, list):
         for index, each in enumerate(part):
             yield from _bad_amounts(each, f"{path}[{index}]")

@@ -1,6 +1,6 @@
-"""Which rules a file leaves unjudged: a kind of object of which it has none is unknown, not absent.
+"""Lists the rules that could not be judged because a cluster's file has no object of a kind.
 
-The answer says so for each pod that such a rule would concern; a rule that concerns no pod is not worth a word.
+A kind without objects counts as unknown, not as absent. An answer names such a rule only if it matters for the pod.
 """
 
 from collections.abc import Iterator, Set
@@ -9,7 +9,7 @@ from typing import Final
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.snapshot.equivalence_groups import Numbered, terms_of
 
-#: Kinds of objects that rules about claims need, and which rules these are.
+#: For each kind of object: the rules on pods with volume claims that need it.
 _NEEDED_FOR_CLAIMS: Final = {
     "PersistentVolumeClaim": ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
     "PersistentVolume": ("VolumeBinding", "VolumeZone"),
@@ -22,7 +22,8 @@ _NEEDED_FOR_CLAIMS: Final = {
 
 
 def skipped_rules(kind: Numbered, unknown: Set[str], where: str) -> list[str]:
-    """One sentence for each kind of object that is missed; `unknown` are those of which there is none `where` we look."""
+    """One text for each missing kind of object that matters for the pod. `unknown` are the missing kinds; `where` is the end of
+    the text, such as "in the file"."""
     return [f"{', '.join(rules)}: no {missing} {where}" for missing, rules in _missing(kind, unknown)]
 
 

@@ -1,4 +1,4 @@
-"""kube-scheduler's own configuration file: writing one for this service, and checking one for the known traps."""
+"""kube-scheduler's configuration file: generates one for this service, and checks one for known traps."""
 
 from slackwater.app.schedulerconfig.check import check
 from slackwater.app.schedulerconfig.finding import Finding

@@ -1,7 +1,7 @@
-"""The names a PEM certificate is valid for, and whether one of them is the one that kube-scheduler checks.
+"""Reads the names that a PEM certificate is valid for, and says whether they cover the name that kube-scheduler checks.
 
-Flows through: the extender listener's certificate, where `scheduler-config --check --config F` can read it.
-Deliberately absent: chains and dates; kube-scheduler verifies those itself, and says so.
+The certificate is the extender listener's, if `scheduler-config --check --config F` can read it. Chains and dates are not
+checked: kube-scheduler verifies those and logs the failure.
 """
 
 import ipaddress
@@ -13,13 +13,13 @@ from cryptography import x509
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateNames:
-    """Subject alternative names; Go looks at nothing else. IP addresses are in their canonical text."""
+    """A certificate's subject alternative names, the only names that Go checks. IP addresses are in canonical form."""
 
     dns: tuple[str, ...]
     addresses: tuple[str, ...]
 
     def cover(self, name: str) -> bool:
-        """Whether a TLS client that wants `name`, a host name or IP address, accepts the certificate."""
+        """Would a TLS client that connects to `name`, a host name or IP address, accept the certificate?"""
         try:
             return str(ipaddress.ip_address(name)) in self.addresses
         except ValueError:
@@ -31,7 +31,7 @@ class CertificateNames:
 
 
 def certificate_names(pem: bytes) -> CertificateNames:
-    """The names of the first certificate in `pem`. Raises ValueError where there is none."""
+    """The names of the first certificate in `pem`. Raises ValueError if there is none."""
     certificate = x509.load_pem_x509_certificate(pem)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -44,7 +44,7 @@ def certificate_names(pem: bytes) -> CertificateNames:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """A wildcard stands for the first label only."""
+    """Does a DNS name match a certificate's name? A wildcard matches exactly the first label."""
     if not pattern.startswith("*."):
         return pattern == name
     return name.partition(".")[2] == pattern[2:] and not name.startswith(".")

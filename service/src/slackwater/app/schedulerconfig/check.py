@@ -1,7 +1,7 @@
 """Checks a KubeSchedulerConfiguration for everything that is known to go wrong with an extender.
 
-Flows through: the text of the file and, where it is known, our own configuration. All findings, in the file's order of
-sections. Deliberately absent: what kube-scheduler's own validation says about plug-ins' arguments.
+In: the text of the file and, if known, our own configuration. Out: all findings, ordered by the file's sections. The arguments
+of plug-ins are not checked: kube-scheduler validates those itself.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ from slackwater.app.schedulerconfig.transport import PATH, target_of, transport_
 from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path
 
-#: kube-scheduler's defaults.
+#: kube-scheduler's defaults for the Lease of its leader election.
 _NAME: Final = "kube-scheduler"
 _NAMESPACE: Final = "kube-system"
 
 
 def election_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
-    """Nothing unless the service follows the scheduler's Lease."""
+    """Traps of the leader election, if the service leads with the kube-scheduler of its Pod (mode `scheduler`)."""
     if settings is None or settings.leader_election.mode != "scheduler":
         return
     election, ours = tree.get("leaderElection", {}), settings.leader_election
@@ -58,10 +58,10 @@ def election_findings(tree: dict[str, Any], settings: Settings | None) -> Iterat
 
 
 def check(text: str, settings: Settings | None, *, certificate: CertificateNames | None = None) -> list[Finding]:
-    """Every trap in the file. With `settings` also what does not agree with our own configuration; with `certificate`,
-    the names of the extender listener's one, also whether kube-scheduler will accept it.
+    """All traps in the file. With `settings`, our own configuration, also what disagrees with it. With `certificate`, the names
+    in the extender listener's certificate, also whether kube-scheduler will accept it.
 
-    Raises `UnreadableSettings` for what is no KubeSchedulerConfiguration.
+    Raises `UnreadableSettings` if the text is no KubeSchedulerConfiguration.
     """
     file = read_scheduler_file(text)
     found = (
@@ -70,7 +70,7 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
         *profile_findings(file.tree, settings),
         *_extenders_findings(file.tree, settings, certificate),
     )
-    refused = {finding.path for finding in file.findings}  # left out of the tree, so it only seems to be missing
+    refused = {finding.path for finding in file.findings}  # not in the tree, so further checks take them for missing
     return [*file.findings, *(finding for finding in found if finding.path not in refused)]
 
 
@@ -96,7 +96,8 @@ def _extenders_findings(
 
 
 def _our_places(extenders: list[tuple[Steps, dict[str, Any]]], settings: Settings | None) -> list[Steps]:
-    """The entries that are this service. A single one is taken for it, so that a wrong URL is named as such."""
+    """The places of the extender entries that are this service. A single entry counts as ours whatever its URL, so that a wrong
+    URL is reported as such."""
     if len(extenders) == 1:
         return [extenders[0][0]]
     targets = [(at, target) for at, extender in extenders if (target := target_of(extender)) is not None]

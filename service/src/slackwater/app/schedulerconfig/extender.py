@@ -1,8 +1,8 @@
-"""The traps of one extender entry apart from its transport: verbs, weight, time-outs, what it is asked about.
+"""Finds the traps of one extender entry, apart from its transport: verbs, weight, timeout, managed resources.
 
-Flows through: one extender of the cleaned tree, and the profiles that its scores meet. Sources: k8s.io/kubernetes
-v1.36.3, pkg/scheduler/extender.go, schedule_one.go (scores times weight times 10, not clamped) and
-apis/config/validation. Deliberately absent: what needs two extenders (`check.py`).
+In: an extender of the cleaned tree, and the profiles, whose weights its scores compete with. Sources: k8s.io/kubernetes
+v1.36.3, pkg/scheduler/extender.go, schedule_one.go (scores times weight times 10, not clamped) and apis/config/validation.
+`check.py` has the traps that concern two extenders.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,12 @@ from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
 from slackwater_protocol.durations import SECOND, Duration, format_duration, parse_duration
 
-#: A bind includes a write to the API server; a call that takes longer than this stops all scheduling, which is serial.
+#: Bounds of httpTimeout. Shorter: a bind includes a write to the API server. Longer: a lost call stops all scheduling, which is
+#: serial.
 SHORTEST_TIMEOUT: Final = Duration(SECOND)
 LONGEST_TIMEOUT: Final = Duration(30 * SECOND)
 
-#: Key -> the verb that the listener serves, and what is lost without it.
+#: For each key of the entry: the verb that the listener serves, and what goes wrong without it.
 VERBS: Final = {
     "filterVerb": ("filter", "nodes without room are offered, and most binds are refused"),
     "prioritizeVerb": ("prioritize", "which node fills first is decided without our accounting"),
@@ -28,7 +29,7 @@ VERBS: Final = {
 
 
 def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """What is wrong with any extender, also one that is not ours."""
+    """Traps of any extender, also of one that is not ours."""
     if extender.get("ignorable") and extender.get("bindVerb"):
         yield Finding(
             path=json_path((*at, "ignorable")),
@@ -46,7 +47,7 @@ def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def failure_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """What happens when a call to us fails."""
+    """Traps of `ignorable` and `httpTimeout`: what happens when a call to us fails."""
     if extender.get("ignorable") and not extender.get("bindVerb"):
         yield Finding(
             path=json_path((*at, "ignorable")),
@@ -90,11 +91,11 @@ def _timeout_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 def weight_findings(
     extender: dict[str, Any], at: Steps, profiles: list[dict[str, Any]], settings: Settings | None
 ) -> Iterator[Finding]:
-    """A weight that drowns what users have asked for, in the first profile where it does."""
+    """The trap of a weight that overrides users' preferences; reported for the first profile where it does."""
     weight = extender.get("weight", 0)
     if not extender.get("prioritizeVerb") or weight <= 0:
         return
-    # Asked for in our own configuration, it is a decision and no accident.
+    # A weight that our own configuration asks for is intended.
     severity: Severity = "advice" if settings is not None and settings.extender.weight == weight else "warning"
     for profile in profiles or [{}]:
         beaten = {name: own for name, own in in_tree_weights(profile).items() if own < weight}
@@ -117,7 +118,7 @@ def _overridden(weight: int, beaten: dict[str, int], profile: dict[str, Any]) ->
 
 
 def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """What Slackwater is asked about, and what it is told."""
+    """Traps of `managedResources` and `nodeCacheCapable`: which pods are sent to us, and how nodes are sent."""
     if extender.get("managedResources"):
         yield Finding(
             path=json_path((*at, "managedResources")),
@@ -136,7 +137,7 @@ def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    """Verbs that are missing, or that the listener does not serve."""
+    """Traps of the verbs: missing ones, and ones that the listener does not serve."""
     for key, (verb, lost) in VERBS.items():
         seen = extender.get(key, "")
         if seen and seen.strip("/") != verb:
@@ -159,12 +160,12 @@ def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings | None
 def _severity_of_missing(key: str, settings: Settings | None) -> Severity:
     if key == "filterVerb":
         return "error"
-    # Without our configuration nobody can say whether leaving bind to kube-scheduler was meant.
+    # Without our configuration it is unknown whether kube-scheduler was meant to bind by itself.
     return "advice" if key == "bindVerb" and settings is None else "warning"
 
 
 def agreement_findings(extender: dict[str, Any], at: Steps, settings: Settings) -> Iterator[Finding]:
-    """Where the file says something else than our configuration: it was not generated again after a change."""
+    """Values that differ from our configuration, mostly because the file was not generated again after a change."""
     wanted = settings.extender
     if extender.get("bindVerb") and not wanted.bind:
         yield _differs((*at, "bindVerb"), "set", "extender.bind is false", "remove bindVerb")

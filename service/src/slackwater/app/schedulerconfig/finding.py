@@ -1,4 +1,4 @@
-"""What `check` says about a place of a KubeSchedulerConfiguration."""
+"""The findings of `check` on a KubeSchedulerConfiguration."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ Severity = Literal["error", "warning", "advice"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One trap: where (`extenders[0].ignorable`), its name, why it is one, and what to write instead."""
+    """A trap in the file: its place (`extenders[0].ignorable`), its name, why it is a problem, and what to write instead."""
 
     path: str
     trap: str
@@ -20,7 +20,7 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Whether a file with this is not clean."""
+        """Does the finding make the exit code of the check non-zero?"""
         return self.severity != "advice"
 
     def __str__(self) -> str:

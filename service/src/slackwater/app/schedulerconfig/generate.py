@@ -1,7 +1,7 @@
-"""Writes the KubeSchedulerConfiguration for a kube-scheduler beside this service.
+"""Generates the KubeSchedulerConfiguration of a kube-scheduler that uses this service.
 
-Flows through: our own configuration -> YAML with comments that say why each value is what it is. The result passes
-`check`. Deliberately absent: plug-ins and their arguments, which stay kube-scheduler's defaults.
+In: our own configuration. Out: YAML with a comment on each value that says why. The result passes `check`. Plug-ins and their
+arguments keep kube-scheduler's defaults.
 """
 
 import json
@@ -17,9 +17,9 @@ from slackwater_protocol.durations import format_duration
 def generate(settings: Settings, *, kubeconfig: str | None, extender_url: str | None) -> str:
     """The file's text.
 
-    `kubeconfig` is the path that kube-scheduler reads (None: its Pod's account); `extender_url` the whole `urlPrefix`
-    (None: the listener's address, on loopback where it listens on every interface). Raises `SettingsError` where a
-    listener asks for a client certificate and none is configured for the scheduler.
+    `kubeconfig` is the path for kube-scheduler (None: it uses its Pod's ServiceAccount). `extender_url` is the whole
+    `urlPrefix` (None: the listener's address, with loopback in place of "every interface"). Raises `SettingsError` if the
+    extender listener asks for a client certificate and none is configured for kube-scheduler.
     """
     url = extender_url or default_url(settings)
     lines = [*_head(settings), *_connection(kubeconfig), *_profile(settings), *_extender(settings, url)]

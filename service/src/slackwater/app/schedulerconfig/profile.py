@@ -1,6 +1,6 @@
-"""The traps of the profiles and of the fields that the whole scheduler has.
+"""Finds the traps of the profiles, and of the fields that concern the whole scheduler.
 
-Flows through: the cleaned tree. Deliberately absent: plug-ins' arguments, and plug-ins that are not in kube-scheduler.
+In: the cleaned tree and, if known, our own configuration. Plug-ins that are not part of kube-scheduler are not checked.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from slackwater.fit.scores import PREFERENCES
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SHARED_LEASE: Final = "kube-scheduler"
-#: kube-scheduler's defaults: 50 requests a second, 100 in a burst.
+#: A lower client rate is reported. kube-scheduler's defaults are 50 requests a second, 100 in a burst.
 _LOW_QPS: Final = 100
 
-#: In-tree filters that Slackwater's filter counts on: it leaves out what kube-scheduler has already checked.
+#: In-tree filters that Slackwater's filter relies on: it does not repeat what they check.
 FILTERS: Final = (
     "NodeUnschedulable",
     "NodeName",
@@ -36,7 +36,7 @@ FILTERS: Final = (
 
 
 def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
-    """The version, and what the scheduler as a whole is told."""
+    """Traps of the file's version and of the fields outside profiles and extenders."""
     if tree["apiVersion"] != API_VERSION:
         yield Finding(
             path="apiVersion",
@@ -95,7 +95,7 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def wanted_percentage(settings: Settings | None) -> int:
-    """`percentageOfNodesToScore` of our profile; 0: it is left out."""
+    """The value of `percentageOfNodesToScore` that our profile should have; 0: leave it out."""
     return settings.steering.percentage_of_nodes_to_score if settings is not None and settings.steers else 0
 
 
@@ -146,7 +146,7 @@ def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: S
 
 
 def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
-    """Names, and plug-ins that have to be there."""
+    """Traps of the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on."""
     profiles = list(entries(tree, "profiles"))
     yield from _name_findings(profiles)
     if settings is not None:
@@ -203,7 +203,7 @@ def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def _is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
-    """A plug-in set of the point itself goes before multiPoint."""
+    """Is an in-tree plug-in disabled at an extension point? The point's own plug-in set takes precedence over multiPoint."""
     own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
     if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
         return False

@@ -1,9 +1,8 @@
-"""A KubeSchedulerConfiguration's text -> a tree in which every value is known and of its type, and what was left out.
+"""Reads a KubeSchedulerConfiguration into a cleaned tree, which has only known fields with values of the right type.
 
-Flows through: the file that `check` is given. kube-scheduler decodes strictly: an unknown field, a duplicate or a value
-of another type ends its start, so each is a finding; the tree that is left lets the other traps be found in the same
-run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36). Deliberately absent: plug-ins' arguments, which
-are opaque here.
+In: the file's text. Out: the cleaned tree, and a finding for everything that was left out. kube-scheduler decodes strictly and
+does not start with an unknown field, a duplicate or a value of another type. The cleaned tree lets the checks find the other
+traps in the same run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36); plug-ins' arguments may be anything.
 """
 
 import difflib
@@ -32,7 +31,7 @@ _POINTS: Final = (
     *("preBind", "bind", "postBind", "multiPoint", "placementGenerate", "placementScore"),
 )
 
-#: Object -> field -> its type: a word above, the name of an object, or `[object]` for a list of them.
+#: The type of each object's fields: one of the constants above, an object's name, or `[object]` for a list of objects.
 _OBJECTS: Final[dict[str, dict[str, str]]] = {
     KIND: {
         "apiVersion": _TEXT,
@@ -101,7 +100,7 @@ _OBJECTS: Final[dict[str, dict[str, str]]] = {
     },
     "ManagedResource": {"name": _TEXT, "ignoredByScheduler": _SWITCH},
 }
-#: Fields that people expect an extender to have, and that no version of the format has ever had.
+#: Fields for credentials that users expect an extender to have; no version of the format has them.
 _CREDENTIALS: Final = frozenset(
     {"token", "tokenfile", "bearertoken", "bearertokenfile", "authorization", "headers", "username", "password"}
 )
@@ -109,14 +108,14 @@ _CREDENTIALS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerFile:
-    """`tree` has the known fields with values of their types alone; nulls count as absent, as in Kubernetes."""
+    """A file as read. `tree` is the cleaned tree; nulls count as absent, as in Kubernetes. `findings` is what was left out."""
 
     tree: dict[str, Any]
     findings: tuple[Finding, ...]
 
 
 def read_scheduler_file(text: str) -> SchedulerFile:
-    """Raises `UnreadableSettings` for what is neither YAML nor JSON, or no KubeSchedulerConfiguration."""
+    """Reads a file. Raises `UnreadableSettings` if it is neither YAML nor JSON, or no KubeSchedulerConfiguration."""
     document = read_document(text)
     tree = as_yaml_1_1(document.tree)
     _require_kind(tree)
@@ -141,7 +140,7 @@ def _require_kind(tree: object) -> None:
 
 
 def _not_read(problem: Problem) -> Finding:
-    # Most of these end kube-scheduler's start; a merge key does not, but what it brings in is not checked here.
+    # kube-scheduler refuses most of these. It accepts a merge key, but the merged values are not checked here.
     return Finding(
         path=problem.path,
         trap="ambiguous-yaml",
@@ -160,14 +159,14 @@ def _refused_at_start(problem: Problem) -> Finding:
 
 
 def _clean(value: object, kind: str, at: Steps, findings: list[Finding]) -> Any:
-    """The value without what is not of its type; None where nothing of it can be used."""
+    """The value without the parts that have the wrong type, for each of which a finding is added; None if nothing is left."""
     if kind in _OBJECTS:
         if isinstance(value, dict):
             return _clean_object(value, kind, at, findings)
     elif kind.startswith("["):
         if isinstance(value, list):
             entries = (_clean(entry, kind[1:-1], (*at, index), findings) for index, entry in enumerate(value))
-            return [{} if entry is None else entry for entry in entries]  # an empty one keeps the others' places
+            return [{} if entry is None else entry for entry in entries]  # so that the others keep their index
     elif _HAS_TYPE[kind](value):
         return value
     wanted = "a mapping" if kind in _OBJECTS else "a list" if kind.startswith("[") else kind
@@ -232,6 +231,6 @@ _HAS_TYPE: Final[dict[str, Callable[[object], bool]]] = {
 
 
 def entries(tree: dict[str, Any], key: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """The objects of a list of the cleaned tree with their places."""
+    """Yields the objects of one of the cleaned tree's lists, each with its place."""
     for index, entry in enumerate(tree.get(key, [])):
         yield (key, index), entry

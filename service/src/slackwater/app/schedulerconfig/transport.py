@@ -1,8 +1,8 @@
-"""The traps between kube-scheduler and the extender's socket: URL, HTTPS, verification, client certificates.
+"""Finds the traps of the connection from kube-scheduler to the extender: URL, HTTPS, verification, client certificates.
 
-Flows through: one extender of the cleaned tree. Sources: k8s.io/kubernetes v1.36.3, pkg/scheduler/extender.go
-(makeTransport: without a CA `enableHTTPS` sets Insecure) and k8s.io/client-go/rest (root certificates and `insecure`
-together are an error). Deliberately absent: connecting, and reading any file.
+In: one extender of the cleaned tree. Sources: k8s.io/kubernetes v1.36.3, pkg/scheduler/extender.go (makeTransport: without a
+CA, `enableHTTPS` sets Insecure) and k8s.io/client-go/rest (a CA together with `insecure` is an error). No connection is made
+and no file is read.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
 from slackwater.app.settings.values import Address
 
-#: Where the extender's verbs are served.
+#: The path under which the extender's verbs are served.
 PATH: Final = "/scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """An extender's `urlPrefix`, taken apart. `host` has no brackets."""
+    """The parts of an extender's `urlPrefix`. `host` has no brackets."""
 
     url: str
     scheme: str
@@ -36,7 +36,7 @@ class Target:
 
 
 def target_of(extender: dict[str, Any]) -> Target | None:
-    """None where there is no usable URL; `transport_findings` says why."""
+    """The parts of an extender's URL; None if it is not usable, which `transport_findings` reports."""
     url = extender.get("urlPrefix", "")
     try:
         parts = urlsplit(url)
@@ -51,7 +51,8 @@ def target_of(extender: dict[str, Any]) -> Target | None:
 def transport_findings(
     extender: dict[str, Any], at: Steps, settings: Settings | None, names: CertificateNames | None
 ) -> Iterator[Finding]:
-    """Every trap of one extender's transport. `settings` are given for the one that is ours."""
+    """All traps of one extender's transport. `settings` and `names`, the names in the listener's certificate, are passed only
+    for our own extender."""
     target = target_of(extender)
     if target is None:
         yield Finding(
@@ -105,7 +106,7 @@ def _clear_text_findings(extender: dict[str, Any], target: Target, at: Steps, se
             trap="plain-http",
             why=f"pods go in the clear to {target.host}, and anyone who can reach that listener can bind pods",
             fix="run Slackwater in the scheduler's Pod and use 127.0.0.1, or use https:// with a client certificate",
-            severity="advice" if meant else "warning",  # asked for in our own configuration, it is no accident
+            severity="advice" if meant else "warning",  # our own configuration asks for it, so it is intended
         )
 
 

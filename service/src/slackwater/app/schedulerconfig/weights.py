@@ -1,16 +1,15 @@
-"""The weights that kube-scheduler's own score plug-ins have in a profile.
+"""Computes the weights that kube-scheduler's in-tree score plug-ins have in a profile.
 
-Flows through: one profile of the cleaned tree. The defaults and the rules of merging are those of k8s.io/kubernetes
-v1.36.3, pkg/scheduler/apis/config/v1/default_plugins.go and framework/runtime/framework.go: `score` goes before
-`multiPoint`, a plug-in that is enabled again without a weight has weight 1, `*` disables all that is not enabled again.
-Deliberately absent: plug-ins of others.
+In: one profile of the cleaned tree. Defaults and merging follow k8s.io/kubernetes v1.36.3,
+pkg/scheduler/apis/config/v1/default_plugins.go and framework/runtime/framework.go: `score` takes precedence over `multiPoint`;
+a plug-in that is enabled again without a weight has weight 1; `*` disables every plug-in that is not enabled again.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: Plug-ins that carry what a user asked for (tolerations, affinity, spread) or saves (image locality), and their
-#: default weights. A node's score counts 0 to 100 times the weight.
+#: Plug-ins that score users' preferences (tolerations, affinity, spread) or the use of images already on the node, with their
+#: default weights. A plug-in adds a score of 0 to 100 times its weight.
 PREFERENCES: Final[dict[str, int]] = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
@@ -18,7 +17,7 @@ PREFERENCES: Final[dict[str, int]] = {
     "InterPodAffinity": 2,
     "ImageLocality": 1,
 }
-#: What each of them stands for in a Pod's or Node's own words.
+#: The field of a Pod or Node that each plug-in scores, as findings name it.
 MEANINGS: Final = {
     "TaintToleration": "PreferNoSchedule taints",
     "NodeAffinity": "preferred node affinity",
@@ -29,7 +28,8 @@ MEANINGS: Final = {
 
 
 def in_tree_weights(profile: dict[str, Any], among: Mapping[str, int] = PREFERENCES) -> dict[str, int]:
-    """Plug-in -> weight, without those that are disabled; of the plug-ins `among`, which has their default weights."""
+    """The weights of the plug-ins that score in a profile, by name. `among` has the plug-ins in question with their default
+    weights; disabled ones are left out."""
     weights: dict[str, int] = {}
     for name, default in among.items():
         weight = _weight(name, default, profile.get("plugins", {}))
@@ -39,7 +39,7 @@ def in_tree_weights(profile: dict[str, Any], among: Mapping[str, int] = PREFEREN
 
 
 def _weight(name: str, default: int, plugins: dict[str, Any]) -> int | None:
-    """None: the plug-in does not score."""
+    """The weight of one plug-in; None if it does not score."""
     everywhere, scoring = plugins.get("multiPoint", {}), plugins.get("score", {})
     for plugin_set in (scoring, everywhere):
         if (weight := _enabled(name, plugin_set)) is not None:
@@ -57,6 +57,6 @@ def _enabled(name: str, plugin_set: dict[str, Any]) -> int | None:
 
 
 def is_disabled(name: str, plugin_set: dict[str, Any]) -> bool:
-    """Whether a plug-in set takes the default plug-in away; enabling it in the same set again brings it back."""
+    """Does a plug-in set disable a default plug-in? It does not if the same set enables the plug-in again."""
     disabled = {plugin.get("name") for plugin in plugin_set.get("disabled", [])}
     return bool(disabled & {name, "*"}) and _enabled(name, plugin_set) is None

@@ -1,4 +1,4 @@
-"""The configuration file: one frozen, checked value; everything that is wrong with a file, at once.
+"""The configuration file as one frozen, validated value. A bad file is refused with all its problems at once.
 
 Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problems`, `schema`, `notes`, `unsupported`,
 `live` (what a change needs) and `watch_settings`.

@@ -1,7 +1,7 @@
-"""What has to agree between keys: each rule reads a few of them and yields what conflicts.
+"""Checks what has to agree between keys. Each rule reads a few keys and yields their conflicts.
 
-Flows through: settings whose single values are all valid. Deliberately absent: combinations that merely have no
-effect; those are said in `notes.py` and refuse nothing.
+In: settings whose single values are valid. A conflict refuses the file. Combinations that merely have no effect are reported by
+`notes.py` and refuse nothing.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _GROUPS: Steps = ("autoscaler", "nodeGroups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """`reads` are the places of all values that conflict; the problem is reported at the first."""
+    """Values that conflict. `reads` are the places of all of them; the problem is reported at the first."""
 
     reads: tuple[Steps, ...]
     seen: str
@@ -34,7 +34,7 @@ class Conflict:
 
 
 def conflicts(settings: Settings) -> Iterator[Conflict]:
-    """Every conflict, in the order of the file's sections."""
+    """Yields every conflict, in the order of the file's sections."""
     yield from _election_conflicts(settings)
     yield from _listener_conflicts(settings)
     yield from _agent_conflicts(settings)
@@ -61,7 +61,7 @@ def _election_conflicts(settings: Settings) -> Iterator[Conflict]:
     if election.lease_duration % SECOND:
         seen = show(format_duration(election.lease_duration))
         yield Conflict(reads=(lease,), seen=seen, wanted="whole seconds, as a Lease has them")
-    # As client-go wants it; it also spreads the tries over 1.2 periods.
+    # client-go's rules: renewDeadline < leaseDuration, and retryPeriod times its jitter factor of 1.2 < renewDeadline.
     if election.renew_deadline >= election.lease_duration:
         seen, most = show(format_duration(election.renew_deadline)), format_duration(election.lease_duration)
         yield Conflict(reads=(renew, lease), seen=seen, wanted=f"less than {json_path(lease)} ({most})")
@@ -100,7 +100,7 @@ def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
             reads=(ca, (*at, "authentication", "certificates")), seen="nothing", wanted="what signs agents' certificates"
         )
     if agents.authentication.tokens is not None and tls is None:
-        # On a plain connection the token would be there for everybody on the way to take.
+        # On a connection without TLS anybody on the network path could read the token.
         reads: tuple[Steps, ...] = ((*at, "tls"), (*at, "authentication", "tokens"))
         yield Conflict(reads=reads, seen="nothing", wanted="TLS where agents send tokens")
 

@@ -1,7 +1,7 @@
-"""The `autoscaler` section: the loop, its node groups, scale-down and slack.
+"""The `autoscaler` section of the configuration file: the loop, node creation, node groups and their templates.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: providers' own settings (`providers.py`),
-and anything that acts (see `notes.py` for what this build does with the section).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. The subsections have
+their own modules: `providers`, `scaleup`, `scaledown`, `slack`.
 """
 
 from collections.abc import Mapping
@@ -33,29 +33,29 @@ ProviderName = Literal["kwok", "clusterapi", "externalgrpc"]
 
 
 class Backoff(Section):
-    """For how long a group is left alone after it failed."""
+    """For how long a group is not scaled up after a failure."""
 
     initial: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration after a first failure. 5m by default, the figure of Cluster Autoscaler."""
+    """Duration of the back-off after a first failure. 5m by default, as in Cluster Autoscaler."""
     max: Timeout = Field(default=Duration(30 * MINUTE), examples=["30m"])
-    """Duration that doubling ends at, while failures follow one another. 30m by default."""
+    """Longest duration of the back-off, which doubles with each further failure. 30m by default."""
     reset: Timeout = Field(default=Duration(3 * HOUR), examples=["3h"])
     """Duration without a failure after which the next one counts as the first. 3h by default."""
 
 
 class Creation(Section):
-    """Nodes on their way."""
+    """Nodes in creation."""
 
     timeout: Timeout = Field(default=Duration(15 * MINUTE), examples=["15m"])
-    """Duration that a node may take to register and to become ready; then it is deleted and replaced. 15m by default. A
-    provider may state another one for a group."""
+    """Duration that a node may take to register and to become ready; after it, the node is deleted and replaced. 15m by
+    default. A provider may set another duration for a group."""
     call_timeout: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration that one call to a provider may take. 30s by default."""
     max_nodes_of_provider: Mapping[ProviderName, Count] = Field(default={}, examples=[{"clusterapi": 50}])
-    """Nodes of a provider's groups together that may be on their way at the same time; 0: no limit. Empty by default: the
-    cluster's limit holds."""
+    """Nodes that may be in creation at the same time, in all groups of a provider together; 0: no limit. Empty by default: only
+    the cluster's limit applies."""
     backoff: Backoff = Backoff()
-    """What follows a failure: meanwhile another group is tried."""
+    """For how long a group is not scaled up after a failure; other groups are tried instead."""
 
 
 Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
@@ -63,7 +63,7 @@ Provider = Literal["kwok", "clusterapi", "externalgrpc"]
 
 
 class TemplateMetadata(Section):
-    """The part of a node's metadata that scheduling reads."""
+    """The part of a node's metadata that scheduling uses."""
 
     labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"topology.kubernetes.io/zone": "a"}])
     """Labels that a new node of the group carries. Empty by default."""
@@ -81,23 +81,24 @@ class Taint(Section):
 
 
 class TemplateSpec(Section):
-    """The part of a node's spec that scheduling reads."""
+    """The part of a node's spec that scheduling uses."""
 
     taints: tuple[Taint, ...] = ()
     """Taints that a new node of the group carries. Empty by default."""
 
 
 class TemplateStatus(Section):
-    """What a node of the group has."""
+    """The resources of a new node of the group."""
 
     capacity: Mapping[QualifiedName, Quantity] = Field(default={}, examples=[{"cpu": "8", "memory": "32Gi", "pods": "110"}])
-    """Quantity of each resource. Empty by default: then a real node of the group, or the provider, has to say."""
+    """Quantity of each resource. Empty by default: the quantities then come from a real node of the group, or from the
+    provider."""
     allocatable: Mapping[QualifiedName, Quantity] = Field(default={}, examples=[{"cpu": "7900m", "memory": "30Gi"}])
     """Quantity of each resource that pods may use, at most `capacity`. By default all of `capacity`."""
 
 
 class Template(Section):
-    """A new node of the group, in the shape of a Node object; used where no real node of the group can be copied."""
+    """A new node of the group, in the form of a Node object; used if the group has no real node to copy."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     """Labels."""
@@ -106,8 +107,8 @@ class Template(Section):
     status: TemplateStatus = TemplateStatus()
     """Resources."""
     volume_limits: Mapping[QualifiedName, Count] = Field(default={}, examples=[{"ebs.csi.aws.com": 25}])
-    """Volumes that a new node can attach, by CSI driver. Empty by default: what the CSINodes of the group's nodes say counts,
-    and goes before what is said here."""
+    """Volumes that a new node can attach, by CSI driver. The CSINodes of the group's real nodes take precedence. Empty by
+    default."""
 
 
 class NodeGroup(Section):
@@ -117,23 +118,24 @@ class NodeGroup(Section):
     name: GroupName = Field(examples=["pool-a"])
     """The group's name, unique; the value of the label. No default."""
     provider: Provider = Field(default="kwok", examples=["kwok", "clusterapi", "externalgrpc"])
-    """Who creates and deletes the nodes. kwok by default: Node objects alone, for trials and tests."""
+    """The provider that creates and deletes the nodes. kwok by default: Node objects without machines, for trials and tests."""
     id: ProviderGroup | None = Field(default=None, examples=["MachineDeployment/default/md-0"])
-    """What the provider calls the group, where that differs from `name`. Unset by default: the same. kwok's groups have
-    no other name."""
+    """The provider's name of the group, if it differs from `name`. Unset by default: the same name. A kwok group cannot have
+    another one."""
     min_size: Count = Field(default=0, examples=[0])
-    """Nodes that are never removed. 0 by default: an unused group may vanish. A provider that has a higher minimum keeps
-    it."""
+    """Nodes that the group keeps at least. 0 by default: all nodes of an unused group may be removed. A higher minimum of the
+    provider takes precedence."""
     max_size: Count = Field(default=5000, examples=[5000])
-    """Nodes that the group may have. 5000 by default, the size Slackwater is measured at. A provider that has a lower
-    maximum keeps it."""
+    """Nodes that the group may have at most. 5000 by default, the size that Slackwater is measured at. A lower maximum of the
+    provider takes precedence."""
     enabled: Switch = True
-    """Whether the autoscaler may change the group. true by default; groups that need not follow demand cost planning time."""
+    """Whether the autoscaler may change the group. true by default. Disabling a group that need not follow demand saves
+    planning time."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
-    """Nodes of this group that may be on their way at the same time; 0: no limit. 100 by default: more overload the
-    image registry and the provider, and nodes that fail to start are paid for."""
+    """Nodes of this group that may be in creation at the same time; 0: no limit. 100 by default: more would overload the image
+    registry and the provider, and nodes that fail to start cost money too."""
     scale_down: GroupScaleDown = GroupScaleDown()
-    """When nodes of this group are removed, where that differs from other groups."""
+    """When nodes of this group are removed, if that differs from other groups."""
     template: Template = Template()
     """What a new node looks like."""
     kwok: KwokWeather = KwokWeather()
@@ -141,7 +143,7 @@ class NodeGroup(Section):
 
 
 def _some(expanders: tuple[Expander, ...]) -> tuple[Expander, ...]:
-    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    # pydantic's min_length counts only valid entries, so it would report a bad entry a second time.
     if not expanders:
         raise refused("at least one expander")
     return expanders
@@ -151,39 +153,39 @@ class Autoscaler(Section):
     """Adds and removes nodes."""
 
     enabled: Switch = False
-    """Whether the loop runs. false by default: nodes cost money, so somebody has to ask for them."""
+    """Whether the autoscaler runs. false by default: nodes cost money."""
     scan_interval: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration between two loops when nothing wakes it earlier. 10s by default."""
+    """Duration between two loops, if no event starts the next one earlier. 10s by default."""
     max_nodes_per_scale_up: Count = Field(default=1000, examples=[1000, 0])
-    """Nodes that one loop may ask for; 0: no limit. 1000 by default: bounds one mistake."""
+    """Nodes that one loop may add; 0: no limit. 1000 by default: it bounds the cost of a mistake."""
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
-    """Nodes of the whole cluster that may be on their way at the same time; 0: no limit. 100 by default, see the
-    group's key of the same name."""
+    """Nodes of the whole cluster that may be in creation at the same time; 0: no limit. 100 by default, for the reasons given
+    at the group's key of the same name."""
     max_planning_time: Delay = Field(default=Duration(10 * SECOND), examples=["10s", "0s"])
-    """Duration that the estimate for one group may take; what is found by then is used. 0s: no limit. 10s by default,
+    """Duration that the estimate for one group may take; after it, the partial result is used. 0s: no limit. 10s by default,
     one `scanInterval`."""
     expanders: Annotated[tuple[Expander, ...], AfterValidator(_some)] = Field(
         default=("least-waste",),
         examples=[["least-waste"], ["priority", "least-waste"]],
         json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
-    """How the group to grow is chosen: the first that leaves one group decides, the next ones break ties. least-waste
-    by default: smallest unused share of new nodes."""
+    """How the group to scale up is chosen: the first expander decides, each next one breaks the ties of those before it.
+    least-waste by default: the smallest unused share of the new nodes."""
     plan_timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration after which a plan is given up, and the process that makes it is ended and started again. 5m by default: more
-    than `maxPlanningTime` and `scaleDown.simulationTimeout` allow by default, so only a planner that hangs takes it."""
+    """Duration after which a plan is abandoned and the planner process is restarted. 5m by default: more than `maxPlanningTime`
+    and `scaleDown.simulationTimeout` allow by default, so only a planner that hangs reaches it."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
-    """The groups. Empty by default."""
+    """The node groups. Empty by default."""
     providers: Providers = Providers()
-    """Who creates and deletes nodes."""
+    """The providers that create and delete nodes."""
     scale_up: ScaleUp = ScaleUp()
-    """For which pods nodes are added, and how many."""
+    """For which pods nodes are added, and how many at most."""
     creation: Creation = Creation()
-    """How long nodes may take to come, and what follows where they do not."""
+    """How long the creation of a node may take, and what follows a failure."""
     status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])
-    """Name of the ConfigMap in namespace kube-system that says how the last loop went, in the words of Cluster Autoscaler's.
-    slackwater-autoscaler-status by default: another name than theirs, so that both may run for a while."""
+    """Name of the ConfigMap in namespace kube-system with the status of the last loop, in the format of Cluster Autoscaler's.
+    slackwater-autoscaler-status by default: another name than Cluster Autoscaler's, so that both can run during a migration."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
     slack: Slack = Slack()
-    """How much room is kept for pods to come."""
+    """How much room is kept for future pods."""

@@ -1,7 +1,7 @@
-"""Two configurations -> which of the changed keys take effect at once, and which wait for a restart.
+"""Decides which changes of the configuration take effect at once, and which wait for a restart.
 
-Flows through: the old and the new settings of a reload. Each key is listed here with what its change needs; a key that
-is not listed is an error that the tests find. Deliberately absent: applying anything.
+In: the settings in force and the reloaded ones. Out: the changed keys of each kind, and the settings to put in force. `NEEDS`
+lists every key with what a change of it needs; a test finds keys that are not listed. The caller applies the result.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SectionT = TypeVar("SectionT", bound=Section)
 #: file, so that file has to be generated again and kube-scheduler restarted.
 Needs = Literal["live", "restart", "scheduler"]
 
-#: The longest prefix of a key's path counts.
+#: What a change of a key needs. The longest prefix of the key's path decides.
 NEEDS: Final[dict[Steps, Needs]] = {
     ("apiVersion",): "restart",
     ("kind",): "restart",
@@ -52,10 +52,11 @@ NEEDS: Final[dict[Steps, Needs]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveChange:
-    """`live` and `restart` are the changed keys as dotted paths, in the file's order, none in both.
+    """A change of the configuration, split. `live` and `restart` are the changed keys as dotted paths, in the file's order; no
+    key is in both.
 
-    `scheduler` is the part of `restart` that kube-scheduler's file says too. `settings` is what holds from now on: the
-    old settings with the live keys of the new ones.
+    `scheduler` is the part of `restart` that is also in kube-scheduler's file. `settings` are the settings to put in force: the
+    old ones with the changed live keys.
     """
 
     live: tuple[str, ...]
@@ -65,7 +66,7 @@ class LiveChange:
 
 
 def live(old: Settings, new: Settings) -> LiveChange:
-    """Splits what differs between `old` and `new`."""
+    """Splits the differences between `old` and `new` by what they need."""
     changed = [(steps, needs(steps)) for steps in _differences(old, new, ())]
     return LiveChange(
         live=tuple(json_path(steps) for steps, need in changed if need == "live"),
@@ -76,7 +77,7 @@ def live(old: Settings, new: Settings) -> LiveChange:
 
 
 def needs(steps: Steps) -> Needs:
-    """What a change of this key needs. KeyError for a key that nobody has decided on."""
+    """What a change of this key needs. Raises KeyError for a key that `NEEDS` does not cover."""
     for length in range(len(steps), 0, -1):
         if steps[:length] in NEEDS:
             return NEEDS[steps[:length]]
@@ -84,7 +85,8 @@ def needs(steps: Steps) -> Needs:
 
 
 def _differences(old: Section, new: Section, at: Steps) -> Iterator[Steps]:
-    """Sections are compared key by key; lists, mappings and sections that come or go count as one key."""
+    """Yields the paths that differ. Sections are compared key by key; a list, a mapping, and a section that is added or removed
+    count as one key."""
     for name, field in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
         steps = (*at, field.alias or name)
@@ -95,7 +97,7 @@ def _differences(old: Section, new: Section, at: Steps) -> Iterator[Steps]:
 
 
 def _merged(old: SectionT, new: SectionT, at: Steps) -> SectionT:
-    """`old` with the keys of `new` that are live."""
+    """`old` with the changed live keys of `new`."""
     values: dict[str, Any] = {}
     for name, field in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)

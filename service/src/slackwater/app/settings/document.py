@@ -1,11 +1,10 @@
-"""Configuration text -> plain tree (dict, list, str, int, float, bool, None), with YAML's traps made visible.
+"""Reads JSON or YAML text into a plain tree (dict, list, str, int, float, bool, None) and reports YAML's traps.
 
-Flows through: our own configuration file and the KubeSchedulerConfiguration that `scheduler-config --check` reads.
-JSON and YAML are both read. Scalars follow YAML 1.2's core schema; where YAML 1.1, which Kubernetes' own readers use,
-would read something else (`on`, `no`, `010`), the scalar becomes an `Ambiguous` that the caller has to decide on.
-Refused with their place: a key given twice, tags, merge keys, several documents, an alias inside its own anchor.
-Bounded: the text's size, the depth, and the number of values after aliases are counted as often as they are used.
-Deliberately absent: what keys mean.
+It reads our own configuration file and the KubeSchedulerConfiguration of `scheduler-config --check`; it knows no keys. Scalars
+follow YAML 1.2's core schema. Kubernetes reads YAML 1.1, where some scalars mean something else (`on`, `no`, `010`). Such a
+scalar becomes an `Ambiguous` that the caller has to handle. Reported with their place: a repeated key, tags, merge keys,
+several documents, an alias inside its own anchor. The text's size, the depth, and the number of values are limited; an alias
+counts as often as it is used.
 """
 
 import json
@@ -28,8 +27,8 @@ _OTHER_BASE: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LONGEST_NUMBER: Final = 400
-# The same events ten times as fast, where PyYAML was built with libyaml: a reload shares its thread with nobody, but
-# the interpreter with the extender.
+# libyaml parses ten times as fast, if PyYAML was built with it. That matters on a reload: its worker thread shares the
+# interpreter lock with the extender.
 _LOADER: Final[type[yaml.SafeLoader | yaml.CSafeLoader]] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
@@ -37,7 +36,7 @@ _LOADER: Final[type[yaml.SafeLoader | yaml.CSafeLoader]] = yaml.CSafeLoader if y
 class Ambiguous:
     """An unquoted scalar that readers of YAML 1.1 and 1.2 read differently; `old` is what 1.1 reads.
 
-    It is of no type that a key may have, so whoever ignores it refuses it.
+    No key accepts this type, so validation refuses it unless the caller converts it.
     """
 
     text: str
@@ -51,7 +50,7 @@ def _spellings(*words: str) -> tuple[str, ...]:
     return tuple(form for word in words for form in (word, word.capitalize(), word.upper()))
 
 
-#: Texts without quotes that are no text. YAML 1.1 has more truth values than 1.2.
+#: Unquoted scalars that are no text. YAML 1.1 has more booleans than 1.2.
 _SPELLED: Final[dict[str, bool | Ambiguous | None]] = {
     **dict.fromkeys(("", "~", *_spellings("null"))),
     **dict.fromkeys(_spellings("true"), True),
@@ -63,19 +62,19 @@ _SPELLED: Final[dict[str, bool | Ambiguous | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """`tree` holds everything that could be read; `problems` what had to be left out of it."""
+    """A document as read. `tree` is what could be read; `problems` is what had to be left out."""
 
     tree: object
     problems: tuple[Problem, ...]
 
 
 def read_document(text: str) -> Document:
-    """Reads one JSON or YAML document. Raises `UnreadableSettings` where there is no tree at all."""
+    """Reads one JSON or YAML document. Raises `UnreadableSettings` if no tree can be read at all."""
     if len(text) > LARGEST_TEXT:
         raise UnreadableSettings([Problem(path="", seen=f"{len(text)} characters", wanted=f"at most {LARGEST_TEXT}")])
     text = text.removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
-        # YAML's own reader refuses tabs and some escapes that JSON allows.
+        # The YAML parser refuses tabs and some escapes that JSON allows.
         try:
             return _read_json(text)
         except ValueError:
@@ -84,7 +83,7 @@ def read_document(text: str) -> Document:
 
 
 def as_yaml_1_1(tree: object) -> object:
-    """The same tree as Kubernetes' own readers see it: every `Ambiguous` is what YAML 1.1 makes of it."""
+    """The tree as Kubernetes reads it: each `Ambiguous` is replaced by its value in YAML 1.1."""
     match tree:
         case Ambiguous():
             return tree.old
@@ -98,7 +97,7 @@ def as_yaml_1_1(tree: object) -> object:
 
 @dataclass(slots=True)
 class _Pairs:
-    """A JSON object before its keys are known to be distinct."""
+    """The pairs of a JSON object, which may repeat keys."""
 
     items: list[tuple[str, object]]
 
@@ -131,7 +130,7 @@ class _Builder:
         self.problems.append(Problem(path=json_path(at), seen=seen, wanted=wanted))
 
     def text(self, text: str, at: Steps) -> str:
-        """Escapes can spell half a surrogate pair, which is no character and cannot be written anywhere."""
+        """The text, with halves of surrogate pairs replaced and reported. JSON escapes can spell them, but UTF-8 cannot."""
         clean = text.encode("utf-8", "replace").decode()
         if clean != text:
             self.refuse(at, f"half a surrogate pair in {json.dumps(text)[:80]}", "whole characters")
@@ -184,14 +183,14 @@ def _syntax_problem(err: yaml.MarkedYAMLError) -> Problem:
 
 @dataclass(slots=True)
 class _YamlBuilder(_Builder):
-    """Builds the tree from parse events, so that paths, aliases and duplicates are under our control."""
+    """Builds the tree from PyYAML's parse events, because its loader hides paths, aliases and repeated keys."""
 
     events: Iterator[yaml.Event] = field(default_factory=lambda: iter(()))
     #: Anchor -> finished value and how many values it holds. An anchor is known only once its value is complete.
     anchors: dict[str, tuple[object, int]] = field(default_factory=dict)
 
     def document(self) -> object:
-        """The only document's tree. An empty stream is null."""
+        """Reads the only document's tree; None if the stream is empty."""
         tree: object = None
         documents = 0
         for event in self.events:
@@ -252,11 +251,12 @@ class _YamlBuilder(_Builder):
         return mapping
 
     def key(self, event: yaml.Event, at: Steps) -> str | None:
-        """Keys are texts, as in JSON: `on:` and `1:` are the texts `on` and `1`. None: not usable, and reported."""
+        """Reads a mapping's key, always as text, as in JSON: `on:` and `1:` are the texts `on` and `1`. None if the key is not
+        usable, which is reported."""
         if isinstance(event, yaml.ScalarEvent):
             self.check_tag(event, at)
             return self.text(event.value, at)
-        self.value(event, (*at, "?"))  # reads it to its end, so that what follows is still read
+        self.value(event, (*at, "?"))  # consumes the key's events, so that parsing can go on after it
         self.refuse(at, f"a key that is no text{_line(event)}", "texts as keys")
         return None
 

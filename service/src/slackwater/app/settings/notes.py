@@ -1,7 +1,7 @@
-"""What a valid configuration asks for that will not happen: said by `config check`, refused by `serve` where it matters.
+"""Finds what a valid configuration asks for and will not get.
 
-Flows through: valid settings -> what `serve` refuses to start with, and combinations of keys where one takes the effect from
-another. Deliberately absent: anything that is wrong; that is an error of the file.
+In: valid settings. Out: problems with which `serve` refuses to start, and notes of `config check` on keys that have no effect
+because of another key. Invalid values and conflicts are errors of the file; they are found before.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from slackwater_protocol.durations import format_duration
 
 
 def unsupported(settings: Settings) -> tuple[Problem, ...]:
-    """What `serve` refuses to start with, since the cluster would rely on something that does not happen."""
+    """Problems with which `serve` refuses to start, because the cluster would rely on something that cannot happen."""
     autoscaler = settings.autoscaler
     if autoscaler.enabled and not autoscaler.node_groups and autoscaler.providers == Providers():
         wanted = "a group or a provider: with none of them no node can be added"
@@ -27,7 +27,7 @@ def unsupported(settings: Settings) -> tuple[Problem, ...]:
 
 
 def notes(settings: Settings) -> list[str]:
-    """One sentence for each thing that a file asks for and that will not happen; empty for the defaults."""
+    """One sentence for each setting of a file that has no effect; empty for the defaults."""
     return [
         *(f"{problem}; serve refuses to start with this" for problem in unsupported(settings)),
         *_ineffective(settings),

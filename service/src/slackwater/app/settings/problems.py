@@ -1,10 +1,9 @@
-"""What is wrong with a file, in one shape: where (JSON path), what was seen, what is wanted.
+"""The problems of a configuration file, each with its place (JSON path), what was found and what is wanted.
 
-Flows through: every message of `config check`, of a refused reload and of `scheduler-config`. Deliberately absent:
-stopping at the first one. The error tree of this package:
+`config check`, a refused reload and `scheduler-config` report them. An error carries all problems of a file at once:
 
-    SettingsError            the file cannot be used; carries every problem
-      UnreadableSettings     ... because it is not there, too large, or neither YAML nor JSON
+    SettingsError            the file cannot be used
+      UnreadableSettings     nothing could be checked: it does not exist, is too large, or is neither YAML nor JSON
 """
 
 import json
@@ -22,7 +21,7 @@ _LONGEST_SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing to repair. `path` is empty where the file as a whole is meant."""
+    """One problem of a file. `path` is empty if it concerns the file as a whole."""
 
     path: str
     seen: str
@@ -33,7 +32,7 @@ class Problem:
 
 
 class SettingsError(Exception):
-    """A configuration that is refused. `source` names it (a path), `problems` are all of them."""
+    """A configuration is refused. `source` names it, such as its path; `problems` are all of its problems."""
 
     def __init__(self, problems: Sequence[Problem], *, source: str = "") -> None:
         super().__init__(problems, source)
@@ -41,7 +40,7 @@ class SettingsError(Exception):
         self.source = source
 
     def lines(self) -> tuple[str, ...]:
-        """One line a problem, each with the source in front."""
+        """One line for each problem, prefixed with the source."""
         prefix = f"{self.source}: " if self.source else ""
         return tuple(f"{prefix}{problem}" for problem in self.problems)
 
@@ -50,11 +49,12 @@ class SettingsError(Exception):
 
 
 class UnreadableSettings(SettingsError):
-    """Nothing could be checked: no such file, too large, not UTF-8, neither YAML nor JSON."""
+    """Nothing of a configuration could be checked: no such file, too large, not UTF-8, or neither YAML nor JSON."""
 
 
 def json_path(steps: Sequence[Step]) -> str:
-    """`("nodeGroups", 0, "name")` -> `nodeGroups[0].name`; a key that is no plain word is quoted in brackets."""
+    """The text of a path: `("nodeGroups", 0, "name")` becomes `nodeGroups[0].name`. A key that is no plain word is quoted in
+    brackets."""
     text = ""
     for step in steps:
         if isinstance(step, int):
@@ -67,7 +67,7 @@ def json_path(steps: Sequence[Step]) -> str:
 
 
 def show(value: object) -> str:
-    """A value of a file as a person wrote it, on one line and cut where it is long."""
+    """A value of a file for a message: as the file writes it, on one line, truncated if long."""
     match value:
         case dict():
             return "a mapping"
@@ -87,7 +87,7 @@ def _quoted(text: str) -> str:
 
 
 def _show_scalar(value: bool | int | float | None) -> str:
-    # A number of thousands of digits cannot be turned into text at once (CPython's limit), nor does anybody read it.
+    # CPython refuses to convert an integer of thousands of digits to text.
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     return json.dumps(value)

@@ -1,6 +1,7 @@
-"""The `autoscaler.providers` section, and what a node group of the kwok provider says beside it.
+"""The `autoscaler.providers` section of the configuration file, and the `kwok` section of a node group.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: what the providers do with it (`app.clouds`).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. `app.clouds` builds the
+providers from it.
 """
 
 from collections.abc import Mapping
@@ -26,63 +27,64 @@ from slackwater_protocol.durations import SECOND, Duration
 
 
 class KwokWeather(Section):
-    """How the cloud of a kwok group behaves. By default machines come at once and never fail. Shares together are at most 1."""
+    """How the simulated cloud of a kwok group behaves. By default machines start at once and never fail. The shares add up to
+    at most 1."""
 
     appear_after: Delay = Field(default=Duration(0), examples=["20s"])
     """Duration from the request until the Node appears. 0s by default."""
     appear_spread: Delay = Field(default=Duration(0), examples=["10s"])
-    """Up to so much is added to `appearAfter`, evenly drawn. 0s by default."""
+    """Longest random duration added to `appearAfter`, uniformly distributed. 0s by default."""
     boot_after: Delay = Field(default=Duration(0), examples=["30s"])
-    """Duration from the Node's appearance until it is handed to KWOK, which makes it ready; until then it is tainted as
-    not ready. 0s by default."""
+    """Duration from the Node's appearance until KWOK takes it over and makes it ready; until then it is tainted as not ready.
+    0s by default."""
     boot_spread: Delay = Field(default=Duration(0), examples=["10s"])
-    """Up to so much is added to `bootAfter`, evenly drawn. 0s by default."""
+    """Longest random duration added to `bootAfter`, uniformly distributed. 0s by default."""
     failing: Fraction = Field(default=0.0, examples=[0.05])
     """Share of machines that end in an error instead of a Node. 0.0 by default."""
     silent: Fraction = Field(default=0.0, examples=[0.01])
     """Share of machines that run without a Node ever appearing. 0.0 by default."""
     unready: Fraction = Field(default=0.0, examples=[0.01])
-    """Share of machines whose Node never gets ready. 0.0 by default."""
+    """Share of machines whose Node never becomes ready. 0.0 by default."""
     stock: Count | None = Field(default=None, examples=[300])
-    """Machines that there are to be had; those beyond it are out of resources until others go. Unset by default: no
-    bound."""
+    """Machines that the cloud has; further ones fail as out of resources until others are deleted. Unset by default: no
+    limit."""
     quota: Count | None = Field(default=None, examples=[500])
-    """Size beyond which a request to grow is refused. Unset by default: no bound."""
+    """Size of the group above which a scale-up is refused. Unset by default: no limit."""
 
 
 class Kwok(Section):
-    """Node objects without machines, for trials and tests; used where a node group names it."""
+    """Node objects without machines, for trials and tests; used if a node group names this provider."""
 
     namespace: Namespace = Field(default="kube-system", examples=["kube-system"])
-    """Namespace of the ConfigMap `slackwater-kwok` that machines on their way are kept in. kube-system by default, beside
-    the service."""
+    """Namespace of the ConfigMap `slackwater-kwok`, which persists the machines in creation. kube-system by default, where the
+    service runs."""
     seed: Count = Field(default=0, examples=[0, 7])
-    """What delays and failures are drawn from: the same seed gives the same ones. 0 by default."""
+    """Seed of the random delays and failures: the same seed gives the same ones. 0 by default."""
 
 
 class ClusterApi(Section):
     """MachineDeployments, MachineSets and MachinePools that carry Cluster Autoscaler's size annotations."""
 
     kubeconfig: FilePath | None = Field(default=None, examples=["/etc/slackwater/management.kubeconfig"])
-    """Path of a kubeconfig of the management cluster. Unset by default: the cluster that is served is also the one
-    that manages."""
+    """Path of a kubeconfig of the management cluster. Unset by default: the served cluster is also the management cluster."""
     namespace: Namespace | None = Field(default=None, examples=["default"])
-    """The only namespace that is looked at. Unset by default: all."""
+    """Namespace of the groups that are used. Unset by default: all namespaces."""
     cluster_name: LabelText = Field(default="", examples=["prod"])
-    """The only cluster whose groups are used (label `cluster.x-k8s.io/cluster-name`). Empty by default: all."""
+    """Cluster whose groups are used (label `cluster.x-k8s.io/cluster-name`). Empty by default: all clusters."""
     selector: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"autoscale": "yes"}])
-    """Labels that a group needs to be used. Empty by default: the annotations are enough."""
+    """Labels that a group must have to be used. Empty by default: the annotations are enough."""
 
 
 class ExternalGrpcTLS(Section):
-    """TLS towards the provider's server, which is always verified."""
+    """TLS of the connection to the provider's server, whose certificate is always verified."""
 
     ca_file: FilePath | None = Field(default=None, alias="caFile", examples=["/etc/slackwater/provider/ca.crt"])
-    """Path of the PEM certificates that the server's must be signed by. Unset by default: those of the system."""
+    """Path of the PEM certificates of the CAs that may have signed the server's certificate. Unset by default: the system's
+    CAs."""
     cert_file: FilePath | None = Field(default=None, examples=["/etc/slackwater/provider/tls.crt"])
-    """Path of our PEM certificate chain, where the server asks for one. Unset by default: none is shown."""
+    """Path of the PEM certificate chain that Slackwater shows if the server asks for one. Unset by default: none."""
     key_file: FilePath | None = Field(default=None, examples=["/etc/slackwater/provider/tls.key"])
-    """Path of the PEM private key of `certFile`. Unset by default, as above."""
+    """Path of the PEM private key of `certFile`. Unset by default, like it."""
     server_name: ServerName | None = Field(default=None, examples=["provider.example.com"])
     """The name that the server's certificate must have. Unset by default: the host of `address`."""
 
@@ -91,20 +93,20 @@ class ExternalGrpc(Section):
     """A server that speaks Cluster Autoscaler's external gRPC provider protocol. Needs the extra `slackwater[externalgrpc]`."""
 
     address: Annotated[Address, HostPort()] = Field(examples=["127.0.0.1:8086"])
-    """Where the server listens. No default."""
+    """host:port of the server. No default."""
     timeout: Timeout = Field(default=Duration(5 * SECOND), examples=["5s"])
-    """Duration after which a call is given up, and its outcome unknown. 5s by default, as in Cluster Autoscaler."""
+    """Duration after which a call is cancelled; its outcome is then unknown. 5s by default, as in Cluster Autoscaler."""
     tls: ExternalGrpcTLS | None = None
     """TLS of the connection. Unset by default: a server on loopback needs none."""
 
 
 class Providers(Section):
-    """Who creates and deletes nodes. All groups that clusterapi and externalgrpc know are used, within the sizes that they
-    give; what `nodeGroups` says of one narrows it."""
+    """The providers that create and delete nodes. All groups that clusterapi and externalgrpc report are used, within the sizes
+    that they report; an entry in `nodeGroups` can narrow these."""
 
     kwok: Kwok = Kwok()
-    """Node objects alone."""
+    """Node objects without machines."""
     clusterapi: ClusterApi | None = None
-    """Cluster API. Unset by default: used where a node group names it."""
+    """Cluster API. Unset by default: used only if a node group names it."""
     externalgrpc: ExternalGrpc | None = None
     """An external gRPC provider. Unset by default: not used."""

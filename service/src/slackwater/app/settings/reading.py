@@ -1,7 +1,7 @@
-"""Text, bytes or a path -> `Settings`, or every problem at once; and settings back to the text of a file.
+"""Reads `Settings` from a path, bytes or text, and writes settings as the text of a file.
 
-Flows through: the configuration file, at start, at reload and in `config check`. Deliberately absent: defaults (the
-sections have them) and any use of the values.
+It is used at start, at reload and by `config check`. A bad file is refused with all its problems at once. The defaults are in
+the sections.
 """
 
 import copy
@@ -19,12 +19,12 @@ from slackwater.app.settings.refusal import place, refusals
 
 
 def load(path: str | Path) -> Settings:
-    """The settings of a file. Raises `UnreadableSettings` or `SettingsError`, with the path as its source."""
+    """Reads the settings of a file. Raises `UnreadableSettings` or `SettingsError`, with the path as its source."""
     return parse(read_bytes(path), source=str(path))
 
 
 def loads(text: str, *, source: str = "") -> Settings:
-    """The settings of a text, YAML or JSON. Raises `UnreadableSettings` or `SettingsError`."""
+    """Reads the settings of a text, YAML or JSON. Raises `UnreadableSettings` or `SettingsError`."""
     try:
         return _settings(read_document(text))
     except SettingsError as err:
@@ -32,22 +32,22 @@ def loads(text: str, *, source: str = "") -> Settings:
 
 
 def parse(data: bytes, *, source: str = "") -> Settings:
-    """The settings of a file's content. Raises `UnreadableSettings` or `SettingsError`."""
+    """Reads the settings of a file's content. Raises `UnreadableSettings` or `SettingsError`."""
     return loads(decode(data, source=source), source=source)
 
 
 def dumps(settings: Settings) -> str:
-    """A file that says the same as `settings`, every key included: JSON, which is YAML too."""
+    """The text of a file with these settings, every key included. It is JSON, which is YAML too."""
     return json.dumps(as_file(settings), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_file(settings: Settings) -> dict[str, Any]:
-    """The tree of that file."""
+    """The JSON value of a file with these settings, every key included."""
     return settings.model_dump(mode="json", by_alias=True)
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """At most one byte more than may be parsed. Raises `UnreadableSettings`."""
+    """The file's content, at most one byte more than `decode` accepts. Raises `UnreadableSettings`."""
     try:
         with Path(path).open("rb") as file:
             return file.read(LARGEST_TEXT + 1)
@@ -57,7 +57,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def decode(data: bytes, *, source: str = "") -> str:
-    """UTF-8 text of a file's content. Raises `UnreadableSettings`."""
+    """Decodes a file's content as UTF-8. Raises `UnreadableSettings` if it is too large or not UTF-8."""
     if len(data) > LARGEST_TEXT:
         wanted = f"at most {LARGEST_TEXT} bytes"
         raise UnreadableSettings([Problem(path="", seen="more bytes", wanted=wanted)], source=source)
@@ -83,7 +83,7 @@ def _settings(document: Document) -> Settings:
         problems += [problem for _, problem in refused]
         dropped = {steps for steps, _ in refused}
         settings = _without(tree, err)
-    # A default that stands in for a refused value conflicts with nothing.
+    # Leave out conflicts with a refused value: its key has the default now, which the file does not say.
     problems += [conflict.problem for conflict in conflicts(settings) if dropped.isdisjoint(conflict.reads)]
     if problems:
         raise SettingsError(problems)
@@ -100,12 +100,13 @@ def _missing_header(tree: dict[str, object]) -> list[Problem]:
 
 
 def _without(tree: dict[str, object], err: ValidationError) -> Settings:
-    """What is left without the refused values, so that one run reports conflicts between the valid ones too.
+    """The settings without the refused values, so that one run also reports conflicts between the valid ones.
 
-    A refused entry takes its whole list along, since the others would move; what lacks a required key goes whole.
+    If an entry of a list is refused, the whole list is dropped, because the other entries' indices would change. A section that
+    lacks a required key is dropped as a whole.
     """
     rest = copy.deepcopy(tree)
-    for _ in range(DEEPEST):  # a round that leaves an error behind has moved it at least one level up
+    for _ in range(DEEPEST):  # each round moves a remaining error at least one level up, so this is enough
         for error in err.errors(include_url=False):
             _drop(rest, place(error)[:-1] if error["type"] == "missing" else place(error))
         try:
@@ -118,9 +119,9 @@ def _without(tree: dict[str, object], err: ValidationError) -> Settings:
 def _drop(tree: dict[str, object], steps: Steps) -> None:
     while isinstance(steps[-1], int):
         steps = steps[:-1]
-    holder: Any = tree  # the steps say which of it is a mapping and which a list
+    holder: Any = tree  # a mapping or a list, as the steps say
     for step in steps[:-1]:
         if isinstance(holder, dict) and step not in holder:
-            return  # dropped already with something above it
+            return  # dropped already, with a section around it
         holder = holder[step]
     holder.pop(steps[-1], None)

@@ -1,4 +1,4 @@
-"""Whether what the service decides is written down, so that it can be repeated."""
+"""The `recording` section of the configuration file: the record that `slackwater replay` reads."""
 
 from pydantic import Field
 
@@ -8,13 +8,13 @@ from slackwater_protocol.units import Bytes
 
 
 class Recording(Section):
-    """A record for `slackwater replay`."""
+    """The record of decisions for `slackwater replay`."""
 
     file: FilePath | None = Field(default=None, examples=["/var/log/slackwater/decisions.rec"])
-    """Path of the file that every decision's inputs are written to, compressed; it is made again at each start. Unset by
+    """Path of the file to which the inputs of every decision are written, compressed; each start begins a new file. Unset by
     default: nothing is recorded."""
     max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
-    """The most that the file may hold; there the record ends. 256Mi by default: some hours of a busy cluster."""
+    """Quantity of bytes that the file may have; the record ends there. 256Mi by default: some hours of a busy cluster."""
     keep: Few = Field(default=1, examples=[1, 0])
-    """How many records of earlier starts stay beside the file, as FILE.1 (the latest), FILE.2 and so on; older ones are
-    dropped. The file and they hold `maxBytes` each. 1 by default: what led to a restart can be repeated after it."""
+    """Records of earlier starts that are kept, as FILE.1 (the latest), FILE.2 and so on; older ones are deleted. Each may have
+    `maxBytes`. 1 by default: the decisions before a restart can then be replayed after it."""

@@ -1,7 +1,7 @@
-"""pydantic's errors -> `Problem`s: the place as a JSON path, what was seen, what is wanted instead.
+"""Turns pydantic's validation errors into `Problem`s: the place as a JSON path, what was found, what is wanted.
 
-The words for "wanted" come from the same annotations that refuse. Deliberately absent: pydantic's own sentences, which
-name Python types.
+The text for "wanted" comes from the annotation that refused the value. pydantic's own messages are not used, because they name
+Python types.
 """
 
 import difflib
@@ -25,18 +25,18 @@ _WANTED: Final = {
 
 
 def refusals(err: ValidationError, root: type[Section]) -> list[tuple[Steps, Problem]]:
-    """Every error of `err`, which came from validating `root`, with its place as steps too."""
+    """The problems of `err`, an error from validating `root`, each with its path as steps."""
     return [(place(error), _problem(error, place(error), root)) for error in err.errors(include_url=False)]
 
 
 def place(error: ErrorDetails) -> Steps:
-    """Where the refused value stands; for a refused key of a free mapping, where its value stands."""
+    """The path of the refused value; for a refused key of a free mapping, the path of the key's value."""
     steps = error["loc"]
     return steps[:-1] if _is_about_key(error) else steps
 
 
 def _is_about_key(error: ErrorDetails) -> bool:
-    return error["loc"][-1] == "[key]"  # pydantic's own mark
+    return error["loc"][-1] == "[key]"  # pydantic marks errors about keys so
 
 
 def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
@@ -82,7 +82,7 @@ def _wanted_field(field: FieldInfo | None) -> str:
 
 
 def _choices(annotation: object) -> tuple[object, ...]:
-    """The words of a Literal, also inside a list's type."""
+    """The values of a Literal, also of one inside a list's type."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     return next((found for part in get_args(annotation) if (found := _choices(part))), ())
@@ -93,7 +93,7 @@ def _keys(section: type[Section]) -> tuple[str, ...]:
 
 
 def _field_at(steps: Sequence[str | int], root: type[Section]) -> FieldInfo | None:
-    """The field that `steps` lead to; for an entry of a list the list's own."""
+    """The field at a path; for an entry of a list, the list's field."""
     named = list(steps)
     while named and isinstance(named[-1], int):
         named.pop()
@@ -106,11 +106,11 @@ def _field(section: type[Section], key: str | int) -> FieldInfo | None:
 
 
 def section_at(steps: Sequence[str | int], root: type[Section]) -> type[Section] | None:
-    """The section whose keys stand at `steps`; None inside free mappings such as labels."""
+    """The section at a path; None inside free mappings such as labels."""
     section: type[Section] | None = root
     for step in steps:
         if isinstance(step, int):
-            continue  # an entry of a list has the section that the list's type names
+            continue  # an entry of a list: `_section_in` has found the section in the list's type
         field = _field(section, step) if section else None
         section = _section_in(field.annotation) if field else None
     return section

@@ -1,7 +1,7 @@
-"""JSON Schema (draft 2020-12) of the configuration file, for editors and for admission checks outside Slackwater.
+"""Generates the JSON Schema (draft 2020-12) of the configuration file, for editors and for admission checks elsewhere.
 
-Flows through: the sections' own fields, annotations and docstrings, so it cannot differ from the check, except that a
-schema cannot say what has to agree between keys (`agreement.py`). Deliberately absent: hand-written parts.
+It is generated from the sections' fields, annotations and docstrings, so it agrees with the validation. It only lacks the rules
+between keys (`agreement.py`), which a schema cannot express.
 """
 
 import ast
@@ -21,7 +21,7 @@ from slackwater.app.settings.section import Section
 
 @cache
 def describe_sections() -> None:
-    """Gives each field of each section its docstring as description, once in a process."""
+    """Sets the description of each field of each section to the field's docstring, once in a process."""
     for model in _below(Section):
         for owner in reversed(model.__mro__):
             if issubclass(owner, Section):
@@ -31,7 +31,7 @@ def describe_sections() -> None:
 
 
 def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """All models derived from it, in the order of their definition as far as one is part of another."""
+    """All models derived from `model`. A section comes after the sections that it contains."""
     found = dict.fromkeys(model.__subclasses__())
     for each in list(found):
         found |= dict.fromkeys(_below(each))
@@ -59,14 +59,14 @@ _ID: Final = f"https://{API_VERSION}/SlackwaterConfiguration.json"
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a file, where apiVersion and kind have to be there."""
+    """The schema of a configuration file. It requires apiVersion and kind, as the reader does."""
     describe_sections()
     body = _on_one_line(Settings.model_json_schema(by_alias=True, mode="validation", schema_generator=_AsInTheFile))
     return {"$schema": DIALECT, "$id": _ID, **body, "required": ["apiVersion", "kind"]}
 
 
 class _AsInTheFile(GenerateJsonSchema):
-    """Defaults as a file would say them ("5s", not nanoseconds), and no titles made up from keys."""
+    """Generates defaults as a file writes them ("5s", not nanoseconds), and no titles."""
 
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
         default = super().get_default_value(schema)
@@ -78,7 +78,7 @@ class _AsInTheFile(GenerateJsonSchema):
 
 
 def _on_one_line(part: Any) -> Any:
-    """Descriptions are docstrings, wrapped where the source's lines end."""
+    """Puts descriptions on one line: they are docstrings, with the source's line breaks."""
     if isinstance(part, list):
         return [_on_one_line(entry) for entry in part]
     if not isinstance(part, dict):

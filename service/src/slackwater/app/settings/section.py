@@ -1,13 +1,13 @@
-"""The base of every section of the configuration file: frozen, camelCase in the file, unknown keys refused."""
+"""The base class of the sections of the configuration file: frozen, camelCase keys in the file, unknown keys refused."""
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 
 class Section(BaseModel):
-    """Built by field name in Python; read by camelCase key from a file (`reading.py` switches names off there).
+    """A section of the configuration file. Python code uses field names; a file must use the camelCase keys (`reading.py`).
 
-    A field's docstring describes it in documents and schemas; see `schema.py`.
+    A field's docstring becomes its description in docs and schema (`schema.py`).
     """
 
     model_config = ConfigDict(

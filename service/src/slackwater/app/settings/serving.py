@@ -1,7 +1,6 @@
-"""The sections that the serving path reads: listeners, the extender, nodes, vertical workloads, migration, the API.
+"""The configuration file's sections for serving: listeners, extender, nodes, vertical, migration, preemption, kube.
 
-Under each key: its unit, why its default is what it is. Deliberately absent: the autoscaler (`autoscaling.py`) and
-what has to agree between keys (`agreement.py`).
+The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
 
 from typing import Annotated, Literal
@@ -41,56 +40,55 @@ class ListenerTLS(Section):
     """TLS of one listener."""
 
     cert_file: FilePath = Field(examples=["/etc/slackwater/tls/tls.crt"])
-    """Path of the PEM certificate that the listener presents, with its intermediates. No default: it is needed as
-    soon as `tls` is there."""
+    """Path of the PEM certificate that the listener presents, with its intermediates. No default: required in `tls`."""
     key_file: FilePath = Field(examples=["/etc/slackwater/tls/tls.key"])
-    """Path of the PEM private key of `certFile`. No default, as above."""
+    """Path of the PEM private key of `certFile`. No default: required in `tls`."""
     client_ca_file: FilePath | None = Field(default=None, alias="clientCAFile", examples=["/etc/slackwater/tls/ca.crt"])
-    """Path of the PEM certificates that clients' certificates must be signed by. Unset by default: then no client
-    certificate is asked for."""
+    """Path of the PEM certificates of the CAs that sign clients' certificates. Unset by default: the listener asks for no
+    client certificate."""
 
 
 def _some_accounts(accounts: tuple[str, ...]) -> tuple[str, ...]:
-    # pydantic's own minimum counts the valid entries only, and would report a bad one twice.
+    # pydantic's min_length counts only valid entries, so it would report a bad entry a second time.
     if not accounts:
         raise refused("at least one ServiceAccount")
     return accounts
 
 
 class ExtenderListener(Section):
-    """Where kube-scheduler calls."""
+    """The listener that kube-scheduler calls."""
 
     address: ListenAddress = Field(default=Address(host="127.0.0.1", port=10297), examples=["127.0.0.1:10297", "[::1]:10297"])
-    """host:port. Loopback by default, since kube-scheduler runs in the same Pod and whoever reaches this listener can
-    bind pods."""
+    """host:port. Loopback by default, because kube-scheduler runs in the same Pod and every client that reaches this listener
+    can bind pods."""
     tls: ListenerTLS | None = None
-    """TLS of this listener. Unset by default: on loopback there is nothing to protect the traffic from."""
+    """TLS of this listener. Unset by default: traffic on loopback needs no protection."""
 
 
 class AgentCertificates(Section):
-    """Agents show who they are by a client certificate that `tls.clientCAFile` signed."""
+    """Agents authenticate with a client certificate that `tls.clientCAFile` has signed."""
 
     common_name_prefix: NamePrefix = Field(default="system:node:", examples=["system:node:", ""])
-    """What the certificate's common name starts with; the rest names the node. `system:node:` by default, as in
-    kubelets' certificates. "" where the name is the node's alone."""
+    """Prefix of the certificate's common name; the rest is the node's name. `system:node:` by default, as in kubelets'
+    certificates. "" if the common name is the node's name."""
 
 
 class AgentTokens(Section):
-    """Agents show who they are by the ServiceAccount token in their Pod; the API server tells account and node."""
+    """Agents authenticate with the ServiceAccount token of their Pod; a TokenReview gives the account and the node."""
 
     service_accounts: Annotated[tuple[ServiceAccount, ...], AfterValidator(_some_accounts)] = Field(
         examples=[["kube-system/autoscaler-agent"]], json_schema_extra={"minItems": 1, "uniqueItems": True}
     )
-    """The agents' accounts, as namespace/name. No default: every Pod has some token, and any Pod on the node could
-    speak for its VMs."""
+    """The agents' accounts, as namespace/name. No default: every Pod has a token, so without accounts any Pod on a node could
+    act for the node's VMs."""
     audiences: tuple[Audience, ...] = Field(default=(), examples=[["slackwater"]])
-    """What tokens have to be made for: one of these. Empty by default: the API server itself, as of the tokens that
-    Pods have without asking."""
+    """Audiences of which a token must have one. Empty by default: the API server's own, which the tokens that Pods get
+    automatically have."""
 
 
 class AgentAuthentication(Section):
-    """How agents show who they are. An agent then may speak for pods of its own node only. With both kinds set, either
-    will do."""
+    """How agents authenticate. An authenticated agent may act only for pods of its own node. If both kinds are set, either is
+    enough."""
 
     certificates: AgentCertificates | None = None
     """Client certificates. Unset by default."""
@@ -99,32 +97,32 @@ class AgentAuthentication(Section):
 
 
 class AgentsListener(Section):
-    """Where autoscaler agents call."""
+    """The listener that autoscaler agents call."""
 
     address: ListenAddress = Field(default=Address(host="0.0.0.0", port=10299), examples=["0.0.0.0:10299"])
-    """host:port. Every interface by default, since agents call from every node; the port is the one they expect."""
+    """host:port. Every interface by default, because agents call from every node; the port is the one that agents expect."""
     tls: ListenerTLS | None = None
-    """TLS of this listener. Unset by default, since agents as they are speak plain HTTP; a NetworkPolicy has to keep
-    everybody else away."""
+    """TLS of this listener. Unset by default, because Neon's agents use plain HTTP; a NetworkPolicy has to keep all others
+    away."""
     authentication: AgentAuthentication = AgentAuthentication()
-    """Who may ask. By default whoever reaches the listener."""
+    """How agents authenticate. By default every client that reaches the listener may call it."""
     max_requests: Width = Field(default=16_384, examples=[16_384])
-    """Requests in flight, those that wait for room included; more are answered 503. 16384 by default: one for each VM of
-    a large cluster."""
+    """Requests in flight, including those that wait for room; further ones are answered 503. 16384 by default: one for each VM
+    of a large cluster."""
     max_wait: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
-    """Duration for which a request with `Prefer: wait` may wait for room. 30s by default; 0s: none."""
+    """Duration for which a request with `Prefer: wait` may wait for room. 30s by default; 0s: no request waits."""
 
 
 class OpsListener(Section):
-    """Where people, probes and Prometheus call."""
+    """The listener for operators, probes and Prometheus."""
 
     address: ListenAddress = Field(default=Address(host="127.0.0.1", port=10298), examples=["127.0.0.1:10298"])
-    """host:port. Loopback by default, since the state of the whole cluster can be read here."""
+    """host:port. Loopback by default, because the state of the whole cluster can be read here."""
     tls: ListenerTLS | None = None
     """TLS of this listener. Unset by default, as it listens on loopback."""
     client_certificates: Literal["required", "optional"] = Field(default="required", examples=["required", "optional"])
-    """Whether a caller without a client certificate is heard where `tls.clientCAFile` is set: `required`, it is not; or
-    `optional`, it may look and no more. required by default; kubelets' probes and most scrapers show none."""
+    """Whether a client needs a certificate if `tls.clientCAFile` is set. `required`: every client does. `optional`: a client
+    without one may only read. required by default; kubelets' probes and most scrapers have none and need `optional`."""
 
 
 class Listeners(Section):
@@ -139,111 +137,110 @@ class Listeners(Section):
 
 
 class SchedulerTLS(Section):
-    """What kube-scheduler needs to reach `listeners.extender` over TLS; paths are those of its own container."""
+    """What kube-scheduler needs to reach `listeners.extender` over TLS; the paths are in kube-scheduler's container."""
 
     ca_file: FilePath | None = Field(default=None, alias="caFile", examples=["/etc/slackwater/tls/ca.crt"])
-    """Path of the PEM certificates that verify the listener's certificate. By default the listener's `certFile`
-    itself is trusted. It is always written: without one kube-scheduler verifies nothing."""
+    """Path of the PEM certificates that verify the listener's certificate. By default the listener's `certFile` itself. One is
+    always written into kube-scheduler's file: without a CA it verifies nothing."""
     cert_file: FilePath | None = Field(default=None, examples=["/etc/slackwater/scheduler/tls.crt"])
-    """Path of kube-scheduler's PEM client certificate. Unset by default; needed where the listener has a
-    `clientCAFile`."""
+    """Path of kube-scheduler's PEM client certificate. Unset by default; required if the listener has a `clientCAFile`."""
     key_file: FilePath | None = Field(default=None, examples=["/etc/slackwater/scheduler/tls.key"])
-    """Path of the private key of `certFile`: both or neither, and neither by default."""
+    """Path of the private key of `certFile`; both or neither must be set. Unset by default."""
     server_name: ServerName | None = Field(default=None, examples=["slackwater.kube-system.svc"])
-    """The name that the listener's certificate is checked against. By default the host that is called, which a
-    certificate for a Service does not carry when the call goes to loopback."""
+    """The name that the listener's certificate must have. By default the host that kube-scheduler calls; a certificate for a
+    Service does not have it if the call goes to loopback."""
 
 
 class Extender(Section):
-    """How kube-scheduler uses Slackwater, and what is held between its calls."""
+    """How kube-scheduler calls Slackwater, and for how long room is held between its calls."""
 
     weight: Multiplier = Field(default=1, examples=[1])
-    """Factor of the scores (0 to 10, times 10). 1 by default: one more in-tree plug-in, which overrides neither
-    preferred affinity nor PreferNoSchedule. Written into the scheduler's file."""
+    """Factor of the scores (0 to 10, times 10). 1 by default: the scores then count as much as one more in-tree plug-in, and
+    override neither preferred affinity nor PreferNoSchedule. Written into kube-scheduler's file."""
     bind: Switch = True
-    """Whether Slackwater binds, which makes the reservation and the bind one step. true by default; with false
-    kube-scheduler binds, and the room promised at filter is kept until the watch shows the bind, or none can come any more.
-    Written into the scheduler's file."""
+    """Whether Slackwater binds, so that the reservation and the bind are one step. true by default; with false kube-scheduler
+    binds, and the room held at filter is kept until the watch shows the bind, or until no bind can come any more. Written into
+    kube-scheduler's file."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
-    """Duration after which kube-scheduler gives a call up; answers are due before it. 5s by default, kube-scheduler's
-    own default. At least 1s, as a bind includes a write to the API server; at most 30s, as scheduling is serial and a
-    lost call costs all pods that long. Written into the scheduler's file."""
+    """Duration after which kube-scheduler cancels a call; Slackwater answers before it. 5s by default, kube-scheduler's own
+    default. At least 1s, because a bind includes a write to the API server; at most 30s, because scheduling is serial and a
+    lost call delays all pods. Written into kube-scheduler's file."""
     max_body_bytes: SomeMemory = Field(default=Bytes(64 << 20), examples=["64Mi"])
-    """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: whole Nodes of a
-    5,000 node cluster fit."""
+    """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: enough for the whole Nodes
+    of a cluster of 5,000."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration for which room is promised to a pod between the scheduler's decision and its bind call. 10s by
-    default, twice `httpTimeout`: the scheduler sends no signal when it gives a pod up. Of no effect where `bind` is false."""
+    """Duration for which room is held for a pod between filter's answer and the bind call. 10s by default, twice `httpTimeout`:
+    kube-scheduler does not report that it has given up on a pod. Without effect if `bind` is false."""
     bind_backoff: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
-    """Duration for which a refused bind keeps its node out of the pod's next filter answers, unless the node changes
-    before. 1m by default: longer than kube-scheduler's back-off (10 s), or it offers the same node for ever."""
+    """Duration for which filter refuses a node to a pod whose bind there was denied, unless the node changes before. 1m by
+    default: longer than kube-scheduler's back-off of 10 s, which would otherwise choose the same node again and again."""
     scheduler_tls: SchedulerTLS = Field(default=SchedulerTLS(), alias="schedulerTLS")
-    """Written into the scheduler's file when `listeners.extender.tls` is set."""
+    """TLS from kube-scheduler to Slackwater. Written into kube-scheduler's file if `listeners.extender.tls` is set."""
 
 
 class Watermark(Section):
-    """Share of a node above which live migration starts. Placement is limited by the node's total, never by this."""
+    """Share of a node above which live migration starts. Only the node's total limits placement, not the watermark."""
 
     cpu: Share = Field(default=0.9, examples=[0.9])
-    """Share of the node's CPU. 0.9 by default: one tenth is left for growth while migrations run."""
+    """Share of the node's CPU. 0.9 by default: a tenth is left for growth while migrations run."""
     memory: Share = Field(default=0.9, examples=[0.9])
     """Share of the node's memory. 0.9 by default, as for CPU."""
 
 
 class System(Section):
-    """What is set aside on every node, on top of what the kubelet already withholds from allocatable."""
+    """What is set aside on every node, in addition to what the kubelet keeps out of allocatable."""
 
     cpu: Cpu = Field(default=MilliCpu(0), examples=["100m", "0"])
-    """Quantity of CPU taken off the total of each node. "0" by default: allocatable is what it says."""
+    """Quantity of CPU subtracted from each node's allocatable. "0" by default: all of allocatable is used."""
     memory: Memory = Field(default=Bytes(0), examples=["512Mi", "0"])
-    """Quantity of memory taken off the total of each node. "0" by default, as for CPU."""
+    """Quantity of memory subtracted from each node's allocatable. "0" by default, as for CPU."""
 
 
 class Score(Section):
-    """The score of a node over its fullness: rises from `minUsage` at empty to 1 at `peak`, falls to `maxUsage`."""
+    """The score of a node by its utilization: it rises from `minUsage` for an empty node to 1 at `peak`, and falls to
+    `maxUsage` for a full one."""
 
     min_usage: Fraction = Field(default=0.5, examples=[0.5])
-    """Score, 0 to 1, of an empty node. 0.5 by default: half-full nodes come first, so empty ones
-    stay removable."""
+    """Score, 0 to 1, of an empty node. 0.5 by default: half-full nodes are preferred, so that empty ones can be removed."""
     max_usage: Fraction = Field(default=0.0, examples=[0.0])
-    """Score, 0 to 1, of a full node. 0.0 by default: what runs there could not grow."""
+    """Score, 0 to 1, of a full node. 0.0 by default: workloads there could not grow."""
     peak: Fraction = Field(default=0.8, examples=[0.8])
-    """Share of the node in use at which the score is highest. 0.8 by default, just below the watermark."""
+    """Share of the node in use at which the score is highest. 0.8 by default, a little below the watermark."""
     randomize: Switch = False
-    """Whether each score becomes a random one between 1 and itself, so that equal nodes fill evenly. false by
-    default: equal input gives equal answers."""
+    """Whether each score is replaced by a random one between 1 and itself, so that equal nodes fill evenly. false by default:
+    equal input gives equal answers."""
 
 
 class Nodes(Section):
-    """How nodes are counted and compared."""
+    """How Slackwater accounts for nodes and scores them."""
 
     watermark: Watermark = Watermark()
-    """Where live migration starts."""
+    """Above which share of a node live migration starts."""
     system: System = System()
-    """What is set aside."""
+    """What is set aside on every node."""
     score: Score = Score()
     """Which node is preferred."""
 
 
 class ComputeUnit(Section):
-    """The smallest step of a vertical workload: what agents ask for must be whole multiples of it."""
+    """The smallest step of a vertical workload: agents request whole multiples of it."""
 
     vcpus: SomeCpu = Field(default=MilliCpu(250), alias="vCPUs", examples=["250m"])
-    """Quantity of CPU of one unit. 250m by default, as agents are shipped."""
+    """Quantity of CPU of one unit. 250m by default, as in Neon's agents."""
     mem: SomeMemory = Field(default=Bytes(1 << 30), examples=["1Gi"])
-    """Quantity of memory of one unit. 1Gi by default, as agents are shipped."""
+    """Quantity of memory of one unit. 1Gi by default, as in Neon's agents."""
 
 
 class Vertical(Section):
     """Workloads that grow in place."""
 
     missing_requests: Literal["reject", "zero"] = Field(default="reject", examples=["reject", "zero"])
-    """What happens to a pod that has not been bound and whose container lacks a CPU or memory request: `reject` it
-    with a reason, or count `zero`. reject by default: what is not declared cannot be accounted for."""
+    """What happens to a pod that is not bound yet and has a container without a CPU or memory request: `reject` it with a
+    reason, or count the request as `zero`. reject by default: what is not declared cannot be accounted for."""
     compute_unit: ComputeUnit = ComputeUnit()
     """The smallest step."""
     max_step_units: Count = Field(default=0, examples=[0, 8])
-    """Compute units by which one answer may grow a workload. 0 by default: no cap."""
+    """Compute units by which one permit may grow a workload. 0 by default: no limit."""
 
 
 class Migration(Section):
@@ -254,44 +251,45 @@ class Migration(Section):
     max_concurrent: Width = Field(default=10, examples=[10])
     """Migrations that run at the same time in the cluster. 10 by default: the network carries each one's memory."""
     max_per_source: Width = Field(default=2, examples=[2])
-    """Migrations that leave one node at the same time. 2 by default, as one node's link is shared by them."""
+    """Migrations that leave one node at the same time. 2 by default: they share the node's network link."""
     max_per_target: Width = Field(default=2, examples=[2])
-    """Migrations that arrive at one node at the same time. 2 by default, as above."""
+    """Migrations that arrive at one node at the same time. 2 by default: they share the node's network link."""
     capacity_pressure_weight: Weight = Field(default=1.0, examples=[1.0, 0.5])
-    """Factor of denied growth when pressure is weighed against the watermark. 1.0 by default: denied growth counts as
-    if it had been granted. Whatever the factor, denied growth never counts as none."""
+    """Factor of denied growth (CapacityPressure) when a node is compared with its watermark. 1.0 by default: denied growth
+    counts as if it had been granted. With any factor, denied growth counts for more than nothing."""
     capacity_pressure_time: Delay = Field(default=Duration(0), examples=["0s", "30s"])
-    """Duration for which a workload's growth must have been denied before it counts as pressure. 0s by default: at
-    once, since migration is slow; longer keeps short bursts from starting migrations."""
+    """Duration for which a workload's growth must have been denied before it counts as pressure. 0s by default: at once,
+    because migration is slow. A longer duration keeps short bursts from starting migrations."""
 
 
 class Preemption(Section):
-    """Preemption where only Slackwater's accounting leaves no room, which kube-scheduler's own cannot see."""
+    """Preemption on nodes that are full only in Slackwater's accounting; kube-scheduler's own preemption sees room there."""
 
     enabled: Switch = True
-    """Whether less important pods have to leave there. true by default; with false such a pod waits for room."""
+    """Whether Slackwater deletes less important pods there. true by default; with false a pod waits for room."""
     timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration that the victims of one pod may take to leave. 5m by default: longer than most grace periods. Then the pod
-    is tried again, and whoever stayed is not counted on for ten minutes."""
+    """Duration that the victims of one pod may take to terminate. 5m by default: longer than most grace periods. After it the
+    pod is tried again, and a victim that has not terminated is not chosen again for ten minutes."""
     patience: Delay = Field(default=Duration(0), examples=["0s", "1m"])
-    """Duration for which a pod is refused before anybody has to leave for it. 0s by default: at once. Longer where nodes
-    come by themselves."""
+    """Duration for which a pod is refused before pods are deleted for it. 0s by default: at once. A longer duration suits
+    clusters in which nodes are added automatically."""
     max_concurrent: Width = Field(default=1000, examples=[1000])
-    """Pods for which others are leaving at the same time. 1000 by default; further ones are refused until one is done."""
+    """Preemptions under way at the same time. 1000 by default; further pods are refused until one has ended."""
 
 
 class Kube(Section):
     """How Slackwater uses the API server."""
 
     list_page_size: Width = Field(default=500, examples=[500])
-    """Objects in one page of a list. 500 by default, client-go's figure: one page stays around a megabyte of pods."""
+    """Objects in one page of a list. 500 by default, as in client-go: a page of pods has about a megabyte."""
     max_concurrent_writes: Width = Field(default=16, examples=[16])
-    """Writes in flight, binds not counted. 16 by default: enough for 500 a second, below the API server's own limit."""
+    """Writes in flight, apart from binds and preemptions. 16 by default: enough for 500 a second, below the API server's own
+    limit."""
     max_concurrent_binds: Width = Field(default=64, examples=[64])
-    """Binds in flight. 64 by default, on their own, so that slow other writes never hold a bind up."""
+    """Binds in flight. 64 by default. Binds have their own limit, so that slow other writes never delay them."""
     max_concurrent_preemption_writes: Width = Field(default=64, examples=[64])
-    """Writes of preemptions in flight: deletions of victims, annotations of preemptors. 64 by default, on their own like
-    binds, so that neither waits for the other."""
+    """Writes of preemptions in flight: deletions of victims, annotations of preemptors. 64 by default. Like binds they have
+    their own limit, so that neither waits for the other."""
     write_deadline: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
-    """Duration after which a write with its retries is given up and reported. 30s by default: longer than a restart
-    of an API server behind a load balancer."""
+    """Duration after which a write and its retries are abandoned and reported. 30s by default: longer than a restart of an API
+    server behind a load balancer."""

@@ -1,6 +1,7 @@
-"""The `autoscaler.slack` section: how much room is kept for pods to come, where, and for how long what is too much.
+"""The `autoscaler.slack` section of the configuration file: how much room is kept for pods to come, on which nodes, and when.
 
-Under each key: its unit, why its default is what it is. docs/slack.md says what becomes of it.
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. docs/slack.md explains
+the feature.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from slackwater.app.settings.values import (
 from slackwater_protocol.durations import SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
 
-#: What the room for the whole cluster is called where it is reported.
+#: The name under which the slack of the whole cluster is reported.
 WHOLE_CLUSTER: Final = "cluster"
 
 
@@ -42,7 +43,7 @@ ZoneName = Annotated[str, Name(pattern=r"[A-Za-z0-9_+/-]+", longest=64, words="a
 
 
 class ExtraAmounts(Section):
-    """Amounts of spare room."""
+    """Amounts of slack."""
 
     cpu: Cpu = Field(default=MilliCpu(0), examples=["0", "16"])
     """Quantity of CPU. 0 by default."""
@@ -51,103 +52,106 @@ class ExtraAmounts(Section):
 
 
 class ExtraCapacity(Section):
-    """Spare room that is planned for, without pods that stand for it."""
+    """Slack that placeholders keep; no real pods are needed for it."""
 
     min_rate: Weight = Field(default=0.0, examples=[0.0, 0.1])
-    """Spare room as a share of allocatable capacity, of CPU and of memory. 0.0 by default: none."""
+    """Slack as a share of the nodes' allocatable CPU and memory. 0.0 by default: none."""
     min: ExtraAmounts = ExtraAmounts()
-    """Spare room that there is at least, whatever the rate comes to."""
+    """Amounts of slack at least, if `minRate` gives less."""
     granularity: Width = Field(default=5, examples=[5])
-    """Into how many pieces an average node is cut to size the placeholders. 5 by default: small enough to fit, few
-    enough to plan quickly."""
+    """Placeholders that fill an average node, which decides their size. 5 by default: small enough to fit, few enough to plan
+    quickly."""
     sizing: Literal["v1", "v2"] = Field(default="v2", examples=["v2"])
-    """How placeholders are sized: `v1` by the average node, `v2` also by the largest pod. v2 by default: the largest
-    pod must find room too."""
+    """How placeholders are sized: `v1` by the average node, `v2` also by the largest pod. v2 by default: the largest pod must
+    find room too."""
 
 
 class SlackGroup(Section):
-    """Spare room on some of the nodes, beside that for the whole cluster."""
+    """Slack on nodes with certain labels, in addition to that of the whole cluster."""
 
     name: GroupName = Field(examples=["batch"])
-    """What the room is called where it is reported, unique. No default."""
+    """Name under which this slack is reported; unique. No default."""
     node_labels: Mapping[QualifiedName, LabelText] = Field(examples=[{"pool": "batch"}], min_length=1)
-    """The room is on nodes that carry all these labels; its rate is of their capacity. No default."""
+    """Labels of the nodes: the slack is on nodes that have all of them, and its rate is a share of their capacity. No
+    default."""
     extra_capacity: ExtraCapacity = ExtraCapacity()
-    """How much."""
+    """How much slack."""
 
 
 class SlackSchedule(Section):
-    """Spare room at certain times, beside what there is at all times."""
+    """Slack at certain times, in addition to the slack at all times."""
 
     name: GroupName = Field(examples=["mornings"])
-    """What the room is called where it is reported, unique. No default."""
+    """Name under which this slack is reported; unique. No default."""
     days: tuple[Day, ...] = Field(default=DAYS, examples=[["Mon", "Tue", "Wed", "Thu", "Fri"]], min_length=1)
-    """On which days the time begins. All seven by default."""
+    """Days on which the schedule starts. All seven by default."""
     start: TimeOfDay = Field(examples=["07:30"])
-    """When it begins, hours and minutes. No default."""
+    """Time at which the schedule starts, hours and minutes. No default."""
     end: TimeOfDay = Field(examples=["19:00"])
-    """When it ends; on the next day where that is not later than `start`. No default."""
+    """Time at which the schedule ends; on the next day if it is not later than `start`. No default."""
     time_zone: ZoneName = Field(default="UTC", examples=["Europe/Berlin"])
-    """By which clock, a name of the tz database. UTC by default."""
+    """Time zone of `start` and `end`, a name of the tz database. UTC by default."""
     node_labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"pool": "batch"}])
-    """The room is on nodes that carry all these labels. Empty by default: every node."""
+    """Labels of the nodes: the slack is on nodes that have all of them. Empty by default: every node."""
     extra_capacity: ExtraCapacity = ExtraCapacity()
-    """How much."""
+    """How much slack."""
 
 
 class PromisedPods(Section):
-    """The pods of a class: those for which all of these hold. Pods of DaemonSets are of none."""
+    """The pods of a class: those that meet all of these conditions. Pods of DaemonSets belong to no class."""
 
     namespaces: tuple[Namespace, ...] = Field(default=(), examples=[["shop"]])
-    """Their namespace is one of these. Empty by default: any."""
+    """Namespaces, of which the pod's must be one. Empty by default: any."""
     labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"tier": "web"}])
-    """They carry all these labels. Empty by default."""
+    """Labels, all of which the pod must have. Empty by default."""
     min_priority: Priority | None = Field(default=None, examples=[1000])
-    """Their priority is at least this. Unset by default."""
+    """Lowest priority of the pods. Unset by default: no bound."""
     max_priority: Priority | None = Field(default=None, examples=[100000])
-    """Their priority is at most this. Unset by default."""
+    """Highest priority of the pods. Unset by default: no bound."""
 
 
 class SlackPromise(Section):
-    """How soon new pods of a class have a node. Room for them is kept as the arrivals of the past tell, as much as keeps the
-    promise and no more."""
+    """A start-time SLO: how soon new pods of a class have a node. The class's past arrivals decide how much room is kept: the
+    least that meets the SLO."""
 
     name: GroupName = Field(examples=["web"])
-    """What the class is called where it is reported, unique. No default."""
+    """Name under which the class is reported; unique. No default."""
     pods: PromisedPods = PromisedPods()
-    """Which pods. A pod is of the first class that it fits. All by default."""
+    """The pods of the class. A pod belongs to the first class that it fits. All pods by default."""
     percent: Percent = Field(examples=[95])
-    """So many of a hundred new pods, more than 0 and less than 100: no room is enough for all. No default."""
+    """Percentage of the new pods that have a node in time, more than 0 and less than 100: no room is enough for all pods. No
+    default."""
     within: Timeout = Field(examples=["10s"])
-    """Duration from a pod's creation until it has a node, in which the kubelet's work is not counted. No default."""
+    """Duration from a pod's creation until it has a node, without the kubelet's work. No default."""
 
 
 class Slack(Section):
-    """Room for pods to come."""
+    """Slack: room that is kept for future pods."""
 
     extra_capacity: ExtraCapacity = ExtraCapacity()
-    """For the whole cluster."""
+    """Slack of the whole cluster."""
     groups: tuple[SlackGroup, ...] = Field(default=(), examples=[[{"name": "batch", "nodeLabels": {"pool": "batch"}}]])
-    """For some of the nodes each. Empty by default."""
+    """Slack on nodes with certain labels. Empty by default."""
     schedules: tuple[SlackSchedule, ...] = Field(
         default=(), examples=[[{"name": "mornings", "start": "07:30", "end": "10:00", "extraCapacity": {"minRate": 0.2}}]]
     )
-    """At certain times each. Nodes take a while to start: begin early. Empty by default."""
+    """Slack at certain times. A schedule should start early, because nodes take a while to start. Empty by default."""
     promises: tuple[SlackPromise, ...] = Field(
         default=(),
         max_length=16,
         examples=[[{"name": "web", "pods": {"labels": {"tier": "web"}}, "percent": 95, "within": "10s"}]],
     )
-    """How soon new pods have a node, at most 16 classes. Empty by default: what was observed of each class is written into the
-    ConfigMap `slackwater-arrivals` in namespace kube-system every five minutes."""
+    """Start-time SLOs, at most 16 classes of pods. The arrival history of the classes is written into the ConfigMap
+    `slackwater-arrivals` in namespace kube-system every five minutes. Empty by default."""
     node_start_time: Timeout = Field(default=Duration(120 * SECOND), examples=["2m"])
-    """Duration that a node takes from the call that asks for it until it takes pods, for promises, where none was seen to
-    start. 2m by default, what many clouds take."""
+    """Duration from the request for a node until it accepts pods, assumed for start-time SLOs while no start of a node has been
+    observed. 2m by default, as in many clouds."""
     max_nodes: Count = Field(default=0, examples=[0, 20])
-    """Nodes above their groups' minimum that may be there for slack alone; 0: no limit. 0 by default: the rate limits it."""
+    """Nodes above their groups' minimum that may exist only for slack; 0: no limit. 0 by default: the amount of slack is limit
+    enough."""
     shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])
-    """Duration that there have to be too many placeholders without a break before any goes. 10m by default, as long as a node
-    has to be unneeded: the room of a node that comes back is wanted again."""
+    """Duration for which there must be too many placeholders without a break before one is removed. 10m by default, as long as
+    a node has to be unneeded: if a node comes back after a failure, its placeholders are needed again."""
     headroom: Switch = True
-    """Whether workloads that carry the annotation `slackwater.dev/slack`, and CapacityBuffer objects, get placeholders like
-    their pods. true by default: nothing happens where nobody asks for it."""
+    """Whether workloads with the annotation `slackwater.dev/slack`, and CapacityBuffer objects, get placeholders like their
+    pods. true by default: without such objects it has no effect."""

@@ -1,9 +1,8 @@
-"""The kinds of values a configuration file has: what text becomes which exact value, and what is refused.
+"""The types of values in a configuration file: how a value is read, and what is refused.
 
-Each kind is one annotation that carries its limits, its words for "wanted" and its JSON Schema, so that the message
-of a refusal, the schema and the check cannot differ. Durations become integer nanoseconds, CPU integer milliCPU,
-memory integer bytes, other quantities integer nanos; only shares and weights are floats. Deliberately absent: which
-key has which kind.
+Each type is one pydantic annotation with its limits, its text for "wanted" and its JSON Schema, so that the validation, the
+message and the schema agree. Durations become integer nanoseconds, CPU integer milliCPU, memory integer bytes, other quantities
+integer nanos; only shares and weights are floats.
 """
 
 import ipaddress
@@ -38,7 +37,7 @@ REFUSED: Final = "refused"
 
 _DURATION_PATTERN: Final = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$"
 _QUANTITY_PATTERN: Final = (
-    r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"  # what is negative is wanted nowhere
+    r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"  # no key accepts a negative quantity
 )
 _LABEL_VALUE: Final = r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _DNS_LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
@@ -51,7 +50,8 @@ def refused(wanted: str) -> PydanticCustomError:
 
 
 class Kind(ABC):
-    """An annotation for pydantic: `read` makes the value or raises `refused`, `write` gives what a file would say."""
+    """A pydantic annotation for one type of value. `read` converts a file's value or raises `refused`; `write` is the
+    reverse."""
 
     @property
     @abstractmethod
@@ -77,7 +77,7 @@ class Kind(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of a number. In `words` and in the JSON Schema `above` and `below` exclude their value, the others include it."""
+    """Bounds of a number. `above` and `below` exclude the bound itself, `at_least` and `at_most` include it."""
 
     above: float | None = None
     below: float | None = None
@@ -133,7 +133,7 @@ class Number(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Kind):
-    """An integer; `1.0` is none."""
+    """An integer. `1.0` is refused."""
 
     limits: Limits
 
@@ -152,7 +152,7 @@ class Whole(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSpan(Kind):
-    """A Kubernetes duration string -> integer nanoseconds. `limits` are nanoseconds."""
+    """A duration as text such as "5s", read as integer nanoseconds. `limits` are nanoseconds."""
 
     limits: Limits
     example: str
@@ -188,7 +188,7 @@ def _show_nanoseconds(bound: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount(Kind):
-    """A Kubernetes quantity -> an exact integer: milliCPU, bytes, or nanos of whatever the resource counts."""
+    """A Kubernetes quantity, read as an integer: milliCPU, bytes, or nanos of the resource's unit."""
 
     of: Literal["cpu", "memory", "any"]
     above_zero: bool
@@ -208,7 +208,7 @@ class Amount(Kind):
             raise refused(self.wanted) from None
         if nanos < 0 or (nanos == 0 and self.above_zero):
             raise refused(self.wanted)
-        # The parser caps here: the file said this much or more, and a guess would be silent.
+        # The parser caps at this value, so the true one is not known.
         if amount >= (LARGEST * 10**9 if self.of == "any" else LARGEST):
             raise refused(f"{self.wanted}, less than 2^63 units")
         return amount
@@ -223,7 +223,7 @@ class Amount(Kind):
 
 
 def quantity_text(nanos: Nanos) -> str:
-    """The exact quantity for >= 0 nanos, with the largest suffix that keeps it whole."""
+    """The exact quantity for >= 0 nanos, with the largest suffix that keeps the number whole."""
     if nanos % 10**9 == 0:
         return quantity_text_memory(Bytes(nanos // 10**9))
     for suffix, size in (("m", 10**6), ("u", 10**3)):
@@ -234,7 +234,7 @@ def quantity_text(nanos: Nanos) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name(Kind):
-    """Text of one form."""
+    """Text that matches a pattern. `words` describes the pattern in messages."""
 
     pattern: str
     longest: int
@@ -259,7 +259,7 @@ class Name(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a listener listens. `host` has no brackets, also where it is an IPv6 address."""
+    """A host and a port. `host` has no brackets, even if it is an IPv6 address."""
 
     host: str
     port: int
@@ -285,7 +285,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort(Kind):
-    """`host:port`; an IPv6 address stands in brackets."""
+    """An address as text, `host:port`, with an IPv6 address in brackets."""
 
     @property
     def wanted(self) -> str:
@@ -316,7 +316,7 @@ def _is_address(host: str, version: int) -> bool:
 
 
 def _is_host_name(host: str) -> bool:
-    # Digits and dots alone are a mistyped IPv4 address.
+    # A name of digits and dots is a mistyped IPv4 address.
     is_name = len(host) <= _LONGEST_HOST_NAME and _HOST_NAME.fullmatch(host) is not None
     return is_name and re.fullmatch(r"[0-9.]+", host) is None
 

@@ -1,9 +1,8 @@
-"""The configuration file while the service runs: a changed valid file is handed on, a bad one is reported and kept out.
+"""Watches the configuration file while the service runs: passes on a changed valid file, reports an invalid one.
 
-Flows through: the file's content, read again at an interval in a worker thread. Content and not inode or mtime: a
-ConfigMap is swapped by a symlink, editors rename, and neither says when it is done. A content counts only once two
-reads in a row agree, so that a file caught in the middle of a write, which may well be valid, is never taken for a
-new one. Deliberately absent: deciding what a change needs (`changes.py`) and applying it.
+A worker thread reads the file's content at an interval. It compares content, not inode or mtime, because a ConfigMap is swapped
+by a symlink and editors rename files. New content counts once two reads in a row agree: a half-written file may be valid.
+`changes.py` decides what a change needs, and `wiring` applies it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,7 +27,7 @@ OnRefused = Callable[[SettingsError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unreadable:
-    """Stands for the content of a file that could not be read; equal for equal reasons."""
+    """Takes the place of the content of a file that could not be read. Two are equal if their reasons are."""
 
     problems: tuple[Problem, ...]
 
@@ -45,13 +44,13 @@ async def watch_settings(
     interval_seconds: float = 1.0,
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
 ) -> None:
-    """Watches until cancelled. `current` are the settings in use, so that a change since they were read is seen.
+    """Watches the file until cancelled. `current` are the settings in force; a change of the file since they were read counts.
 
-    `on_refused(error)` is called once for each distinct content that cannot be used, after which the old settings stay;
-    settings that `serve` would refuse (`unsupported`) count as such. `on_change(old, new)` is called when a file says
-    something else, and when one that was refused is valid again, even if it says the same as before.
+    `on_refused(error)` is called once for each new content that cannot be used; the old settings then stay in force. Settings
+    that `serve` refuses (`unsupported`) cannot be used either. `on_change(old, new)` is called when the settings differ, and
+    when a refused file is valid again, even with the same settings as before.
     """
-    thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread; the next one must not take another
+    thread = anyio.CapacityLimiter(1)  # at most one thread, even if a read hangs
     previous: _Content | None = None
     judged: _Content | None = None
     is_refused = False

@@ -1,1 +1,1 @@
-"""What if: questions about the cluster as it is, or as it would be with other objects or another configuration."""
+"""What-if on the running service: simulates the cluster as it is, or with other objects or another configuration."""

@@ -1,7 +1,7 @@
-"""Answers what-if on the snapshot of the running service: implements `ports.protocols.WhatIf`.
+"""Answers what-if questions on the running service: implements `ports.protocols.WhatIf`.
 
-One question at a time, in a worker thread, on a copy: the service goes on meanwhile. How long a plan takes is bounded by
-`autoscaler.maxPlanningTime`.
+One question is answered at a time, in a worker thread and on a copy of the cluster state, so the service goes on meanwhile.
+`autoscaler.maxPlanningTime` bounds the time of a plan.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ from slackwater.app.whatif.live import Taken, cluster_of
 from slackwater.app.whatif.supposing import suppose
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 
-#: For so long a question waits for those before it.
+#: How long a question waits for those before it.
 _PATIENCE_SECONDS: Final = 30.0
 
 
@@ -46,7 +46,7 @@ def _scale_down(cluster: Cluster, settings: Settings, supposed: Supposed) -> Ite
     yield scale_down_answer(cluster, settings, accounting=supposed.accounting)
 
 
-#: Each plans on a cluster and settings alone, as on a file, and gives the lines that the command prints.
+#: For each question: the function that computes the lines that the command prints, the same as for a cluster from a file.
 _ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterable[Mapping[str, Any]]]]] = {
     "placement": _placement,
     "scale-up": _scale_up,
@@ -55,7 +55,7 @@ _ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterab
 
 
 class Answering:
-    """`take` copies the snapshot; it is called on the loop."""
+    """Answers what-if questions. `take` copies the cluster state; it is called on the event loop."""
 
     def __init__(self, take: Callable[[], Taken], settings: Callable[[], Settings]) -> None:
         self._take = take
@@ -69,7 +69,7 @@ class Answering:
             raise WhatIfRefused("other questions are being answered, want one at a time", busy=True)
         try:
             taken, settings = self._take(), self._settings()
-            # A thread that was given up would go on beside the next one.
+            # Not abandoned on cancellation: the thread would still run when the next question's begins.
             return await anyio.to_thread.run_sync(_answer, question, taken, settings, supposed)
         finally:
             self._one.release()

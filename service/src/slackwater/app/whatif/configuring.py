@@ -1,4 +1,4 @@
-"""Another configuration: what a question says of it laid over the one in force, and what follows for the node groups."""
+"""Applies a what-if question's changes of the configuration: to the settings in force, and to the node groups."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,11 @@ from slackwater_protocol.names import NODE_GROUP
 
 
 def configured(in_force: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Mappings are merged, null gives a key's default back, lists whose entries have names are merged by name, others replaced.
+    """The settings in force with `changes` merged into them.
 
-    :raises SettingsError: the result is no configuration.
+    Mappings are merged, null restores a key's default, lists of named entries are merged by name, other lists are replaced.
+
+    :raises SettingsError: the result is no valid configuration.
     """
     try:
         return loads(json.dumps(_merged(as_file(in_force), changes))) if changes else in_force
@@ -24,7 +26,8 @@ def configured(in_force: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Cluster:
-    """Groups whose entry differs from the one in force are as the entry says, whatever their provider would say of it."""
+    """The cluster with the supposed node groups: a group whose entry differs from the one in force follows the entry instead of
+    its provider."""
     if cluster.groups is None or in_force.autoscaler.node_groups == supposed.autoscaler.node_groups:
         return cluster
     old = {entry.name: entry for entry in in_force.autoscaler.node_groups}

@@ -1,7 +1,6 @@
-"""The snapshot of a running service -> a cluster as what-if on files reads it.
+"""Turns the state of the running service into a `Cluster`, as what-if on files uses it.
 
-What flows through: `take` copies what changes, quickly, on the loop; `cluster_of` does the slow part and may run in a thread.
-Deliberately absent: changes to it (`cli.commands.simulating`), and questions.
+`take` copies what may change; it is quick and runs on the event loop. `cluster_of` does the slow part and may run in a thread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,18 +23,20 @@ from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.changes import as_counted
 from slackwater.runtime.state_machine import StateMachine
 
-#: Kinds that the service watches only where the autoscaler runs.
+#: Kinds that the service watches only if the autoscaler runs.
 _AUXILIARY: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
 
 
-#: Controllers with a scale that the service watches. Of a Deployment the scale of its ReplicaSets stands for its own.
+#: Controllers with a scale that the service watches. The scale of a Deployment is taken from its ReplicaSets.
 _SCALED: Final = frozenset({("", "ReplicationController"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRegistryView:
-    """What the autoscaler knows beside the state machine. `node groups' status` and `slack` are of its last loop, None without
-    one."""
+    """What the autoscaler knows in addition to the state machine.
+
+    `around`: the auxiliary objects. `group_status` and `slack` are those of the last loop: empty and None before the first.
+    `priorities`: those of the expander `priority`, None if it has none."""
 
     around: AuxiliaryObjects
     group_status: Mapping[GroupName, NodeGroupStatus]
@@ -45,7 +46,9 @@ class GroupRegistryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A copy at one moment; `fleet` is None where no autoscaler runs."""
+    """A copy of the state at one moment. `group_registry` is None if no autoscaler runs or it has not listed its objects yet.
+
+    `promised` are the pods for which a preemption keeps room."""
 
     now: Instant
     nodes: Sequence[Node]
@@ -57,12 +60,12 @@ class Taken:
 
 
 def unknown(group_registry: GroupRegistryView | None) -> frozenset[str]:
-    """Kinds of objects of which nothing is known."""
+    """The kinds of objects that the service does not watch."""
     return _AUXILIARY if group_registry is None else frozenset()
 
 
 def take(state_machine: StateMachine, group_registry: GroupRegistryView | None, now: Instant) -> Taken:
-    """Copies what what-if reads."""
+    """Copies the state that what-if needs."""
     return Taken(
         now=now,
         nodes=[node for _, node in state_machine.nodes],
@@ -75,7 +78,8 @@ def take(state_machine: StateMachine, group_registry: GroupRegistryView | None, 
 
 
 def cluster_of(taken: Taken, *, accounting: bool) -> Cluster:
-    """Pods count where their binds go. `accounting`: with what is Reserved for them, where that is more than their requests."""
+    """The cluster as what-if uses it. A pod whose bind is under way counts on the node it is bound to. With `accounting`, a pod
+    takes the larger of its requests and what is Reserved for it."""
     nodes = tuple(sorted(taken.nodes, key=lambda node: node.name))
     cluster = Cluster(
         nodes=nodes,
@@ -135,6 +139,6 @@ def _groups(nodes: Sequence[Node], group_status: Mapping[GroupName, NodeGroupSta
 
 
 def _bar(group_status: NodeGroupStatus, now: Instant) -> SkipReason | None:
-    """That a group is at its maximum the plan finds by itself, and says better."""
+    """Why the group may not grow. A group's limit is left out: the plan finds it by itself and reports it in more detail."""
     found = skip_reason_of(group_status, group_status.closed(now))
     return None if found is not None and found.kind == "limit" else found

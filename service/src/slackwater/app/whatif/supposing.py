@@ -1,7 +1,6 @@
-"""A cluster with some objects besides, in place of others, or without them.
+"""Applies a what-if question's objects to a cluster: removes some, adds others or replaces them.
 
-What flows through: manifests and names as their user wrote them, laid over a decoded cluster. A node that is removed takes its
-pods along. Deliberately absent: the configuration (`configuring`), and where the cluster comes from.
+In: a decoded cluster, manifests to add, names to remove. Out: the changed cluster. Removing a node removes its pods.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,8 @@ _NAMES: Final = frozenset({"kind", "namespace", "name"})
 
 
 def suppose(cluster: Cluster, *, objects: Sequence[Mapping[str, Any]], remove: Sequence[Mapping[str, str]]) -> Cluster:
-    """First what is removed goes, then what is there besides comes. Raises `WhatIfRefused`, with the place of what is wrong."""
+    """The cluster without the objects of `remove`, then with `objects` added; an object replaces one of the same name. Raises
+    `WhatIfRefused`, which names the place of the error."""
     for at, names in enumerate(remove):
         cluster = _without(cluster, names, f"remove[{at}]")
     return _with(cluster, _read(objects)) if objects else cluster
@@ -100,7 +100,7 @@ def _pod_key(pod: Any) -> PodKey:
 
 
 def _replaced(before: Iterable[T], more: Iterable[T], name_of: Callable[[T], K]) -> tuple[T, ...]:
-    """In the place of what has the same name; what is new comes last."""
+    """The items with `more` merged in: an item replaces the one of the same name in its place, new ones come last."""
     found = {name_of(item): item for item in before}
     found.update((name_of(item), item) for item in more)
     return tuple(found.values())
@@ -119,7 +119,7 @@ def _stored(before: Storage, more: Storage) -> Storage:
 
 
 def _both(before: Mapping[K, T] | None, more: Mapping[K, T] | None) -> Mapping[K, T] | None:
-    """What is unknown stays so."""
+    """The two merged, the second taking precedence; None (unknown) if neither is known."""
     return before if more is None else {**(before or {}), **more}
 
 
