@@ -1,4 +1,4 @@
-"""Kubernetes' API server: lists and watches become events, effects become API calls.
+"""Adapter for Kubernetes' API server: turns lists and watches into events, and effects into API calls.
 
-The rest of the house sees only `ports.protocols` and the values of `model`; no JSON and no wire struct leaves this package.
+Other layers see only `ports.protocols` and the values of `model`; no JSON and no wire struct leaves this package.
 """

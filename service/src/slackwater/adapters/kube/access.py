@@ -1,8 +1,8 @@
-"""Where the API server is and how we prove who we are: kubeconfig or in-cluster account, as kubernetes-asyncio reads them.
+"""Address of the API server and our credentials, from a kubeconfig or the in-cluster account, as kubernetes-asyncio reads them.
 
-Renewal: the in-cluster token is read again every minute, and plug-ins that name an expiry are asked before it, as
-kubernetes-asyncio does it. Whatever else changes (a token file, a plug-in without expiry, a new OIDC token) shows as a
-401: then all is loaded again. Deliberately absent: client certificates that change while we run; those need a restart.
+The in-cluster token is read again every minute. A credential plug-in that states an expiry is called again before it expires,
+as kubernetes-asyncio does. Any other change (a token file, a plug-in without expiry, a new OIDC token) is noticed by a 401,
+after which everything is loaded again. Deliberately absent: reloading client certificates; a changed one needs a restart.
 """
 
 import logging
@@ -24,9 +24,9 @@ from slackwater.adapters.kube.errors import KubeConfigError
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 
-#: A credential plug-in may ask a person or a cloud; longer than this it hangs.
+#: A credential plug-in may wait for a person or a cloud. One that takes longer than this is considered hung.
 PLUGIN_SECONDS: Final = 60.0
-#: How often expiries are looked at, and at most how often all is loaded again after a 401.
+#: Expiries are checked this often. After 401s, everything is loaded again at most once in `RELOAD_SECONDS`.
 RENEW_SECONDS: Final = 60.0
 RELOAD_SECONDS: Final = 10.0
 
@@ -35,7 +35,7 @@ _TOKEN: Final = "BearerToken"  # kubernetes-asyncio's name for the whole value o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """How to reach the API server. `server_name` is what its certificate must name, None for the host of `url`."""
+    """How to reach the API server. `server_name` is the name that its certificate must carry; None means the host of `url`."""
 
     url: str
     ssl_context: ssl.SSLContext | None
@@ -45,7 +45,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the account comes from: a kubeconfig (as in $KUBECONFIG, several paths may be joined), or the cluster's own."""
+    """Where the credentials come from: a kubeconfig (several joined paths are allowed, as in $KUBECONFIG) or the in-cluster
+    account.
+    """
 
     kubeconfig: str | None
     context: str | None
@@ -57,7 +59,7 @@ class Source:
 
 
 class Access:
-    """The endpoint, fixed, and the credentials, renewed in place. Made by `load_access`."""
+    """The fixed endpoint of the API server and its credentials, which are renewed in place. Made by `load_access`."""
 
     def __init__(self, source: Source, configuration: "Configuration", loader: Any, clock: Callable[[], float]) -> None:
         self.source = source
@@ -70,14 +72,16 @@ class Access:
         self._lock = anyio.Lock()
 
     async def authorization(self) -> str | None:
-        """The Authorization header's value, renewed where it is about to expire. Raises `KubeConfigError`."""
+        """The value of the Authorization header; renews credentials that are about to expire. Raises `KubeConfigError`."""
         if self._clock() - self._looked_at >= RENEW_SECONDS:
             async with self._lock:
                 await self._renew_before_expiry()
         return self._header()
 
     async def renew(self, rejected: str | None) -> bool:
-        """After a 401 for `rejected`: whether there are other credentials now. Raises `KubeConfigError`."""
+        """Reloads the credentials after a 401 for `rejected`; true if they differ from `rejected` now. Raises
+        `KubeConfigError`.
+        """
         async with self._lock:
             if self._header() == rejected and self._clock() - self._reloaded_at >= RELOAD_SECONDS:
                 self._reloaded_at = self._looked_at = self._clock()
@@ -90,7 +94,7 @@ class Access:
 
     async def _renew_before_expiry(self) -> None:
         if self._clock() - self._looked_at < RENEW_SECONDS:
-            return  # another request has done so while this one waited for the lock
+            return  # another request renewed them while this one waited for the lock
         self._looked_at = self._clock()
         try:
             with anyio.fail_after(PLUGIN_SECONDS):
@@ -102,7 +106,7 @@ class Access:
 async def load_access(
     *, kubeconfig: str | None, context: str | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Access:
-    """Reads the kubeconfig, or the in-cluster account where `kubeconfig` is None. Raises `KubeConfigError`."""
+    """Loads the kubeconfig, or the in-cluster account if `kubeconfig` is None. Raises `KubeConfigError`."""
     source = Source(kubeconfig, context)
     configuration, loader = await _load(source)
     return Access(source, configuration, loader, clock)
@@ -115,7 +119,7 @@ async def _load(source: Source) -> "tuple[Configuration, Any]":
     configuration = Configuration()
     if source.kubeconfig is not None:
         _check_kubeconfig(source)
-    # kubernetes-asyncio logs what it also raises, a plug-in's output among it.
+    # kubernetes-asyncio logs each error that it raises, including the output of a plug-in.
     logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
     try:
         if source.kubeconfig is None:
@@ -183,7 +187,7 @@ def _ssl_context(configuration: "Configuration") -> ssl.SSLContext:
 
 
 def _proxy(url: str, configured: str | None) -> str | None:
-    """The kubeconfig's proxy, else the environment's, resolved once. As kubectl does, never for this machine itself."""
+    """The kubeconfig's proxy, otherwise the environment's, resolved once. Like kubectl, never uses a proxy for localhost."""
     if configured is not None:
         return configured
     parts = urlsplit(url)

@@ -1,7 +1,8 @@
-"""Affinity and topology spread from their wire form, completed as the API server completes them.
+"""Decodes node affinity, pod affinity and topology spread, completed the way the API server completes them.
 
-`matchLabelKeys` and `mismatchLabelKeys` become requirements on the values of the pod's own labels, and terms without any
-namespace speak about the pod's own. The API server has done the first already for pods it stored; it does no harm twice.
+`matchLabelKeys` and `mismatchLabelKeys` become requirements on the values of the pod's own labels. A term without namespaces
+selects pods of the pod's own namespace. The API server has already added the label requirements to pods that it stored; adding
+them twice changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,14 +27,14 @@ from slackwater.model.selectors import Requirement, Selector
 _AFFINITY: Final = msgspec.json.Decoder(AffinityWire | None)
 _SPREAD: Final = msgspec.json.Decoder(list[SpreadWire] | None)
 _NULL: Final = b"null"
-#: Distinct texts of affinities that are kept read; a DaemonSet brings one for each node.
+#: How many distinct JSON texts of affinities are cached; each pod of a DaemonSet has its own text, with its node's name.
 _CACHED_AFFINITIES: Final = 8_192
 
 
 class Affinities(NamedTuple):
-    """What an affinity asks of nodes, and the part about pods, which also depends on the pod's namespace and labels.
+    """A decoded affinity: what it requires and prefers of nodes, and its terms about pods, still undecoded.
 
-    `nodes` is None where no node affinity is required.
+    The terms about pods also depend on the pod's namespace and labels. `nodes` is None if no node affinity is required.
     """
 
     nodes: tuple[NodeSelectorTerm, ...] | None = None
@@ -46,7 +47,7 @@ _NONE: Final = Affinities()
 
 
 class PodTerms(NamedTuple):
-    """Terms of pod affinity, anti-affinity, and preferences (weights of the latter negative where pods repel)."""
+    """The pod affinity, anti-affinity and preferred terms of a pod. Preferred anti-affinity has negative weights."""
 
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
@@ -55,7 +56,7 @@ class PodTerms(NamedTuple):
 
 @lru_cache(maxsize=_CACHED_AFFINITIES)
 def read_affinity(raw: bytes) -> Affinities:
-    """Raises msgspec's errors."""
+    """Decodes the JSON of an affinity, cached by its text. Raises msgspec's errors."""
     affinity = _AFFINITY.decode(raw)
     if affinity is None:
         return _NONE
@@ -76,7 +77,7 @@ def node_term(wire: NodeSelectorTermWire) -> NodeSelectorTerm:
 
 @lru_cache(maxsize=_CACHED_AFFINITIES)
 def pod_terms(raw: bytes, namespace: str, labels: Labels) -> PodTerms:
-    """The terms of an affinity about pods. Pass labels only where some term `reads_labels`."""
+    """Decodes the pod terms of an affinity. To share cached values, pass labels only if `reads_labels` is true for it."""
     affinities, own = read_affinity(raw), dict(labels)
     together, apart = affinities.together or PodAffinityWire(), affinities.apart or PodAffinityWire()
 
@@ -92,7 +93,7 @@ def pod_terms(raw: bytes, namespace: str, labels: Labels) -> PodTerms:
 
 
 def reads_labels(affinities: Affinities) -> bool:
-    """Does some term depend on the pod's own labels?"""
+    """True if some term depends on the pod's own labels."""
     return any(
         term.match_label_keys or term.mismatch_label_keys
         for wire in (affinities.together, affinities.apart)
@@ -115,7 +116,7 @@ def _pod_term(wire: PodTermWire, namespace: str, labels: Mapping[str, str]) -> P
 
 
 def spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, ...]:
-    """Raises msgspec's errors."""
+    """Decodes the JSON of the topology spread constraints of a pod with these labels. Raises msgspec's errors."""
     if raw == _NULL:
         return ()
     reads = any(wire.match_label_keys for wire in _spread_wires(raw))

@@ -1,8 +1,8 @@
-"""ResourceLists: the same few texts stand in very many objects, so each distinct one is read once.
+"""Decodes ResourceLists, each distinct text once, because very many objects contain the same few texts.
 
-What is read is CPU and memory, which every decision looks at, and the rest as it stands: ephemeral storage, huge pages,
-extended resources. Raises ValueError (`QuantityError`, msgspec's errors) for lists that cannot be read. Numbers are bounded
-where they become integers of a column (`whole`, `model.requests.rounded_up`).
+CPU and memory, which every decision reads, become fields. All other resources (ephemeral storage, huge pages, extended
+resources) stay a sorted list. Raises ValueError (`QuantityError`, msgspec's errors) for lists that cannot be read. Numbers are
+bounded where they become integers of a column (`whole`, `model.requests.rounded_up`).
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from slackwater.adapters.kube.wire import AmountsRaw, Quantity
 from slackwater.model.resources import LARGEST_AMOUNT
 from slackwater_protocol.units import QuantityError, parse_nanos
 
-#: Distinct texts that are kept read.
+#: How many distinct texts are cached.
 _CACHED_LISTS: Final = 16_384
 _LIST: Final = msgspec.json.Decoder(dict[str, Quantity | None] | None)
 _NULL: Final = b"null"
@@ -23,7 +23,7 @@ _NATIVE: Final = "kubernetes.io/"
 
 
 class Asked(NamedTuple):
-    """One ResourceList. None where a resource is not named; the rest sorted by name, in nanos."""
+    """The amounts of one ResourceList, in nanos. `cpu` and `memory` are None if not named; `rest` is sorted by name."""
 
     cpu: int | None = None
     memory: int | None = None
@@ -46,7 +46,9 @@ def _read(raw: bytes) -> Asked:
 
 
 def read_requests(raw: AmountsRaw) -> Asked:
-    """A list that the API server lets nobody make negative: requests, limits, overhead."""
+    """Decodes a list in which the API server allows no negative amounts: requests, limits, overhead. Raises `QuantityError` for
+    one.
+    """
     return _read_requests(bytes(raw))
 
 
@@ -65,7 +67,7 @@ def whole(nanos: int) -> int:
 
 
 def is_scalar(name: str) -> bool:
-    """Does kube-scheduler count the resource at all, as one beyond CPU and memory?"""
+    """True if kube-scheduler counts the resource as a scalar resource, that is, one other than CPU and memory."""
     if name == "ephemeral-storage" or name.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in name and (not name.startswith("requests.") or _NATIVE in name)

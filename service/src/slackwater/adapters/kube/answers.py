@@ -1,4 +1,4 @@
-"""What an answer's status means for a write that may be repeated, with the server's words."""
+"""Maps the status of an API answer to an `Outcome` for a write that may be repeated; its detail quotes the server's message."""
 
 from typing import Final, Literal
 
@@ -8,15 +8,18 @@ from slackwater.ports.protocols import Outcome
 
 Verdict = Literal["done", "refused", "again", "unknown"]
 
-#: Where the server is asked too much, and does not say when to come back.
+#: How long to wait after a 429 without Retry-After.
 _TOO_MANY: Final = 429
 _PATIENCE_SECONDS: Final = 1.0
-#: Not now, and nothing happened: it took too long to read the request, there is too much to do, or it is starting or stopping.
+#: Statuses that mean that nothing happened and a retry may succeed: the server read the request too slowly (408), is overloaded
+#: (429), or is starting or stopping (503).
 _LATER: Final = frozenset({408, 429, 503})
 
 
 def outcome_of(answer: Response) -> Outcome:
-    """The outcome, by the status alone. Of the other 5xx it may have happened: some are time-outs of etcd."""
+    """The outcome of a write, by the status alone. Other 5xx are "unknown": some are time-outs of etcd, and the write may have
+    happened.
+    """
     verdict = _verdict(answer.status)
     if verdict == "done":
         return Outcome("done", answer.status)

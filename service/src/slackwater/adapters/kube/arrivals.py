@@ -1,6 +1,6 @@
-"""The ConfigMap that keeps what was observed of arrivals and of nodes' starts: JSON, compressed, as one key's text.
+"""Reads and writes the ConfigMap with what was observed of arrivals and node start times: compressed JSON, the text of one key.
 
-Eight days of a class are about 10 kB so, and a ConfigMap takes 1 MiB.
+Eight days of a class take about 10 kB in this form. A ConfigMap holds 1 MiB.
 """
 
 import base64
@@ -20,13 +20,13 @@ CONFIG_MAP: Final = "slackwater-arrivals"
 _KEY: Final = "observed"
 _NOT_FOUND: Final = 404
 _OK: Final = 200
-#: Of the text, unpacked: what somebody else wrote there must not take all memory.
+#: Limit of the unpacked text: whatever others write into the ConfigMap must not exhaust our memory.
 _MOST_BYTES: Final = 32 * 2**20
 _READ_SECONDS: Final = 5.0
 
 
 class BadArrivals(ValueError):
-    """The ConfigMap is there, and does not hold what we write."""
+    """The ConfigMap exists, but does not contain what we write."""
 
 
 class _ConfigMapWire(Wire):
@@ -34,7 +34,7 @@ class _ConfigMapWire(Wire):
 
 
 class ArrivalsStore:
-    """Reads and writes it, in one namespace."""
+    """Reads and writes the arrivals ConfigMap of one namespace."""
 
     def __init__(self, client: ApiPort, *, namespace: str) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class ArrivalsStore:
         self._writer = ConfigMapWriter(client, namespace=namespace, name=CONFIG_MAP)
 
     async def read(self) -> dict[str, Any] | None:
-        """None where there is nothing yet. Raises KubeError, and BadArrivals."""
+        """The stored observations; None if there are none yet. Raises KubeError and BadArrivals."""
         answer = await self._client.send(Call("GET", self._path, timeout_seconds=_READ_SECONDS))
         if answer.status == _NOT_FOUND:
             return None
@@ -55,7 +55,7 @@ class ArrivalsStore:
         return None if text is None else decode_observed(text)
 
     async def write(self, observed: Mapping[str, Any]) -> bool:
-        """Whether it is written; a failure is in the log."""
+        """Writes the observations; true if that succeeded. A failure is logged."""
         return await self._writer.write({_KEY: encode_observed(observed)}, {})
 
 
@@ -64,7 +64,7 @@ def encode_observed(observed: Mapping[str, Any]) -> str:
 
 
 def decode_observed(text: str) -> dict[str, Any]:
-    """Raises BadArrivals."""
+    """Decodes the text that `encode_observed` makes. Raises BadArrivals."""
     try:
         unpacker = zlib.decompressobj()
         raw = unpacker.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)

@@ -1,4 +1,5 @@
-"""What a pod asks, from its wire form: picks the amounts that `model.requests` adds up, and finds the missing ones."""
+"""Computes what a pod requests from its wire form: picks the amounts that `model.requests` adds up, and finds missing requests.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
@@ -16,7 +17,7 @@ from slackwater.adapters.kube.wire import (
 from slackwater.model.requests import InitRequest, effective_nanos, pod_nanos, rounded_up
 from slackwater.model.resources import CPU, MEMORY, RESOURCES, Amounts
 
-#: What kube-scheduler's scores assume of a container that states no request: 100 millicores, 200 MB. In nanos.
+#: What kube-scheduler's scoring assumes for a container without a request: 100 millicores, 200 MiB. In nanos.
 _ASSUMED: Final = (100 * 10**6, 200 * 1024 * 1024 * 10**9)
 _NO_STATUS: Final = PodStatusWire()
 _HUGE_PAGES: Final = "hugepages-"
@@ -24,11 +25,11 @@ _Statuses = Mapping[str, ContainerStatusWire]
 
 
 class Ask:
-    """One pod's containers with what each holds. Raises `QuantityError` for a quantity that is none.
+    """The requests of one pod's containers, with resizes taken into account. Raises `QuantityError` for an invalid quantity.
 
-    `placed`: the pod has a node, so it may be in the middle of a resize. kube-scheduler reads the status of such pods only.
-    `held`: what the pod holds while its node does not grant what the spec asks; `granted`: as if the node granted everything,
-    which is what a pod that is made again for this one may ask.
+    `placed`: the pod has a node, so a resize may be under way; like kube-scheduler, the status is read for such pods only.
+    `held`: counts what the pod holds while its node has not granted the spec's requests. `granted`: counts as if the node had
+    granted everything, as a pod that is created again in place of this one may request.
     """
 
     __slots__ = ("_apps", "_inits", "_overhead", "_whole")
@@ -45,7 +46,7 @@ class Ask:
         self._whole = NOTHING_ASKED if spec.resources is None else _pod_level(spec, status, infeasible=infeasible)
 
     def requests(self) -> Amounts:
-        """See `model.requests`."""
+        """The pod's CPU and memory requests, by the formula of `model.requests`."""
         if not self._inits and self._whole is NOTHING_ASKED and len(self._apps) == 1:  # nearly every pod
             (app,), overhead = self._apps, self._overhead
             cpu, memory = (app.cpu or 0) + (overhead.cpu or 0), (app.memory or 0) + (overhead.memory or 0)
@@ -53,20 +54,20 @@ class Ask:
         return rounded_up(cpu_nanos=self._nanos(CPU, 0), memory_nanos=self._nanos(MEMORY, 0))
 
     def cpu_nanos(self) -> int:
-        """CPU alone, exact."""
+        """The pod's CPU request in nanos, not rounded."""
         return self._nanos(CPU, 0)
 
     def scored(self) -> Amounts | None:
-        """What scores assume the pod asks on its node, where that is more than it does; None otherwise."""
+        """The requests that scoring assumes for the pod on its node, if they exceed `requests`; otherwise None."""
         if self._complete():
             return None
-        # A request of the pod as a whole stands for what its containers leave out.
+        # A pod-level request covers the requests that its containers leave out.
         any_whole = self._whole.cpu is not None or self._whole.memory is not None or bool(self._whole.rest)
         assumed = [0 if any_whole and self._stated(resource) else _ASSUMED[resource] for resource in (CPU, MEMORY)]
         return rounded_up(cpu_nanos=self._nanos(CPU, assumed[CPU]), memory_nanos=self._nanos(MEMORY, assumed[MEMORY]))
 
     def scored_before(self) -> Amounts | None:
-        """The same while the pod has no node, where that differs: the request of the pod as a whole is then overlooked."""
+        """The requests that scoring assumes while the pod has no node, if they differ: pod-level requests are then ignored."""
         if self._whole is NOTHING_ASKED:
             return None
         cpu, memory = (self._nanos(resource, _ASSUMED[resource], level=False) for resource in (CPU, MEMORY))
@@ -76,7 +77,7 @@ class Ask:
         return all(asked.cpu is not None and asked.memory is not None for asked in self._containers())
 
     def scalars(self) -> tuple[tuple[str, int], ...]:
-        """Requests beyond CPU and memory, sorted by name; those of 0 left out."""
+        """The requests of scalar resources, sorted by name, without zeros."""
         lists = (*self._containers(), self._overhead, self._whole)
         if not any(asked.rest for asked in lists):
             return ()
@@ -112,17 +113,17 @@ class Ask:
 
 
 def pod_requests(wire: PodWire, *, spec_only: bool = False) -> Amounts:
-    """See `model.requests`; with `spec_only` whatever the status tells of a resize. Raises `QuantityError`."""
+    """The pod's requests by `model.requests`; with `spec_only` the status of a resize is ignored. Raises `QuantityError`."""
     return Ask(wire, placed=not spec_only).requests()
 
 
 def held_requests(wire: PodWire) -> Amounts:
-    """What the pod holds while its node does not grant what the spec asks. Raises `QuantityError`."""
+    """What the pod holds while its node has not granted the spec's requests. Raises `QuantityError`."""
     return Ask(wire, held=True).requests()
 
 
 def container_requests(container: ContainerWire) -> Amounts:
-    """What the spec asks for one container. Raises `QuantityError`."""
+    """The requests in the spec of one container. Raises `QuantityError`."""
     asked = _requests(container.resources)
     return rounded_up(cpu_nanos=asked.cpu or 0, memory_nanos=asked.memory or 0)
 
@@ -136,10 +137,10 @@ def _named(asked: Asked, name: str) -> int | None:
 
 
 def missing_request(spec: PodSpecWire) -> str | None:
-    """The first app container, then sidecar, and its first resource without a request: "app: memory"; or None.
+    """Names the first app container or sidecar without a request, and the resource ("app: memory"); None if there is none.
 
-    A limit without a request is no gap: the API server has made it the request. Nor is a gap that a request of the pod
-    as a whole covers.
+    A limit without a request is complete, because the API server copies the limit to the request. A pod-level request covers
+    its containers.
     """
     whole_pod = _requests(spec.resources)
     for container in _long_running(spec):
@@ -177,7 +178,7 @@ def _effective(container: ContainerWire, statuses: _Statuses, *, infeasible: boo
 
 def _in_resize(asked: Asked, actual: ResourcesWire, granted: AmountsRaw, *, infeasible: bool) -> Asked:
     now, grant = read_requests(actual.requests), read_requests(granted)
-    if asked == now == grant:  # at rest, like nearly every pod nearly always
+    if asked == now == grant:  # no resize is under way, which is nearly always so
         return asked
     names = sorted({name for amounts in (asked, now, grant) for name, _ in amounts.rest})
 
@@ -192,7 +193,7 @@ def _in_resize(asked: Asked, actual: ResourcesWire, granted: AmountsRaw, *, infe
 
 
 def _pod_level(spec: PodSpecWire, status: PodStatusWire, *, infeasible: bool) -> Asked:
-    """The request of the pod as a whole, resource by resource; none where the spec sets none, whatever the status says."""
+    """The pod-level request of each resource that the spec names; resources that only the status names are ignored."""
     wanted = _requests(spec.resources)
     if status.resources is None or wanted is NOTHING_ASKED:
         return wanted
@@ -210,7 +211,7 @@ def _statuses(status: PodStatusWire) -> _Statuses:
 
 
 def resize_pending(status: PodStatusWire) -> Literal["Deferred", "Infeasible"] | None:
-    """Whether the node has told that it cannot resize the pod now, or ever."""
+    """Whether the node has reported that it cannot resize the pod now (Deferred) or ever (Infeasible); None if neither."""
     for condition in status.conditions or ():
         if condition.type == "PodResizePending":
             return "Infeasible" if condition.reason == "Infeasible" else "Deferred"

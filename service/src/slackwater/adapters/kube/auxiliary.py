@@ -1,4 +1,6 @@
-"""Resource types that only planners read: namespaces, storage, controllers of pods. Watched only where the autoscaler runs."""
+"""Resource types that only planners read: namespaces, storage objects, controllers of pods. Watched only if the autoscaler
+runs.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -26,7 +28,7 @@ from slackwater.model.equivalence import KindInterner
 from slackwater.model.objects import Pod
 
 _STORAGE_GROUP: Final = "/apis/storage.k8s.io/v1"
-#: What the DaemonSet controller lets each of its pods tolerate (pkg/controller/daemon/util).
+#: The tolerations that the DaemonSet controller adds to its pods (pkg/controller/daemon/util).
 _DAEMON_TOLERATIONS: Final = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
@@ -63,7 +65,9 @@ class _DaemonSetWire(Wire):
 
 
 class _WantingSpecWire(Wire):
-    """Of a ReplicaSet, ReplicationController or StatefulSet `replicas`, of a Job the others."""
+    """The fields that give the wanted number of pods: `replicas` of a ReplicaSet, ReplicationController or StatefulSet, else a
+    Job's.
+    """
 
     replicas: Int32 = 1
     parallelism: Int32 = 1
@@ -85,7 +89,7 @@ _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
 
 
 def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False) -> tuple[ResourceType[AuxiliaryKey], ...]:
-    """All of them. `templates`: controllers are read with the pods that they would make."""
+    """All auxiliary resource types. With `templates`, controllers are decoded together with the pod that they would create."""
     daemons = PodDecoder(kinds)
 
     def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], Wanted] = decode_replicas) -> _Read:
@@ -94,7 +98,7 @@ def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = Fal
             if not templates:
                 return wanted
             found = decode_workload(daemons, (group, kind), raw, replicas=wanted.replicas)
-            # Old revisions of Deployments are most of all ReplicaSets: nobody needs their templates.
+            # Most ReplicaSets are old revisions of Deployments; nobody reads their templates.
             return found if wanted.replicas or found.slack else wanted
 
         return read
@@ -118,7 +122,7 @@ def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = Fal
 
 
 def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[AuxiliaryKey]:
-    """One of them. `read` raises ValueError for an object that it cannot read."""
+    """One auxiliary resource type. `read` raises ValueError for an object that it cannot read."""
 
     def decode(raw: bytes | msgspec.Raw) -> Found[AuxiliaryKey]:
         meta = read_meta(raw)
@@ -140,12 +144,12 @@ def _namespace(raw: bytes | msgspec.Raw) -> NamespaceLabels:
 
 
 def decode_replicas(raw: bytes | msgspec.Raw) -> Wanted:
-    """JSON of a ReplicaSet, ReplicationController or StatefulSet. Raises ValueError."""
+    """Decodes the wanted replicas of a ReplicaSet, ReplicationController or StatefulSet. Raises ValueError."""
     return Wanted(_WANTING.decode(raw).spec.replicas)
 
 
 def decode_job(raw: bytes | msgspec.Raw) -> Wanted:
-    """JSON of a Job: as many at a time as it may have, but no more than have to complete yet. Raises ValueError."""
+    """Decodes the wanted pods of a Job: its parallelism, but no more than are left to complete. Raises ValueError."""
     wire = _WANTING.decode(raw)
     if wire.spec.suspend:
         return Wanted(0)
@@ -154,9 +158,9 @@ def decode_job(raw: bytes | msgspec.Raw) -> Wanted:
 
 
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
-    """The pod that the controller would make, but for its node. Its template is defaulted by the API server as a pod is.
+    """Decodes the pod that the DaemonSet controller would create, without its node. Raises ValueError.
 
-    Raises ValueError.
+    The API server has set the defaults of its template as it does for a pod.
     """
     meta, template = read_meta(raw), _DAEMON_SET.decode(raw).spec.template
     spec = dict(template.spec)

@@ -1,7 +1,7 @@
-"""The status of CapacityBuffer objects: patched where it does not say what is so.
+"""Writes the status of CapacityBuffer objects, where it differs from what `controllers.slack.buffers` wants.
 
-A condition's time is when its status changed last. Each patch names the object's UID, so that it never meets a successor of the
-same name. Deliberately absent: what the status should be (`controllers.slack.buffers`).
+The transition time of a condition changes only with the condition's status. Each patch names the object's UID, so that it never
+changes a successor of the same name. Deliberately absent: what the status should be (`controllers.slack.buffers`).
 """
 
 from collections.abc import Callable, Iterable
@@ -20,12 +20,14 @@ from slackwater.model.buffers import BufferStatus, CapacityBuffer, Condition
 _log = structlog.get_logger(__name__)
 
 _OK: Final = 200
-#: Writes after one loop; the others wait for the next.
+#: At most so many writes after one loop; the others wait for the next.
 _MOST: Final = 50
 
 
 class BufferStatusWriter:
-    """Never raises: nothing depends on it. `now` answers the time as RFC 3339 in whole seconds."""
+    """Patches the status of buffers. Never raises, because nothing depends on it. `now` returns the time as RFC 3339 in whole
+    seconds.
+    """
 
     def __init__(self, client: ApiPort, *, now: Callable[[], str], timeout_seconds: float = 10.0) -> None:
         self._client = client
@@ -33,7 +35,7 @@ class BufferStatusWriter:
         self._timeout = timeout_seconds
 
     async def write(self, wanted: Iterable[tuple[CapacityBuffer, BufferStatus]]) -> int:
-        """How many were written."""
+        """Writes each status that differs from the buffer's present one; the number of statuses written."""
         written = 0
         for buffer, status in wanted:
             told = stamped(buffer.status, status, self._now())
@@ -60,7 +62,7 @@ class BufferStatusWriter:
 
 
 def stamped(before: BufferStatus, wanted: BufferStatus, now: str) -> BufferStatus:
-    """The status with its conditions' times; conditions of others stay."""
+    """The wanted status with transition times; conditions that others own are kept."""
     known = {condition.type: condition for condition in before.conditions}
     ours = [_timed(condition, known.get(condition.type), now) for condition in wanted.conditions]
     types = {condition.type for condition in ours}
@@ -76,7 +78,7 @@ def _timed(condition: Condition, known: Condition | None, now: str) -> Condition
 
 
 def _wire(status: BufferStatus) -> dict[str, Any]:
-    """As a merge patch: null takes away."""
+    """The status as a merge patch: null removes a field."""
     return {
         "podTemplateRef": None if status.template is None else {"name": status.template},
         "podTemplateGeneration": status.template_generation,

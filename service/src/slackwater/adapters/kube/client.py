@@ -1,9 +1,9 @@
-"""HTTP to the API server: single requests, and watches as raw lines. JSON in both directions, no objects built here.
+"""HTTP client of the API server: single requests, and watches as raw lines. JSON goes in and out; no objects are decoded here.
 
-Connections come from two pools, so that lists and long watches never take one away from a write. Compression is not
-asked for: most API servers are near, and compressing costs the server and us more time than the bytes do (one that
-a proxy compresses all the same is decoded). Deliberately absent: retries; only a 401 is sent again, once, with renewed
-credentials, for it has changed nothing.
+Connections come from two pools, so that lists and long watches never take a connection from a write. The client does not ask
+for compression: most API servers are near, and compressing costs the server and us more time than it saves. (An answer that a
+proxy compresses nevertheless is decoded.) Deliberately absent: retries. Only a request that got a 401 is sent again, once, with
+renewed credentials, because it has changed nothing.
 """
 
 import socket
@@ -62,15 +62,15 @@ _HEADERS: Final = {
     "User-Agent": f"slackwater/{__version__}",
 }
 _CONNECT_SECONDS: Final = 10.0
-#: A dead peer shows after 15 + 3 x 15 seconds, also on a watch where nothing happens.
+#: A dead peer is detected after 15 + 3 x 15 seconds, also on a watch without events.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
-#: One read may bring this much of a watch; what is beyond waits in the kernel.
+#: One read returns at most this much of a watch; the rest waits in the kernel.
 _READ_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer, whatever its status."""
+    """An answer of the API server, with any status."""
 
     status: int
     body: bytes
@@ -79,7 +79,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `timeout_seconds` is None where a scope of the caller bounds it."""
+    """One request. `timeout_seconds` is None if a cancel scope of the caller bounds it."""
 
     method: str
     path: str
@@ -96,7 +96,7 @@ class Call:
 
 @dataclass(slots=True)
 class _Attempt:
-    """`sent`: a byte of it may have left; before that, a failure means that nothing happened."""
+    """One attempt of a call. `sent`: a byte may have been sent; a failure before that means that nothing happened."""
 
     call: Call
     timeout: aiohttp.ClientTimeout | None = None
@@ -104,7 +104,9 @@ class _Attempt:
 
 
 class ApiPort(Protocol):
-    """An API server as this package needs it: `KubeClient`, or whatever stands in for one. See there for what is raised."""
+    """The API server as this package needs it, implemented by `KubeClient` and by substitutes. `KubeClient` documents what is
+    raised.
+    """
 
     async def send(self, call: Call) -> Response: ...
 
@@ -112,7 +114,7 @@ class ApiPort(Protocol):
 
 
 class KubeClient:
-    """One API server, over connections. Made by `open_client`, which also closes it."""
+    """A client of one API server, over pooled connections. `open_client` makes and closes it."""
 
     def __init__(self, access: Access, *, calls: aiohttp.ClientSession, event_sources: aiohttp.ClientSession) -> None:
         self._access = access
@@ -123,7 +125,9 @@ class KubeClient:
         return self._access.endpoint.url
 
     async def send(self, call: Call) -> Response:
-        """One request and its whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, never for a status."""
+        """Sends one request and reads the whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, but never for a
+        status.
+        """
         attempt = _Attempt(call)
         try:
             with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
@@ -133,10 +137,10 @@ class KubeClient:
             raise self._failure(attempt, error) from error
 
     async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
-        """The lines of a watch, all that one read completed together; first an empty list, once the server has said yes.
+        """Yields the lines of a watch, grouped by read; first an empty list, once the server has accepted the watch.
 
-        Ends when the server ends it. A server that sends nothing for `silence_seconds` counts as lost. Iterate it within
-        `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
+        Ends when the server ends the watch. A server that sends nothing for `silence_seconds` is considered lost. Iterate it
+        within `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
         attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="event_sources"), timeout)
@@ -153,7 +157,9 @@ class KubeClient:
             raise self._failure(attempt, error) from error
 
     async def _answer(self, attempt: _Attempt) -> aiohttp.ClientResponse:
-        """The answer's head. After a 401 once more with other credentials, where there are any."""
+        """Sends the request and reads the head of the answer. After a 401 it tries once more if other credentials are
+        available.
+        """
         endpoint, call = self._access.endpoint, attempt.call
         url = URL(f"{endpoint.url}{call.path}{'?' if call.params else ''}{urlencode(call.params)}", encoded=True)
         while True:
@@ -201,7 +207,7 @@ def _headers(call: Call, token: str | None) -> dict[str, str]:
 async def open_client(
     *, kubeconfig: str | None, context: str | None = None, max_calls: int = 32, max_event_sources: int = 48
 ) -> AsyncIterator[KubeClient]:
-    """A client for the kubeconfig's cluster, or for the one we run in where `kubeconfig` is None.
+    """A client for the kubeconfig's cluster, or for the cluster we run in if `kubeconfig` is None.
 
     `max_calls` and `max_event_sources` bound the connections of each pool. Raises `KubeConfigError`; does not connect yet.
     """

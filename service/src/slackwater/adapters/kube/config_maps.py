@@ -1,7 +1,7 @@
-"""One ConfigMap that we write: created where it is not there, changed by merge patches otherwise.
+"""Writes one ConfigMap: creates it if it does not exist, otherwise changes it by merge patches.
 
-Each patch names the version that was seen last, so that what a former leader had on its way does not replace what its successor
-wrote. Where somebody else wrote meanwhile, the object is read and the patch sent once more.
+Each patch names the resource version that was seen last, so that a late write of a former leader does not overwrite what its
+successor wrote. After a conflict the object is read and the patch is sent once more.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _CREATED: Final = frozenset({200, 201})
 
 
 class ConfigMapWriter:
-    """Owns the keys that it writes; others stay. Never raises: nothing depends on it."""
+    """Writes its own keys of one ConfigMap and keeps all others. Never raises, because nothing depends on it."""
 
     def __init__(self, client: ApiPort, *, namespace: str, name: str, timeout_seconds: float = 10.0) -> None:
         self._client = client
@@ -28,11 +28,11 @@ class ConfigMapWriter:
         self._namespace, self._name = namespace, name
         self._timeout = timeout_seconds
         self._failing = False
-        #: As last read or written; "" where that is not known.
+        #: The resource version as last read or written; "" if unknown.
         self._version = ""
 
     async def write(self, data: dict[str, str], annotations: dict[str, str]) -> bool:
-        """Whether it is written; a failure is logged once, until a write succeeds again."""
+        """Writes data and annotations; true if that succeeded. A failure is logged once, until a write succeeds again."""
         try:
             status, words = await self._put(data, annotations)
         except KubeError as error:

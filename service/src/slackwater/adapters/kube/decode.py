@@ -1,8 +1,9 @@
-"""The API's JSON into `model.objects`: nodes, disruption budgets, and pods with their kind interned.
+"""Decodes the API's JSON into `model.objects`: nodes, disruption budgets, and pods, whose `Kind` (equivalence group) is
+interned.
 
-One decoder instance serves one feed: it keeps what equal objects share (kinds, labels, texts), and nothing of the JSON.
-All raise `ValueError` for an object they cannot read (msgspec's errors and `QuantityError` are such); the caller skips
-and reports it.
+Each event source has its own decoder instance, which keeps the values that equal objects share (kinds, labels, texts) and no
+JSON. All functions raise `ValueError` for an object they cannot read (msgspec's errors and `QuantityError` are ValueErrors);
+the caller skips and reports such an object.
 """
 
 from dataclasses import dataclass, field
@@ -55,46 +56,45 @@ _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
 _CREATED: Final = "metadata.creationTimestamp"
-#: Phases of pods that count nowhere any more.
+#: Phases of pods that hold nothing any more.
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-#: Texts of schedulers: many pods share the latest few, none needs the old ones.
+#: How many messages of schedulers are kept: many pods share the latest few, and none needs the old ones.
 _PHRASES: Final = 4_096
-#: Kinds of plain pods that are kept at hand, needed or not.
+#: How many equivalence groups of plain pods are cached, in use or not.
 _PLAIN_KINDS: Final = 4_096
-#: The `unhealthyPodEvictionPolicy` of a budget that lets every pod go which is not ready.
+#: The `unhealthyPodEvictionPolicy` with which a budget lets every pod go that is not ready.
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
-#: Distinct tolerations that are kept read.
+#: How many distinct lists of tolerations are cached.
 _CACHED_SPECS: Final = 8_192
 
 
 def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
-    """Name, namespace, UID and version alone: of a deleted object, of a bookmark, of one that cannot be read whole.
-
-    Raises ValueError.
+    """Decodes the metadata alone: of a deleted object, of a bookmark, of an object that cannot be read as a whole. Raises
+    ValueError.
     """
     return _IDENTITY.decode(raw).metadata
 
 
-#: Of a resource version: an unsigned 64-bit number has twenty.
+#: Digits of a resource version: an unsigned 64-bit number has up to twenty.
 _MOST_DIGITS: Final = 20
 _LARGEST_VERSION: Final = 2**63 - 1
-#: Of a count of pods.
+#: Digits of a count of pods.
 _COUNT_DIGITS: Final = 9
 
 
 def version_number(text: str) -> int:
-    """A resource version as a number; 0 where it is none, which is then older than every other."""
+    """A resource version as a number; 0, which is older than every other version, if the text is not a number."""
     return min(int(text), _LARGEST_VERSION) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else 0
 
 
 @dataclass(slots=True)
 class NodeDecoder:
-    """JSON of a Node into `Node`."""
+    """Decodes the JSON of a Node into a `Node`."""
 
     _texts: Shared[str] = field(default_factory=Shared)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Node:
-        """Raises ValueError."""
+        """Decodes one node. Raises ValueError."""
         wire = _NODE.decode(raw)
         meta, status = _named(wire.metadata), wire.status
         share, annotations = self._texts.share, meta.annotations or {}
@@ -126,10 +126,10 @@ class NodeDecoder:
 
 @dataclass(slots=True)
 class PodDecoder:
-    """JSON of a Pod into `Pod`; pods of one kind share it."""
+    """Decodes the JSON of a Pod into a `Pod`; pods of one equivalence group share its `Kind`."""
 
     kinds: KindInterner
-    #: Kinds of plain pods by what they were read from: most pods are like one before them.
+    #: Kinds of plain pods by namespace and pod signature: most pods equal an earlier one.
     _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
     _names: Shared[str] = field(default_factory=Shared)
     _labels: Shared[Labels] = field(default_factory=Shared)
@@ -137,7 +137,7 @@ class PodDecoder:
     _eviction_facts: EvictionFactsReader = field(default_factory=EvictionFactsReader)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Pod:
-        """Raises ValueError."""
+        """Decodes one pod. Raises ValueError."""
         wire = _POD.decode(raw)
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
@@ -199,7 +199,7 @@ def _grace_seconds(said: int | None) -> int:
 
 
 def _delay(text: str | None) -> float | None:
-    """Seconds; None also for what is no duration, since nobody may keep a pod from a node by a slip of the pen."""
+    """The delay in seconds. None also if the text is no duration, so that a typing mistake cannot keep a pod from a node."""
     try:
         return None if text is None else seconds(parse_duration(text))
     except DurationError:
@@ -207,7 +207,7 @@ def _delay(text: str | None) -> float | None:
 
 
 def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
-    """A pod whose annotations cannot be read still counts: it must not vanish from its node."""
+    """The pod's vertical bounds, or why they cannot be read. Such a pod still counts: it must not vanish from its node."""
     try:
         return read_vertical(wire), None
     except ValueError as error:
@@ -215,7 +215,7 @@ def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
 
 
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
-    """JSON of a PodDisruptionBudget. Raises ValueError."""
+    """Decodes the JSON of a PodDisruptionBudget. Raises ValueError."""
     wire = _BUDGET.decode(raw)
     meta, status = _named(wire.metadata), wire.status or BudgetStatusWire()
     healthy = status.current_healthy >= status.desired_healthy > 0
@@ -233,7 +233,9 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
 
 
 def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
-    """The disruption controller looks at `maxUnavailable` first. None where neither is there: then it allows none."""
+    """The budget's rule; like the disruption controller, reads `maxUnavailable` first. None if neither is set: no disruption
+    allowed.
+    """
     unavailable = spec.max_unavailable is not None
     said = spec.max_unavailable if unavailable else spec.min_available
     if said is None:
@@ -253,7 +255,7 @@ def _named(meta: NamedMeta) -> NamedMeta:
 
 
 def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int], ...]]:
-    """CPU and memory, and the rest by name."""
+    """CPU and memory, and the other resources by name."""
     reported = status.capacity if bytes(status.allocatable) == b"null" else status.allocatable
     found = read_amounts(reported)
     amounts = on_node(rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0))
@@ -284,7 +286,9 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
 
 
 def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool]:
-    """Why the pod could not be scheduled, where its conditions say so, and whether it is ready: yes, unless they say no."""
+    """The message of a failed scheduling attempt, if the conditions hold one, and whether the pod is ready (true unless they
+    deny it).
+    """
     message, ready = None, True
     for condition in conditions or ():
         if condition.type == "Ready":

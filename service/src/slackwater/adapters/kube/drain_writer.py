@@ -1,8 +1,8 @@
-"""The writes of a node's removal, one attempt each: its taint, on and off, and the evictions of its pods.
+"""Writes of a node's removal, one attempt each: adding and removing its taint, and evicting its pods.
 
-A node's taints are one list, which a patch replaces as a whole: so the node is read first, and the patch names the version that
-was read. Evictions go through the Eviction API, which asks the pod's budgets; they, and deletions by force, name the UID. All
-may be repeated: a taint that is there already, or gone, is success, and so is a pod that is gone or has a successor.
+A patch replaces the list of taints as a whole. So the node is read first, and the patch names the version that was read.
+Evictions use the Eviction API, which checks disruption budgets; evictions and forced deletions name the UID. All writes may be
+repeated: success includes a taint that is already there or already removed, and a pod that is gone or has a successor.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,9 +23,9 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import CORDONED
 
-#: GETs a pod; its outcome's event tells what was found.
+#: GETs a pod; the outcome's event says what was found.
 Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
-#: What the Eviction API gives as the cause where a budget allows no disruption, and not the server's own load.
+#: The cause in an answer of the Eviction API if a budget allows no disruption, as opposed to an overloaded server.
 _BUDGET_CAUSE: Final = "DisruptionBudget"
 
 
@@ -41,7 +41,7 @@ class _Spec(msgspec.Struct):
 
 
 class _NodeNow(msgspec.Struct):
-    """A node as it is at this moment; taints with all that others wrote into them."""
+    """A node as read just now, with all fields of its taints, including those that others wrote."""
 
     metadata: _Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -64,14 +64,14 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 class DrainWriter:
-    """Writes what a removal asks of its node and of the pods there."""
+    """Carries out the effects of a node's removal on the node and on its pods."""
 
     def __init__(self, send: Send, read: Read) -> None:
         self._send = send
         self._read = read
 
     async def perform(self, effect: MarkNode | UnmarkNode | Evict, deadline: float) -> Outcome:
-        """Raises `KubeError`."""
+        """Carries out one effect, in one attempt. Raises `KubeError`."""
         if isinstance(effect, Evict):
             return await self._evict(effect, deadline)
         path = _node_path(effect.name)
@@ -124,7 +124,7 @@ class DrainWriter:
 
 
 def _marked(node: _NodeNow, effect: MarkNode) -> dict[str, Any] | None:
-    """The patch; None where the node is so already."""
+    """The patch that adds the taint, and the cordon if wanted; None if the node has both already."""
     taint = {"key": effect.taint.key, "value": effect.taint.value, "effect": effect.taint.effect}
     taints = node.spec.taints or []
     there = any(taint.items() <= known.items() for known in taints)

@@ -1,15 +1,15 @@
-"""What can go wrong between us and the API server, distinguished by what may have happened and who can mend it.
+"""Errors between us and the API server, distinguished by what may have happened and by who can repair the cause.
 
     KubeError
-    ├── KubeConfigError   kubeconfig, in-cluster account or credential plug-in: people must mend it
+    ├── KubeConfigError   kubeconfig, in-cluster account or credential plug-in: people must repair it
     ├── Unreachable       there was no connection: nothing was sent
     ├── NoAnswer          sent (or perhaps sent), and no whole answer came: it may have happened
-    ├── Garbled           an answer that is not what the API promises
-    ├── WentBack          the server's history is older than what it told us before (restored from a backup)
+    ├── Garbled           the answer is not what the API specifies
+    ├── WentBack          the server's history is older than what it reported before (restored from a backup)
     ├── NotLeading        not sent, because another replica leads
-    └── Refused           an answer with a status that is no success
+    └── Refused           an answer with a status other than success
 
-Every message names the request or file, what was seen and, where it helps, what is wanted. None holds a credential.
+Every message names the request or file, what was seen and, where it helps, what is wanted. No message contains a credential.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ import msgspec
 
 from slackwater.adapters.kube.wire import StatusWire
 
-#: A longer text of the server is cut, visibly: it goes into logs and Outcomes, and may quote a whole object.
+#: Longer messages of the server are cut, and marked as cut: they go into logs and Outcomes, and may quote a whole object.
 LONGEST_MESSAGE: Final = 500
-#: The longest wait that an answer may ask for: the API server's priority and fairness asks for no more. A proxy or a broken
-#: server may ask for an hour, and an event source would be behind for as long.
+#: The longest wait that we accept from a Retry-After. The API server's priority and fairness asks for no more. A proxy or a
+#: broken server may ask for an hour, and an event source would lag by as much.
 LONGEST_WAIT_SECONDS: Final = 32.0
 
 _STATUS: Final = msgspec.json.Decoder(StatusWire)
 
 
-#: How a parser refuses a document: what is no document of its kind, and one that is nested without end.
+#: What a parser raises for a document that is malformed or nested too deeply.
 UNREADABLE: Final = (ValueError, RecursionError)
 
 
@@ -37,7 +37,7 @@ class KubeError(Exception):
 
 
 class KubeConfigError(KubeError):
-    """We do not know where the API server is or how to prove who we are."""
+    """The configuration does not say where the API server is, or gives no usable credentials."""
 
 
 class Unreachable(KubeError):
@@ -45,11 +45,13 @@ class Unreachable(KubeError):
 
 
 class NotLeading(KubeError):
-    """Another replica leads, or perhaps does: nothing was sent."""
+    """Another replica leads, or may lead: nothing was sent."""
 
 
 class NoAnswer(KubeError):
-    """The request was sent, or perhaps sent, and no whole answer came. `timed_out`: time ran out, else it broke off."""
+    """The request was sent, or perhaps sent, and no whole answer came. `timed_out`: time ran out; otherwise the connection
+    broke.
+    """
 
     def __init__(self, message: str, *, timed_out: bool) -> None:
         super().__init__(message)
@@ -57,15 +59,15 @@ class NoAnswer(KubeError):
 
 
 class Garbled(KubeError):
-    """What came is not what the API promises."""
+    """The answer is not what the API specifies."""
 
 
 class WentBack(KubeError):
-    """What was true once is true no more, so everything has to be listed again."""
+    """The server's history is older than what it reported before, so everything has to be listed again."""
 
 
 class Refused(KubeError):
-    """The server answered, and not with success: `code` (HTTP), `reason` and `message` as its Status tells them."""
+    """The server answered with a status other than success: `code` (HTTP), `reason` and `message` from its Status object."""
 
     def __init__(self, what: str, *, code: int, reason: str, message: str, after_seconds: float | None) -> None:
         super().__init__(f"{what}: {code} {reason}: {message}")
@@ -76,7 +78,7 @@ class Refused(KubeError):
 
 
 def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> Refused:
-    """The error for an answer, read from its Status body where it has one."""
+    """The error for an answer that is no success, with the details of its Status body if it has one."""
     status = read_status(body)
     return Refused(
         what,
@@ -94,7 +96,7 @@ def _asked_wait(retry_after: str) -> float | None:
 
 
 def read_status(body: bytes) -> StatusWire:
-    """The Status in a body; an empty one where the body is none (a proxy's page, say)."""
+    """Decodes the Status in a body; an empty Status if the body is not one (a proxy's page, for example)."""
     try:
         return _STATUS.decode(body)
     except UNREADABLE:

@@ -1,6 +1,6 @@
-"""What ties a pod to its node, from the wire form: controller, annotations, local volumes.
+"""Decodes what decides whether a pod may leave its node: its controller, annotations and local volumes.
 
-One reader serves one feed: replicas have the same ties, so each set of texts is read once and its value shared.
+Each event source has its own reader. Replicas have equal facts, so each distinct set of texts is decoded once and shared.
 """
 
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Ow
 from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number
 
-#: Sets of ties that are kept at hand.
+#: How many distinct sets of facts are cached.
 _KEPT: Final = 16_384
-#: Texts of times that are kept at hand: many pods share the latest few, none needs the old ones.
+#: How many texts of times are cached: many pods share the latest few, and none needs the old ones.
 _TIMES: Final = 4_096
-#: What the API assumes where a pod does not say how long it may take to end.
+#: The API's default of `terminationGracePeriodSeconds`.
 DEFAULT_GRACE_SECONDS: Final = 30
 _SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
-#: Of a pod that the API server itself was given; every other source is a kubelet's.
+#: The config source of a pod that came through the API server; any other source means a kubelet's static pod.
 _FROM_API: Final = "api"
 
 
 @dataclass(slots=True)
 class EvictionFactsReader:
-    """Reads eviction facts from the wire form of a pod; equal facts share one instance."""
+    """Decodes eviction facts from the wire form of a pod; equal facts share one instance."""
 
     _kept: dict[tuple[object, ...], EvictionFacts] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class EvictionFactsReader:
 
 
 def overdue_at(wire: PodWire) -> UnixTime | None:
-    """When a pod that is being deleted should have ended. Raises ValueError for a time that is none."""
+    """When a pod that is being deleted should have ended; None for other pods. Raises ValueError for an invalid time."""
     deletion = wire.metadata.deletion_timestamp
     if deletion is None:
         return None
@@ -53,15 +53,15 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
 
 
 def instant_of(field: str, text: str) -> UnixTime:
-    """A time as the API writes it. Raises ValueError, which names the field, for a text that is none."""
+    """Parses a time as the API writes it. Raises ValueError, which names the field, for an invalid text."""
     return UnixTime(_time(field, text).timestamp())
 
 
 @lru_cache(maxsize=_TIMES)
 def time_text(field: str, text: str | None) -> str:
-    """The text of a time in UTC; pods with the same time share one instance. Empty where there is none.
+    """The text of a time in UTC; pods with the same time share one instance. Empty if there is no time.
 
-    Raises ValueError, which names the field, for a text that is none. So nobody who reads the text later has to expect that.
+    Raises ValueError, which names the field, for an invalid text, so that later readers need not expect one.
     """
     if not text:
         return ""
@@ -72,13 +72,13 @@ def time_text(field: str, text: str | None) -> str:
 def _time(field: str, text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)  # only people's files lack the zone
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)  # only files that people write lack the zone
     except (ValueError, OverflowError) as err:
         raise ValueError(f"{field}: got {text!r:.60}, want a time like 2026-01-31T00:00:00Z") from err
 
 
 def controller_of(meta: MetaWire) -> Owner | None:
-    """The controller that an object names as its own."""
+    """The object's controlling owner, or None."""
     texts = _owner_texts(meta)
     return None if texts is None else Owner(_group(texts[0]), texts[1], texts[2])
 
@@ -123,7 +123,7 @@ def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:
 
 
 def _whole(text: str | None) -> int:
-    """The API server takes an int32 only; of another text it says nothing, and neither do controllers."""
+    """The deletion cost; 0 for other texts than an int32, which neither the API server nor controllers accept."""
     number = whole_number(text)
     return number if number is not None and -(2**31) <= number < 2**31 else 0
 

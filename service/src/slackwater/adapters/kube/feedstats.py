@@ -1,4 +1,4 @@
-"""What a reflector counts, and the words for why a list or a watch ended."""
+"""Counts of a reflector, and the causes for which a list or a watch ended."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from typing import Literal
 
 from slackwater.adapters.kube.errors import Garbled, KubeError, NoAnswer, Refused, Unreachable, WentBack
 
-#: ended: the server closed the watch, as it does when its time is over. dropped: the connection broke. silent: nothing
-#: came for too long. unreachable: no connection. credentials: there are none to send. expired: 410, the version is no longer
-#: kept. ahead: 504, the server is not as far as our version. absent: 404. refused: another status. garbled: not what the
-#: API promises. went_back: the server's history is older than what it told before.
+#: ended: the server closed the watch, as it does when the watch's time is over. dropped: the connection broke. silent: nothing
+#: came for too long. unreachable: no connection. credentials: there are none to send. expired: 410, the server no longer keeps
+#: the version. ahead: 504, the server has not reached our version. absent: 404. refused: another status. garbled: not what the
+#: API specifies. went_back: the server's history is older than what it reported before.
 Cause = Literal[
     "ended", "dropped", "silent", "unreachable", "credentials",
     "expired", "ahead", "absent", "refused", "garbled", "went_back",
@@ -42,11 +42,11 @@ _STATUSES: dict[int, Cause] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorStats:
-    """How a reflector is doing. `alive`: the latest list or watch was accepted, and has not broken off."""
+    """The state and the counts of a reflector. `alive`: the latest list or watch was accepted and has not broken off."""
 
     resource: str
     objects: int
-    version: str  #: where a watch goes on from; empty: everything is to be listed
+    version: str  #: where a watch continues; empty: list everything
     lists: int
     watches: int
     events: int
@@ -58,7 +58,7 @@ class ReflectorStats:
 
 @dataclass(slots=True)
 class Counts:
-    """Counts that only grow, but for `alive` and `last_event_at`."""
+    """Counts of a reflector, which only grow, except `alive` and `last_event_at`."""
 
     clock: Callable[[], float]
     lists: int = 0

@@ -1,6 +1,6 @@
-"""Nodes and pods as the API server has them now, read for an audit: lists page by page, and single objects.
+"""Reads nodes and pods as the API server has them now, for an audit: lists page by page, and single objects.
 
-Implements `ports.protocols.Truth`. Nothing is remembered here; an object that cannot be read is left out and named.
+Implements `ports.protocols.Truth`. Keeps no state. Lists name the objects that cannot be read instead of containing them.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -31,7 +31,8 @@ _SLICE: Final = 40
 class FreshReads:
     """Reads nodes and pods from the API server, for the audit.
 
-    `page_size` objects come with one answer; cutting it into objects takes about 2 ms for each 250."""
+    An answer contains `page_size` objects; splitting it into objects takes about 2 ms for each 250.
+    """
 
     def __init__(self, client: ApiPort, pods: PodDecoder, *, page_size: int = 250) -> None:
         self._client = client
@@ -109,7 +110,7 @@ def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T],
                 meta = read_meta(raw)
                 unreadable.append((meta.uid, meta.name))
             except UNREADABLE:
-                continue  # it has no UID: nobody can have it in any cluster state
+                continue  # without a UID the object cannot be in the cluster state either
     return Listing(version, tuple(objects), tuple(unreadable))
 
 

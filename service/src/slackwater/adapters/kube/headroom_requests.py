@@ -1,6 +1,6 @@
-"""What asks for placeholders, as resource types: Deployments, PodTemplates, and CapacityBuffer, whose CRD may be absent.
+"""Resource types of objects that request placeholders: Deployments, PodTemplates, and CapacityBuffers, whose CRD may be absent.
 
-Other workloads are watched for what they want already (`auxiliary objects`). Deliberately absent: what becomes of them
+Other workloads are already watched as auxiliary objects. Deliberately absent: how placeholders are made of the requests
 (`controllers.slack`), and writing a buffer's status (`buffer_status`).
 """
 
@@ -72,7 +72,7 @@ _BUFFER: Final = msgspec.json.Decoder(_BufferWire)
 
 
 def headroom_requests(kinds: KindInterner, on_broken: OnBroken) -> tuple[ResourceType[AuxiliaryKey], ...]:
-    """Those that nobody else watches."""
+    """The resource types of headroom requests that `auxiliary` does not watch already."""
     decoder = PodDecoder(kinds)
 
     def deployment(raw: bytes | msgspec.Raw) -> Workload:
@@ -89,7 +89,7 @@ def headroom_requests(kinds: KindInterner, on_broken: OnBroken) -> tuple[Resourc
 
 
 def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
-    """Raises ValueError."""
+    """Decodes the JSON of a CapacityBuffer. Raises ValueError."""
     wire, meta = _BUFFER.decode(raw), read_meta(raw)
     spec, status, scalable = wire.spec, wire.status, wire.spec.scalable_ref
     limits = None if spec.limits is None else tuple(sorted((name, _limit(name, text)) for name, text in spec.limits.items()))

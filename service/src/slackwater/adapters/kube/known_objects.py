@@ -1,6 +1,6 @@
-"""What an event source has given out so far, and which events bring its reader up to date: the difference, never the whole.
+"""Tracks what an event source has emitted, and computes the events that bring its reader up to date: only the difference.
 
-Pure. Small for each object: its key, UID and version; the objects themselves are the reader's.
+Pure. Keeps the key, UID and version of each object; the reader keeps the objects themselves.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -13,25 +13,29 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KnownObjects(Generic[K]):
-    """The reader's state, seen from the event source. A list is `begin_list`, `listed` for each object, `end_list`."""
+    """The objects that an event source has emitted so far. For a list, call `begin_list`, `listed` for each object, then
+    `end_list`.
+    """
 
     def __init__(self, gone: Callable[[K, str], SourceEvent]) -> None:
         self._gone = gone
         self._known: dict[K, tuple[str, int]] = {}  # -> (UID, version)
-        #: Known objects that the list under way has not brought, in the order given out; empty between lists.
+        #: Known objects that the current list has not contained so far, in the order of emission; empty between lists.
         self._missing: dict[K, None] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def begin_list(self) -> None:
-        """Also begins it again, where the last one broke off."""
+        """Starts a list; starts it again if the last one broke off."""
         self._missing = dict.fromkeys(self._known)
 
     def listed(self, found: Found[K]) -> list[SourceEvent]:
-        """For an object of a list. A list is the truth: what it shows is given out even where it is older than what is known.
+        """Events for an object of a list. A list is authoritative, so an object is emitted even if it is older than the known
+        one.
 
-        That happens when etcd was restored from a backup; the reader then has to forget first, as it ignores what is older.
+        That happens after etcd was restored from a backup. The object is then deleted first, because the reader ignores older
+        versions.
         """
         self._missing.pop(found.key, None)
         known = self._known.get(found.key)
@@ -40,7 +44,7 @@ class KnownObjects(Generic[K]):
         return self.watched(found)
 
     def watched(self, found: Found[K]) -> list[SourceEvent]:
-        """For an object that a watch shows added or modified: nothing where it is known, or newer than that."""
+        """Events for an object that a watch reports as added or modified; none if the known object is the same or newer."""
         known = self._known.get(found.key)
         replaced = known is not None and known[0] != found.uid
         if known is not None and not replaced and 0 < found.version <= known[1]:
@@ -51,11 +55,11 @@ class KnownObjects(Generic[K]):
         return [self._gone(found.key, known[0]), found.event]
 
     def unreadable(self, key: K) -> None:
-        """For an object of a list that cannot be read: it is there, so what was last given out of it stands."""
+        """Notes an object of a list that cannot be read: it exists, so its last emitted version stays valid."""
         self._missing.pop(key, None)
 
     def deleted(self, key: K, uid: str) -> list[SourceEvent]:
-        """For an object that a watch shows deleted: nothing where it was never given out, or has a successor already."""
+        """Events for an object that a watch reports as deleted; none if it was never emitted, or has a successor already."""
         known = self._known.get(key)
         if known is None or known[0] != uid:
             return []
@@ -63,7 +67,7 @@ class KnownObjects(Generic[K]):
         return [self._gone(key, uid)]
 
     def end_list(self) -> Iterator[SourceEvent]:
-        """The end of each object that the list did not bring."""
+        """Events for the known objects that the list did not contain: they are gone."""
         missing, self._missing = self._missing, {}
         for key in missing:
             yield from self.deleted(key, self._known[key][0])

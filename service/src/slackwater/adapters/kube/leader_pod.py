@@ -1,4 +1,4 @@
-"""Where the replica that leads is: its Pod's address, asked once for each leader, and now and then again."""
+"""Finds the Pod of the leading replica: its address, read once for each leader and again at intervals."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -18,7 +18,8 @@ from slackwater.ports.clock import Clock
 _log = structlog.get_logger(__name__)
 
 _READ_SECONDS: Final = 2.0
-#: An address is read again after this, an absent one sooner: the Pod may have come back elsewhere under its name.
+#: How long an address is used before it is read again; a missing one is read sooner. The Pod may have come back elsewhere under
+#: its name.
 _KEEP_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 
@@ -35,7 +36,7 @@ _POD: Final = msgspec.json.Decoder(_Pod)
 
 
 class LeaderPod:
-    """`holder` tells the identity of whoever leads, "" nobody; its Pod is looked for in `namespace`."""
+    """Looks up the leader's Pod in `namespace`. `holder` returns the identity of the leader, "" if nobody leads."""
 
     def __init__(self, client: ApiPort, *, namespace: str, holder: Callable[[], str], clock: Clock) -> None:
         self._client = client
@@ -46,13 +47,13 @@ class LeaderPod:
         self._good_until = Instant(float("-inf"))
 
     async def __call__(self) -> tuple[str, str] | None:
-        """Its name and its address; None where nobody leads, or the Pod has none. Never raises."""
+        """The leader's name and address; None if nobody leads or its Pod has no address. Never raises."""
         holder = self._holder()
         if not holder:
             return None
         name = holder_name(holder)
         if self._known is None or self._known[0] != name or self._good_until <= self._clock():
-            # Before the answer, so that many who ask at once are one question; they get what was known.
+            # Set before the answer comes, so that concurrent callers cause one request; the others get the last known address.
             self._good_until = Instant(self._clock() + _AGAIN_SECONDS)
             address = await self._address(name)
             self._known = name, address

@@ -1,7 +1,7 @@
-"""A Lease of the API server: `controllers.leadership.lease.LeaseStore`.
+"""Reads, writes and watches one Lease of the API server. Implements `controllers.leadership.lease.LeaseStore`.
 
-Reads name no version, so they are answered from what is stored and not from a cache. Writes name the version that was read, or
-create. Deliberately absent: who may take it, and when.
+Reads name no resource version, so the API server answers them from etcd and not from its cache. Writes create the Lease, or
+name the version that was read. Deliberately absent: who may take the Lease, and when.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,7 +18,8 @@ from slackwater.controllers.leadership.lease import Lease, LeaseUnreachable
 
 _GROUP: Final = "coordination.k8s.io/v1"
 _WRITTEN: Final = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
-#: The server ends a watch after this, and is silent for less: whoever holds the Lease renews it.
+#: The server ends a watch after `_WATCH_SECONDS`. It is never silent for `_SILENCE_SECONDS`, because the holder renews the
+#: Lease.
 _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 330.0
 
@@ -82,7 +83,7 @@ class ApiLease:
     async def _ask(self, method: str, path: str, body: object, seconds: float) -> Response:
         raw = None if body is None else msgspec.json.encode(body)
         try:
-            # Beside the writes: where all their connections are taken, the Lease is renewed all the same.
+            # The pool of event sources, so that the Lease is renewed even while writes use all connections of the other pool.
             return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="event_sources"))
         except KubeError as error:
             raise LeaseUnreachable(f"lease {self}: {error}") from error

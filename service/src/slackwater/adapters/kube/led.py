@@ -1,7 +1,8 @@
-"""An API server that is only written to while this replica leads: the last look before a request leaves.
+"""An API client that sends writes only while this replica leads: the last check before a request is sent.
 
-Whatever writes goes through here: effects, Events, status objects, providers of node groups. A check cannot stop what has left
-already; that is what each write's precondition is for. Reads pass, and so do reviews of tokens, which change nothing.
+All writes pass through here: effects, Events, status objects, and the node group providers. The check cannot stop a request
+that has already been sent; each write's precondition covers that case. Reads and token reviews, which change nothing, always
+pass.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +15,7 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
 class LedApi:
-    """Implements `adapters.kube.client.ApiPort` over another. Raises `NotLeading` besides, and then nothing was sent."""
+    """Wraps another `adapters.kube.client.ApiPort`. In addition raises `NotLeading`, and then nothing was sent."""
 
     def __init__(self, client: ApiPort, leads: Callable[[], bool]) -> None:
         self._client = client

@@ -47,7 +47,7 @@ _MIGRATION: Final = msgspec.json.Decoder(_MigrationWire)
 
 
 def decode_machine(raw: bytes | msgspec.Raw) -> Machine:
-    """Raises ValueError."""
+    """Decodes the JSON of a VirtualMachine. Raises ValueError."""
     meta = _MACHINE.decode(raw).metadata
     permit = meta.annotations.permit if meta.annotations is not None else None
     return Machine(
@@ -59,7 +59,7 @@ def decode_machine(raw: bytes | msgspec.Raw) -> Machine:
 
 
 def decode_migration(raw: bytes | msgspec.Raw) -> VirtualMachineMigration:
-    """Raises ValueError."""
+    """Decodes the JSON of a VirtualMachineMigration. Raises ValueError."""
     wire = _MIGRATION.decode(raw)
     meta, status = wire.metadata, wire.status
     if status.phase not in get_args(Phase):
@@ -82,14 +82,14 @@ def decode_migration(raw: bytes | msgspec.Raw) -> VirtualMachineMigration:
 
 
 def machines(on_broken: OnBroken) -> ResourceType[PodKey]:
-    """VirtualMachines of all namespaces."""
+    """The resource type of VirtualMachines in all namespaces."""
     return _resource(
         "virtualmachines", path=MACHINES_PATH, read=decode_machine, seen=MachineSeen, gone=MachineGone, on_broken=on_broken
     )
 
 
 def migrations(on_broken: OnBroken) -> ResourceType[PodKey]:
-    """VirtualMachineMigrations of all namespaces, whoever made them: each takes pressure off a node."""
+    """The resource type of VirtualMachineMigrations in all namespaces, whoever created them: each relieves a node."""
     return _resource(
         "virtualmachinemigrations",
         path=MIGRATIONS_PATH,
@@ -125,7 +125,9 @@ def _resource(
 
 
 def migration_object(effect: CreateMigration) -> dict[str, object]:
-    """The object that Neon's scheduler plugin makes (neondatabase/autoscaling v0.36.1), and the node that we keep room on."""
+    """The object that Neon's scheduler plugin would create (neondatabase/autoscaling v0.36.1), plus the node on which we hold
+    room.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": MIGRATION_KIND,

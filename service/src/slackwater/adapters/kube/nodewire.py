@@ -1,4 +1,4 @@
-"""A Node's JSON as msgspec structs; see `wire`."""
+"""Structs for the JSON of a Node; see `wire`."""
 
 from msgspec import field
 
@@ -31,7 +31,7 @@ class NodeStatusWire(Wire):
 
 
 class NodeMetaWire(Wire):
-    """A node's name and what is written on it; of its annotations all, since some count by their prefix."""
+    """A node's metadata. All annotations are decoded, because some are matched by prefix."""
 
     name: str = ""
     uid: str = ""
