@@ -62,7 +62,7 @@ async def test_both_modes_of_node_cache_bind_pods(stage: Stage, ground: Ground, 
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
     await ground.until_bound(50, within_seconds=30)
 
-    assert Counter(stage.bound_by_service()) == Counter(names)
+    assert Counter(stage.bound_so_far()) == Counter(names)
     assert (await service.metrics()).by("slackwater_extender_requests_total", "code", verb="filter") == {"200": 50}
     await same_state(service, ground)
 

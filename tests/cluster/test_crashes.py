@@ -27,14 +27,14 @@ async def test_a_service_killed_while_600_pods_are_placed_loses_none_and_doubles
     names = await ground.make_pods(a_pod(f"p-{number:04}", cpu="500m", memory="1Gi") for number in range(600))
 
     for first, last in ((40, 120), (160, 240), (280, 360)):
-        await stage.until_bound_by_service(rng.randint(first, last), within_seconds=BOUND_WITHIN_SECONDS)
+        await stage.until_bound_so_far(rng.randint(first, last), within_seconds=BOUND_WITHIN_SECONDS)
         await anyio.sleep(rng.uniform(0.0, 0.02))  # anywhere within a bind
         await service.kill()
         assert await ground.pending(), "it was killed after its work was done"
         await service.start()
     await ground.until_bound(600, within_seconds=BOUND_WITHIN_SECONDS)
 
-    bound = Counter(stage.bound_by_service())
+    bound = Counter(stage.bound_so_far())
     assert max(bound.values()) == 1
     # Who asked was gone before the answer: the API server notes a time-out, though it may have done it.
     assert set(names) - set(bound) <= {request.name for request in stage.binds() if request.status >= FIRST_SERVER_ERROR}
@@ -46,7 +46,7 @@ async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, groun
     service = await stage.up()
     pid = service.pid
     names = await ground.make_pods(a_pod(f"before-{number}") for number in range(150))
-    await stage.until_bound_by_service(40, within_seconds=BOUND_WITHIN_SECONDS)
+    await stage.until_bound_so_far(40, within_seconds=BOUND_WITHIN_SECONDS)
 
     stage.control_plane.kill("kube-apiserver", SIGKILL)
     await stage.control_plane.ended("kube-apiserver")
@@ -59,7 +59,7 @@ async def test_an_api_server_killed_under_load_leaves_no_gap(stage: Stage, groun
     await same_state(service, ground)
     service.check_running()
     assert service.pid == pid
-    bound = Counter(stage.bound_by_service())
+    bound = Counter(stage.bound_so_far())
     # Of the requests that the killed server did not answer none is in its log.
     assert max(bound.values()) == 1
     assert set(after) <= set(bound) <= {*names, *after}

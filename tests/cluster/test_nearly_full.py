@@ -52,9 +52,9 @@ async def test_where_only_our_accounting_says_full_pods_that_come_and_go_never_t
     async with never_over_total(service):
         names = set(await ground.make_pods(a_pod_of_the_mix(number) for number in range(pods)))
         for wave in range(1, WAVES + 1):
-            await stage.until_bound_by_service(wave * pods // (WAVES + 1), within_seconds=FILLED_WITHIN_SECONDS)
+            await stage.until_bound_so_far(wave * pods // (WAVES + 1), within_seconds=FILLED_WITHIN_SECONDS)
             # Bound ones: a pod that is deleted while it is being bound is refused by the API server.
-            going = set(rng.sample(sorted(names.intersection(stage.bound_by_service())), PER_WAVE))
+            going = set(rng.sample(sorted(names.intersection(stage.bound_so_far())), PER_WAVE))
             await ground.delete_pods(going)
             names -= going
             names |= set(await ground.make_pods(a_pod_of_the_mix(pods + PER_WAVE * wave + n) for n in range(PER_WAVE)))
@@ -113,7 +113,7 @@ async def nothing_went_wrong(stage: Stage, ground: Ground, system: Asked) -> Non
     assert [name for name, left in room.items() if left.cpu < 0 or left.memory < 0] == []
     assert sum(left.cpu for left in room.values()) < 0.06 * len(room) * TOTAL.cpu, "the nodes never got nearly full"
 
-    bound = stage.bound_by_service()
+    bound = stage.bound_so_far()
     refused = (await stage.service.metrics()).by("slackwater_bind_refusals_total", "reason")
     print(f"bound={len(bound)} pending={len(await ground.pending())} refused={refused}")
     assert sum(refused.values()) < len(bound) / 1000

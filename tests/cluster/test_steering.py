@@ -132,12 +132,12 @@ async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, groun
     await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m", memory="256Mi") for number in range(600))
     await until_open(service, 100)
     await stage.up_scheduler()
-    await stage.until_bound_by_service(60, within_seconds=60)
+    await stage.until_bound_so_far(60, within_seconds=60)
     await service.kill()
     assert await ground.pending(), "it was killed after its work was done"
     await service.start()
     await ground.until_bound(600, within_seconds=90)
-    bound = stage.bound_by_service()
+    bound = stage.bound_so_far()
     assert len(bound) == len(set(bound))
     await same_state(service, ground)
 
@@ -161,7 +161,7 @@ async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_n
     await service.start()
     await eventually(n_bound, lambda n: n == 1440, within_seconds=120, wanted="1,440 pods bound", every_seconds=0.3)
 
-    assert stage.bound_by_service() == []
+    assert stage.bound_so_far() == []
     assert before.total(CHOSEN) > 0
     pods, nodes = (await ground.pods()).values(), await ground.nodes()
     assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {12000}
@@ -180,7 +180,7 @@ async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_s
         return len(await ground.names_bound())
 
     await eventually(n_bound, lambda n: n == 40, within_seconds=60, wanted="40 pods bound", every_seconds=0.3)
-    assert stage.bound_by_service() == []
+    assert stage.bound_so_far() == []
     pods, nodes = (await ground.pods()).values(), await ground.nodes()
     assert {asked.cpu for asked in total_by_node(pods, nodes).values()} == {2000}
     found = await service.metrics()

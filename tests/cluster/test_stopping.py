@@ -17,14 +17,14 @@ async def test_a_service_stopped_under_load_exits_with_0_and_tells_of_every_pod_
     await ground.make_nodes(20)
     service = await stage.up()
     await ground.make_pods(a_pod(f"p-{number}") for number in range(600))
-    await stage.until_bound_by_service(50, within_seconds=60)
+    await stage.until_bound_so_far(50, within_seconds=60)
     service.terminate()
     assert await service.ended(within_seconds=STOPPED_WITHIN_SECONDS) == 0
     assert '"stopped"' in service.log.splitlines()[-1]
 
     assert await ground.pending(), "it stopped after its work was done"
     await stage.control_plane.stop(SCHEDULER)
-    bound = stage.bound_by_service()
+    bound = stage.bound_so_far()
     assert set(await ground.placed()) == set(bound)
     log = (stage.control_plane.logs / f"{SCHEDULER}.log").read_text()
     failed = [line for line in log.splitlines() if "/scheduler/bind" in line and f'pod="{ground.name}/' in line]

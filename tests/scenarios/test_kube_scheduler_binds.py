@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.effects import Activate, Effect, ReadPod
-from slackwater.model.events import NodeSeen, PodGone, PodRead
+from slackwater.model.effects import Activate, Bind, Effect, ReadPod
+from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodRead
 from slackwater.model.ids import NodeName
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
@@ -240,3 +240,30 @@ def test_room_that_others_gave_back_is_not_given_away_as_long_as_it_is_on_record
     beside, fits = cluster.comes(a_pod("p", cpu="2")), cluster.comes(a_pod("q", cpu="1"))
     assert cluster.ask(beside, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
     assert cluster.ask(fits, N) == [Reason.OK]
+
+
+def test_a_scheduler_whose_file_still_has_a_bind_verb_is_served_and_counted() -> None:
+    cluster = Cluster()
+    pod = cluster.comes(a_pod("p", cpu="3"))
+    assert cluster.ask(pod, N) == [Reason.OK]
+    answer = cluster.state_machine.bind(pod.uid, pod.key, N, cluster.now)
+    assert (answer.reason, answer.effect) == (Reason.OK, Bind(pod.uid, pod.key, N))
+    assert (cluster.held(), cluster.reserved()) == (0, 3000)
+    cluster.apply(BindEnded(pod.uid, N, "bound", ""))
+    cluster.comes(bound(pod))
+    assert (cluster.held(), cluster.reserved()) == (0, 3000)
+    assert cluster.state_machine.event_counts.unexpected_binds == 1
+    assert cluster.ask(cluster.comes(a_pod("other", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
+
+
+def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> None:
+    """`extender.bind: true`, but kube-scheduler binds by an older file: the hold ends with the watch, not before and not later."""
+    cluster = SmallStateMachine(Policy(binds=True))
+    pod = cluster.comes(a_pod("p", cpu="3"))
+    assert cluster.ask(pod, N) == [Reason.OK]
+    other = cluster.comes(a_pod("other", cpu="2"))
+    assert cluster.ask(other, N) == [Reason.HELD_FOR_OTHERS]
+    cluster.comes(bound(pod))
+    assert cluster.held() == 0
+    assert cluster.state_machine.event_counts.adopted == 1
+    assert cluster.ask(other, N) == [Reason.NOT_ENOUGH_CPU]

@@ -94,15 +94,15 @@ class Stage:
         self._binds += [request for request in new if binds(request) and request.namespace == self.ground.name]
         return self._binds
 
-    def bound_by_service(self) -> list[str]:
-        """The pods of this ground that the service has bound so far, each as often as it was."""
-        return [request.name for request in self.binds() if (request.user, request.status) == ("slackwater", 201)]
+    def bound_so_far(self) -> list[str]:
+        """The pods of this ground that are bound so far, by the service or kube-scheduler, each as often as it was."""
+        return [request.name for request in self.binds() if request.status == 201]
 
-    async def until_bound_by_service(self, count: int, *, within_seconds: float) -> None:
+    async def until_bound_so_far(self, count: int, *, within_seconds: float) -> None:
         """Waits until the service has bound `count` pods of this ground in all. Quick to notice, and cheap for the API."""
 
         async def look() -> int:
-            return len(self.bound_by_service())
+            return len(self.bound_so_far())
 
         wanted = f"{count} pods bound"
         await eventually(look, lambda n: n >= count, within_seconds=within_seconds, wanted=wanted, every_seconds=0.01)

@@ -34,7 +34,7 @@ def test_it_prints_yaml_that_says_what_was_asked(config: Path, capsys: pytest.Ca
     argv = ["--config", str(config), "--kubeconfig", "/k", "--extender-url", "http://127.0.0.1:5/scheduler"]
     assert main(["scheduler-config", *argv]) == 0
     file = yaml.safe_load(capsys.readouterr().out)
-    assert file["profiles"] == [{"schedulerName": "mine"}]
+    assert file["profiles"] == [{"schedulerName": "mine", "percentageOfNodesToScore": 1}]
     assert file["clientConnection"]["kubeconfig"] == "/k"
     assert file["extenders"][0]["urlPrefix"] == "http://127.0.0.1:5/scheduler"
 
@@ -71,11 +71,11 @@ def test_findings(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scheduler-config", "--check", str(generated)]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "error    extenders[0].ignorable: ignorable-with-bind",
-        "         why: a bind that fails or is refused falls through to kube-scheduler's own: the pod runs without reservation",
+        "warning  extenders[0].ignorable: ignorable",
+        "         why: while Slackwater does not answer, pods are placed without it and nodes go over their total",
         "         fix: remove ignorable",
     ]
-    assert err == f"slackwater: {generated}: 1 finding: extenders[0].ignorable (ignorable-with-bind)\n"
+    assert err == f"slackwater: {generated}: 1 finding: extenders[0].ignorable (ignorable)\n"
 
 
 def test_advice_leaves_a_file_clean(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:

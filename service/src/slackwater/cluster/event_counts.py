@@ -25,6 +25,8 @@ class EventCounts:
     failures: int = 0
     failures_in_tree: int = 0  #: part of failures
     adopted: int = 0  #: pods that the watch showed bound and that we did not bind
+    #: bind calls though kube-scheduler should bind: its file is of another configuration
+    unexpected_binds: int = 0
     confirmed: int = 0  #: our bindings that the watch has shown
     holds: int = 0
     holds_expired: int = 0

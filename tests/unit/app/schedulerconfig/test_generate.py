@@ -22,14 +22,13 @@ def test_the_defaults_give_this_file() -> None:
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 1000, "burst": 1000},
-        "profiles": [{"schedulerName": "slackwater"}],
+        "profiles": [{"schedulerName": "slackwater", "percentageOfNodesToScore": 1}],
         "extenders": [
             {
                 "urlPrefix": "http://127.0.0.1:10297/scheduler",
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
                 "preemptVerb": "preempt",
-                "bindVerb": "bind",
                 "weight": 1,
                 "nodeCacheCapable": True,
                 "ignorable": False,
@@ -71,7 +70,7 @@ def test_every_choice_is_explained_in_a_comment() -> None:
         assert word in comments
 
 
-@pytest.mark.parametrize("more", ["featureGates: {Steering: true}", "extender: {bind: false}"])
+@pytest.mark.parametrize("more", ["", "extender: {bind: true}\nfeatureGates: {Steering: true}"])
 def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes(more: str) -> None:
     settings = loads(HEADER + more)
     text = generate(settings, kubeconfig=None, extender_url=None)
@@ -105,7 +104,7 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
 @pytest.mark.parametrize(
     "more",
     [
-        "",
+        "extender: {bind: true}",
         "featureGates: {Steering: true}\nsteering: {percentageOfNodesToScore: 0}",
         "featureGates: {Steering: false}\nextender: {bind: false}",
     ],

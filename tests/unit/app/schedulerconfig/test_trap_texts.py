@@ -16,4 +16,4 @@ def test_a_duplicate_key_ends_the_start() -> None:
 
 def test_on_is_true_as_kube_scheduler_reads_it() -> None:
     text = CLEAN.replace("ignorable: false", "ignorable: on")
-    assert [finding.trap for finding in check(text, None)] == ["ignorable-with-bind"]
+    assert [finding.trap for finding in check(text, None)] == ["ignorable"]

@@ -13,6 +13,8 @@ from slackwater.app.settings import Settings, loads
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 #: kube-scheduler binds and chooses by itself.
 UNBOUND = "featureGates: {Steering: false}\nextender: {bind: false}\n"
+#: Slackwater binds, and chooses all the same.
+BINDS = loads(HEADER + "extender: {bind: true}\nfeatureGates: {Steering: true}\n")
 CLEAN: dict[str, Any] = yaml.safe_load(generate(Settings(), kubeconfig=None, extender_url=None))
 REMOVED = object()
 
@@ -52,13 +54,11 @@ def test_a_clean_file_has_no_findings() -> None:
 
 
 def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
-    assert traps(changed(x_ignorable=True)) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
+    assert traps(changed(x_ignorable=True, x_bindVerb="bind"), BINDS) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
 
 
 def test_ignorable_without_bind_places_past_us() -> None:
-    settings = loads(HEADER + UNBOUND)
-    file = changed(x_ignorable=True, x_bindVerb=REMOVED)
-    assert traps(file, settings) == [(f"{X}.ignorable", "ignorable", "warning")]
+    assert traps(changed(x_ignorable=True)) == [(f"{X}.ignorable", "ignorable", "warning")]
 
 
 def test_https_without_a_ca_verifies_nothing() -> None:
@@ -257,17 +257,31 @@ def test_managed_resources_hide_pods_from_us() -> None:
     [("filterVerb", "error"), ("prioritizeVerb", "warning"), ("preemptVerb", "warning"), ("bindVerb", "warning")],
 )
 def test_a_missing_verb(verb: str, want_severity: str) -> None:
-    assert traps(changed(**{f"x_{verb}": REMOVED}), Settings()) == [(f"{X}.{verb}", "verb", want_severity)]
-
-
-def test_a_missing_bind_verb_is_advice_where_nobody_can_say_whether_it_was_meant() -> None:
-    assert traps(changed(x_bindVerb=REMOVED)) == [(f"{X}.bindVerb", "verb", "advice")]
-    assert found(changed(x_bindVerb=REMOVED), loads(HEADER + UNBOUND)) == []
+    assert traps(changed(**{"x_bindVerb": "bind", f"x_{verb}": REMOVED}), BINDS) == [(f"{X}.{verb}", "verb", want_severity)]
 
 
 def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
-    settings = loads(HEADER + UNBOUND)
-    assert traps(CLEAN, settings) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
+    """Without our configuration it is advice: the default one is assumed."""
+    file = changed(x_bindVerb="bind")
+    assert traps(file, Settings()) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
+    assert traps(file) == [(f"{X}.bindVerb", "differs-from-config", "advice")]
+    assert found(file, BINDS) == []
+
+
+def test_an_extender_that_is_called_after_the_choice() -> None:
+    file = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER])
+    assert traps(file) == [("extenders[1]", "extender-after-choice", "warning")]
+    several = loads(HEADER + "featureGates: {Steering: false}\n")
+    left_out = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER], profiles=[{"schedulerName": "slackwater"}])
+    assert found(left_out, several) == []
+
+
+def test_a_plug_in_of_others_whose_scores_nobody_here_knows() -> None:
+    profile = {**CLEAN["profiles"][0], "plugins": {"score": {"enabled": [{"name": "Trimaran", "weight": 5}]}}}
+    (finding,) = found(changed(profiles=[profile]), Settings())
+    assert (finding.path, finding.trap) == ("profiles[0].plugins", "choice-by-default-scores")
+    assert finding.why.startswith("Trimaran is not in-tree")
+    assert "extender.bind: true" in finding.fix
 
 
 def test_a_verb_that_nobody_serves() -> None:
@@ -292,13 +306,13 @@ def test_only_extenders_of_others() -> None:
 
 def test_two_extenders_that_bind() -> None:
     other = {"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "bind"}
-    file = changed(extenders=[*CLEAN["extenders"], other])
-    assert traps(file) == [("extenders[1].bindVerb", "two-binders", "error")]
+    file = changed(x_bindVerb="bind")
+    file["extenders"].append(other)
+    assert traps(file, BINDS) == [("extenders[1].bindVerb", "two-binders", "error")]
 
 
 def test_our_extender_twice() -> None:
-    second = {key: value for key, value in CLEAN["extenders"][0].items() if key != "bindVerb"}
-    file = changed(extenders=[*CLEAN["extenders"], second])
+    file = changed(extenders=2 * CLEAN["extenders"])
     assert ("extenders[1]", "extender-twice", "error") in traps(file)
 
 

@@ -71,7 +71,7 @@ def test_a_limit_takes_effect_at_once(text: str, want_path: str) -> None:
         ('listeners: {extender: {address: "127.0.0.1:1"}}', "listeners.extender.address", True),
         ('listeners: {ops: {address: "127.0.0.1:1"}}', "listeners.ops.address", False),
         ("listeners: {ops: {tls: {certFile: a, keyFile: b}}}", "listeners.ops.tls", False),
-        ("extender: {bind: false}", "extender.bind", True),
+        ("extender: {bind: true}", "extender.bind", True),
         ("extender: {weight: 2}", "extender.weight", True),
         ("extender: {httpTimeout: 2s}", "extender.httpTimeout", True),
         ("extender: {schedulerTLS: {caFile: x}}", "extender.schedulerTLS.caFile", True),

@@ -31,7 +31,7 @@ NOTES = {
         "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
     "steering": (
-        "steering: {minNodes: 0}",
+        "extender: {bind: true}\nsteering: {minNodes: 0}",
         "steering: has no effect while featureGates.Steering is not set and extender.bind is true",
     ),
     "steering-gate": (
@@ -40,7 +40,7 @@ NOTES = {
     ),
     "bind": ("extender: {bind: false, holdTimeout: 20s}", "extender.holdTimeout: has no effect while extender.bind is false"),
     "hold": (
-        "extender: {httpTimeout: 11s}",
+        "extender: {bind: true, httpTimeout: 11s}",
         "extender.holdTimeout: 10s is shorter than extender.httpTimeout (11s): ",
     ),
     "scheduler-tls": (

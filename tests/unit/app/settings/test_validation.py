@@ -234,7 +234,7 @@ kind: SlackwaterConfiguration
 schedulerName: slackwater             # written into the generated scheduler profile
 featureGates: {AsyncPreemption: true, ParallelDrain: true, ResourceSlack: true}
 listeners: {extender: {address: "127.0.0.1:10297"}, agents: {address: "0.0.0.0:10299"}, ops: {address: "127.0.0.1:10298"}}
-extender: {weight: 1, bind: true, httpTimeout: 5s}
+extender: {weight: 1, bind: false, httpTimeout: 5s}
 nodes:
   watermark: {cpu: 0.9, memory: 0.9}
   system: {cpu: "0", memory: "0"}

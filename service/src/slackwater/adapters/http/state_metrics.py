@@ -15,6 +15,11 @@ _COUNTS = (
     ("attempts", "slackwater_scheduling_attempts", "Scheduling attempts seen: filter calls, and failures of in-tree filters."),
     ("adopted", "slackwater_pods_adopted", "Pods found bound that this service did not bind."),
     ("confirmed", "slackwater_binds_confirmed", "Bindings of this service that the watch has shown."),
+    (
+        "unexpected_binds",
+        "slackwater_unexpected_binds",
+        "Bind calls though extender.bind is false: kube-scheduler's file has a bindVerb that it should not have.",
+    ),
     ("holds", "slackwater_holds_taken", "Holds taken at filter."),
     ("holds_expired", "slackwater_holds_expired", "Holds that ended by time, without a bind."),
     (

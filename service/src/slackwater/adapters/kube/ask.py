@@ -1,5 +1,4 @@
-"""Computes what a pod requests from its wire form: picks the amounts that `model.requests` adds up, and finds missing requests.
-"""
+"""Computes what a pod requests from its wire form: picks amounts for `model.requests`, and finds missing requests."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal

@@ -58,8 +58,8 @@ def election_findings(tree: dict[str, Any], settings: Settings | None) -> Iterat
 
 
 def check(text: str, settings: Settings | None, *, certificate: CertificateNames | None = None) -> list[Finding]:
-    """All traps in the file. With `settings`, our own configuration, also what disagrees with it. With `certificate`, the names
-    in the extender listener's certificate, also whether kube-scheduler will accept it.
+    """All traps in the file. `settings` are our own configuration; without them the default one is assumed. With `certificate`,
+    the names in the extender listener's certificate, also whether kube-scheduler will accept it.
 
     Raises `UnreadableSettings` if the text is no KubeSchedulerConfiguration.
     """
@@ -81,6 +81,7 @@ def _extenders_findings(
     ours = _our_places(extenders, settings)
     profiles = [profile for _, profile in entries(tree, "profiles")]
     yield from _presence_findings(extenders, ours)
+    yield from _later_extender_findings(extenders, ours, settings or Settings())
     for at, extender in extenders:
         yield from refusal_findings(extender, at)
         if at not in ours:
@@ -90,9 +91,27 @@ def _extenders_findings(
         yield from weight_findings(extender, at, profiles, settings)
         yield from transport_findings(extender, at, settings, certificate)
         yield from scope_findings(extender, at)
-        yield from verb_findings(extender, at, settings)
+        yield from verb_findings(extender, at, settings or Settings(), assumed=settings is None)
         if settings is not None:
             yield from agreement_findings(extender, at, settings)
+
+
+def _later_extender_findings(
+    extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps], settings: Settings
+) -> Iterator[Finding]:
+    """An extender that is called after ours and may refuse, or would score, the one node that ours names."""
+    if not settings.steers or not ours:
+        return
+    places = [at for at, _ in extenders]
+    for at, extender in extenders[places.index(ours[0]) + 1 :]:
+        if at not in ours and extender.get("filterVerb"):
+            yield Finding(
+                path=json_path(at),
+                trap="extender-after-choice",
+                why="it is called after Slackwater, which names one node: if it refuses that one, the pod is tried again later",
+                fix="put it before Slackwater, or set featureGates.Steering: false and extender.bind: true",
+                severity="warning",
+            )
 
 
 def _our_places(extenders: list[tuple[Steps, dict[str, Any]]], settings: Settings | None) -> list[Steps]:

@@ -136,8 +136,9 @@ def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
         )
 
 
-def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    """Traps of the verbs: missing ones, and ones that the listener does not serve."""
+def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings, *, assumed: bool) -> Iterator[Finding]:
+    """Verbs that are missing, or that the listener does not serve. `assumed`: `settings` are the defaults, since nobody gave
+    Slackwater's own configuration."""
     for key, (verb, lost) in VERBS.items():
         seen = extender.get(key, "")
         if seen and seen.strip("/") != verb:
@@ -147,28 +148,30 @@ def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings | None
                 why=f"got {show(seen)}, which Slackwater does not serve: every such call fails",
                 fix=f"want {verb}",
             )
-        elif not seen and (key != "bindVerb" or settings is None or settings.extender.bind):
+        elif not seen and (key != "bindVerb" or settings.extender.bind):
             yield Finding(
                 path=json_path((*at, key)),
                 trap="verb",
                 why=f"it is missing: {lost}",
-                fix=f"want {verb}" + (", unless extender.bind is false" if key == "bindVerb" and not settings else ""),
-                severity=_severity_of_missing(key, settings),
+                fix=f"want {verb}",
+                severity="error" if key == "filterVerb" else "warning",
             )
-
-
-def _severity_of_missing(key: str, settings: Settings | None) -> Severity:
-    if key == "filterVerb":
-        return "error"
-    # Without our configuration it is unknown whether kube-scheduler was meant to bind by itself.
-    return "advice" if key == "bindVerb" and settings is None else "warning"
+    if extender.get("bindVerb") and not settings.extender.bind:
+        yield Finding(
+            path=json_path((*at, "bindVerb")),
+            trap="differs-from-config",
+            why="it is set, but extender.bind is false"
+            + (" by default" if assumed else " in Slackwater's configuration")
+            + ": "
+            "Slackwater binds when it is called, at half of kube-scheduler's speed",
+            fix="remove bindVerb, or set extender.bind: true in Slackwater's configuration",
+            severity="advice" if assumed else "warning",
+        )
 
 
 def agreement_findings(extender: dict[str, Any], at: Steps, settings: Settings) -> Iterator[Finding]:
     """Values that differ from our configuration, mostly because the file was not generated again after a change."""
     wanted = settings.extender
-    if extender.get("bindVerb") and not wanted.bind:
-        yield _differs((*at, "bindVerb"), "set", "extender.bind is false", "remove bindVerb")
     if extender.get("prioritizeVerb") and 0 < extender.get("weight", 0) != wanted.weight:
         yield _differs((*at, "weight"), extender["weight"], f"extender.weight is {wanted.weight}", None)
     timeout = parse_duration(extender.get("httpTimeout", "0"))

@@ -95,7 +95,7 @@ def _extender(settings: Settings, url: str) -> Iterator[str]:
     if extender.bind:
         yield "  bindVerb: bind"
     else:
-        yield "  # No bindVerb: extender.bind is false, so kube-scheduler binds by itself."
+        yield "  # No bindVerb: filter names one node and holds room there, and kube-scheduler binds (extender.bind: false)."
     yield "  # Scores of 0 to 10 count ten times the weight: with 1 as much as one more in-tree plug-in. More overrides"
     yield "  # PreferNoSchedule taints and preferred affinity."
     yield f"  weight: {extender.weight}"

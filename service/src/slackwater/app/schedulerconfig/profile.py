@@ -34,6 +34,20 @@ FILTERS: Final = (
     "InterPodAffinity",
 )
 
+#: Names of all plug-ins of k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/names/names.go.
+IN_TREE: Final = frozenset(FILTERS) | {
+    *PREFERENCES,
+    "DefaultBinder",
+    "DefaultPreemption",
+    "DynamicResources",
+    "GangScheduling",
+    "NodeDeclaredFeatures",
+    "PodGroupPodsCount",
+    "PrioritySort",
+    "SchedulingGates",
+    "TopologyPlacementGenerator",
+}
+
 
 def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
     """Traps of the file's version and of the fields outside profiles and extenders."""
@@ -94,20 +108,21 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
         )
 
 
-def wanted_percentage(settings: Settings | None) -> int:
-    """The value of `percentageOfNodesToScore` that our profile should have; 0: leave it out."""
-    return settings.steering.percentage_of_nodes_to_score if settings is not None and settings.steers else 0
+def wanted_percentage(settings: Settings) -> int:
+    """`percentageOfNodesToScore` of our profile; 0: it is left out."""
+    return settings.steering.percentage_of_nodes_to_score if settings.steers else 0
 
 
-def _is_ours(profile: dict[str, Any], settings: Settings | None) -> bool:
-    return settings is not None and profile.get("schedulerName") == settings.scheduler_name
+def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
+    return bool(profile.get("schedulerName", DEFAULT_SCHEDULER) == settings.scheduler_name)
 
 
 def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
     if settings is None or not settings.steers or not _is_ours(profile, settings):
         return
     fix = (
-        "set featureGates.Steering: false, so that kube-scheduler scores by itself, or leave its scores as they are by default"
+        "set featureGates.Steering: false and extender.bind: true, so that kube-scheduler scores by itself, or leave its "
+        "scores as they are by default"
     )
     defaults = {name: weight for name, (_, weight) in PREFERENCES.items()}
     weights = in_tree_weights(profile, among=defaults)
@@ -117,6 +132,14 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             trap="choice-by-default-scores",
             why=f"{', '.join(other)} scores otherwise than by default, but Slackwater chooses the node, by the default weights",
             fix=fix,
+            severity="warning",
+        )
+    if own := _others_plugins(profile):
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="choice-by-default-scores",
+            why=f"{', '.join(own)} is not in-tree: Slackwater names one node, and does not know its scores",
+            fix="set featureGates.Steering: false and extender.bind: true where its scores matter",
             severity="warning",
         )
     for number, arguments in enumerate(profile.get("pluginConfig", [])):
@@ -130,9 +153,20 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             )
 
 
+def _others_plugins(profile: dict[str, Any]) -> list[str]:
+    """Plug-ins that are enabled, may score, and are not kube-scheduler's own."""
+    plugins = profile.get("plugins", {})
+    enabled = {
+        plugin.get("name", "") for point in ("score", "multiPoint") for plugin in plugins.get(point, {}).get("enabled", [])
+    }
+    return sorted(enabled - IN_TREE - {""})
+
+
 def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    wanted, seen = wanted_percentage(settings), profile.get("percentageOfNodesToScore", 0)
-    if not (wanted and _is_ours(profile, settings)):
+    wanted, seen = wanted_percentage(settings or Settings()), profile.get("percentageOfNodesToScore", 0)
+    if seen and settings is None and seen == wanted:
+        return
+    if settings is None or not (wanted and _is_ours(profile, settings)):
         yield from _percentage_findings(profile, at)
     elif seen != wanted:
         yield Finding(

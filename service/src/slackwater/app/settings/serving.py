@@ -157,10 +157,10 @@ class Extender(Section):
     weight: Multiplier = Field(default=1, examples=[1])
     """Factor of the scores (0 to 10, times 10). 1 by default: the scores then count as much as one more in-tree plug-in, and
     override neither preferred affinity nor PreferNoSchedule. Written into kube-scheduler's file."""
-    bind: Switch = True
-    """Whether Slackwater binds, so that the reservation and the bind are one step. true by default; with false kube-scheduler
-    binds, and the room held at filter is kept until the watch shows the bind, or until no bind can come any more. Written into
-    kube-scheduler's file."""
+    bind: Switch = False
+    """Whether Slackwater binds, so that the reservation and the bind are one step. false by default: kube-scheduler binds,
+    which is two to three times as fast, and the room held at filter is kept until the watch shows the bind, or until no bind
+    can come any more. true where kube-scheduler's own scores have to choose the node. Written into kube-scheduler's file."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
     """Duration after which kube-scheduler cancels a call; Slackwater answers before it. 5s by default, kube-scheduler's own
     default. At least 1s, because a bind includes a write to the API server; at most 30s, because scheduling is serial and a
@@ -170,7 +170,7 @@ class Extender(Section):
     of a cluster of 5,000."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
     """Duration for which room is held for a pod between filter's answer and the bind call. 10s by default, twice `httpTimeout`:
-    kube-scheduler does not report that it has given up on a pod. Without effect if `bind` is false."""
+    kube-scheduler does not report that it has given up on a pod. Of effect only if `bind` is true."""
     bind_backoff: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which filter refuses a node to a pod whose bind there was denied, unless the node changes before. 1m by
     default: longer than kube-scheduler's back-off of 10 s, which would otherwise choose the same node again and again."""

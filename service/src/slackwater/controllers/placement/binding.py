@@ -48,6 +48,7 @@ class Binding:
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""
+        self._event_counts.unexpected_binds += not policy.binds
         pod = self._pods.known(uid)
         reservation = self._reservations.get(uid)
         reason = self._refusal(uid, key, node, pod, reservation)
