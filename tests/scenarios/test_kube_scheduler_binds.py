@@ -257,7 +257,7 @@ def test_a_scheduler_whose_file_still_has_a_bind_verb_is_served_and_counted() ->
 
 
 def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> None:
-    """`extender.bind: true`, but kube-scheduler binds by an older file: the hold ends with the watch, not before and not later."""
+    """`extender.bind: true`, but kube-scheduler binds by an older file: the hold ends when the watch shows the pod bound."""
     cluster = SmallStateMachine(Policy(binds=True))
     pod = cluster.comes(a_pod("p", cpu="3"))
     assert cluster.ask(pod, N) == [Reason.OK]
