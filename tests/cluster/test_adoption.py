@@ -74,7 +74,7 @@ async def test_pods_of_another_scheduler_beside_ours_are_counted(stage: Stage, g
         group.start_soon(ground.make_pods, theirs)
     await ground.until_bound(120, within_seconds=60)
 
-    assert sorted(stage.bound_so_far()) == sorted(f"ours-{n}" for n in range(60))
+    assert sorted(stage.bound_so_far()) == sorted(f"{whose}-{n}" for whose in ("ours", "theirs") for n in range(60))
     dump = await same_state(service, ground)  # waits until the last of them was seen
     assert (await service.metrics()).total("slackwater_pods_adopted_total") == 60
     assert sum(asked.cpu for asked in reserved(dump).values()) == 120 * 500

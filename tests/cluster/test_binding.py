@@ -1,4 +1,4 @@
-"""Pods are bound by our bind verb, and by nobody else; what they ask is what we count."""
+"""Pods are bound by kube-scheduler, or by our bind verb and by nobody else; what they request is what we count."""
 
 from collections import Counter
 from typing import Any
@@ -28,18 +28,20 @@ WANT_BY_SHAPE = (
 )
 
 
-async def test_500_pods_over_50_nodes_are_all_bound_by_our_bind_verb_and_counted_exactly(stage: Stage, ground: Ground) -> None:
+@pytest.mark.parametrize("ours", [False, True], ids=["kube-scheduler", "our-bind-verb"])
+async def test_500_pods_over_50_nodes_are_all_bound_and_counted_exactly(stage: Stage, ground: Ground, ours: bool) -> None:
     await ground.make_nodes(50)
     overhead = await a_runtime_class(ground)
-    service = await stage.up()
+    service = await stage.up({"extender": {"bind": ours}})
 
     names = await ground.make_pods(of_every_shape(number, overhead=overhead) for number in range(500))
     pods = await ground.until_bound(500, within_seconds=60)
 
     metrics = await service.metrics()
-    assert metrics.by("slackwater_extender_requests_total", "code", verb="bind") == {"200": 500}
+    assert metrics.by("slackwater_extender_requests_total", "code", verb="bind") == ({"200": 500} if ours else {})
     assert metrics.total("slackwater_bind_refusals_total") == 0
-    assert {(request.user, request.status) for request in stage.binds()} == {("slackwater", 201)}
+    assert metrics.total("slackwater_unexpected_binds_total") == 0
+    assert {(request.user == "slackwater", request.status) for request in stage.binds()} == {(ours, 201)}
     assert Counter(request.name for request in stage.binds()) == Counter(names)
 
     assert [asked_by(pods[name]) for name in names] == [WANT_BY_SHAPE[number % N_SHAPES] for number in range(500)]
@@ -64,6 +66,28 @@ async def test_both_modes_of_node_cache_bind_pods(stage: Stage, ground: Ground, 
 
     assert Counter(stage.bound_so_far()) == Counter(names)
     assert (await service.metrics()).by("slackwater_extender_requests_total", "code", verb="filter") == {"200": 50}
+    await same_state(service, ground)
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["file-with-bindVerb", "file-without"])
+async def test_a_scheduler_whose_file_is_of_the_other_mode_is_served(stage: Stage, ground: Ground, ours: bool) -> None:
+    """`ours`: the service is told to bind, but kube-scheduler's file has no bindVerb; otherwise the other way round."""
+
+    def other(document: dict[str, Any]) -> None:
+        (extender,) = document["extenders"]
+        if ours:
+            del extender["bindVerb"]
+        else:
+            extender["bindVerb"] = "bind"
+
+    await ground.make_nodes(5)
+    service = await stage.up({"extender": {"bind": ours}}, edit=other)
+    names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
+    await ground.until_bound(50, within_seconds=30)
+
+    assert Counter(stage.bound_so_far()) == Counter(names)
+    assert {(request.user == "slackwater", request.status) for request in stage.binds()} == {(not ours, 201)}
+    assert (await service.metrics()).total("slackwater_unexpected_binds_total") == (0 if ours else 50)
     await same_state(service, ground)
 
 
