@@ -44,7 +44,8 @@ async def test_a_record_of_a_thousand_decisions_replays_without_a_difference(
         said = (await command("replay", str(record)))[1]
         return int(said.splitlines()[-1].split()[0].removeprefix("decisions="))
 
-    settings = {"recording": {"file": str(record)}, "nodes": {"score": {"randomize": True}}}
+    # Slackwater binds: then a pod is decided about three times.
+    settings = {"recording": {"file": str(record)}, "nodes": {"score": {"randomize": True}}, "extender": {"bind": True}}
     await ground.make_nodes(20)
     service = await stage.up(settings)
     await ground.make_pods(a_pod(f"p-{number}") for number in range(PODS))

@@ -5,44 +5,60 @@ import pytest
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
+from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 #: So steep that the extender gives the busy node 10 and the idle one 1, which outweighs in-tree spreading.
 STEEP = {"nodes": {"score": {"minUsage": 0.0, "peak": 0.75}}}
+#: Filter names one node, or kube-scheduler chooses among all that pass and asks us for scores.
+CHOOSES = pytest.mark.parametrize("we_choose", [True, False], ids=["node-choice", "kube-scheduler-chooses"])
+
+
+def steep(*, we_choose: bool) -> Json:
+    return {**STEEP, "extender": {"bind": not we_choose}}
+
+
 SOFT_TAINT = {"key": "avoid", "value": "me", "effect": "PreferNoSchedule"}
 
 
-async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: Stage, ground: Ground) -> None:
+@CHOOSES
+async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: Stage, ground: Ground, we_choose: bool) -> None:
     busy, _ = await a_busy_and_an_idle_node(ground)
-    service = await stage.up(STEEP)
+    service = await stage.up(steep(we_choose=we_choose))
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi")])
 
     assert await ground.until_placed("p", within_seconds=30) == busy
     await same_state(service, ground)
 
 
-async def test_preferred_node_affinity_goes_before_our_score(stage: Stage, ground: Ground) -> None:
+@CHOOSES
+async def test_preferred_node_affinity_goes_before_our_score(stage: Stage, ground: Ground, we_choose: bool) -> None:
     _, idle = await a_busy_and_an_idle_node(ground)
-    service = await stage.up(STEEP)
+    service = await stage.up(steep(we_choose=we_choose))
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi", affinity=preferring("kubernetes.io/hostname", idle))])
 
     assert await ground.until_placed("p", within_seconds=30) == idle
-    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="prioritize", code="200") == 1
+    assert await n_prioritized(service) == (0 if we_choose else 1)
 
 
-async def test_a_soft_taint_goes_before_our_score(stage: Stage, ground: Ground) -> None:
+@CHOOSES
+async def test_a_soft_taint_goes_before_our_score(stage: Stage, ground: Ground, we_choose: bool) -> None:
     busy, idle = await a_busy_and_an_idle_node(ground)
     await ground.patch_node(busy, {"spec": {"taints": [SOFT_TAINT]}})
-    service = await stage.up(STEEP)
+    service = await stage.up(steep(we_choose=we_choose))
     tolerates = [{"key": "avoid", "operator": "Exists"}]
     await ground.make_pods([a_pod("minds", cpu="500m", memory="2Gi")])
     assert await ground.until_placed("minds", within_seconds=30) == idle
     await ground.make_pods([a_pod("tolerates", cpu="500m", memory="2Gi", tolerations=tolerates)])
 
     assert await ground.until_placed("tolerates", within_seconds=30) == busy
-    assert (await service.metrics()).value("slackwater_extender_requests_total", verb="prioritize", code="200") == 2
+    assert await n_prioritized(service) == (0 if we_choose else 2)
+
+
+async def n_prioritized(service: SlackwaterProcess) -> int:
+    return (await service.metrics()).value("slackwater_extender_requests_total", verb="prioritize", code="200")
 
 
 async def a_busy_and_an_idle_node(ground: Ground) -> tuple[str, str]:
