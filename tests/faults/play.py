@@ -211,13 +211,8 @@ class _Play:
         rng = self._rng("scheduler")
         while True:
             lag = self._faults.random() * self._sky.now.watch_lag
-            scheduler = Scheduler(
-                self._box.api,
-                self._box.agenda,
-                self._to_extender,
-                rng=rng,
-                lag=partial(self._lag, lag, rng),
-            )
+            box, late = self._box, partial(self._lag, lag, rng)
+            scheduler = Scheduler(box.api, box.agenda, self._to_extender, rng=rng, binds=False, lag=late)
             scheduler.attach()
             with anyio.CancelScope() as self._scheduling:
                 if task_status is not None:

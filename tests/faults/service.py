@@ -11,7 +11,7 @@ _AUTOSCALED: Final = 0.4
 _SETTINGS: Final = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-extender: {{holdTimeout: {hold}s, bindBackoff: 10s}}
+extender: {{bind: true, holdTimeout: {hold}s, bindBackoff: 10s}}
 """
 _AUTOSCALER: Final = """
 autoscaler:

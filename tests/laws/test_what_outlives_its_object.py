@@ -143,6 +143,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "DecisionLog": (10_000, "the newest decisions"),
     "ValueColumn": (300, "twice the rows, and 64"),
     "_ByLabel": (10_000, "with the snapshot"),
+    "_Class.mix": (256, "the newest arrivals of a class"),
 }
 #: The first generation fills what every service has; what grows with each of the others is kept for ever.
 _GENERATIONS = 3

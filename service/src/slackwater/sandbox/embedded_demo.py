@@ -59,7 +59,9 @@ async def _run(
         actors = await group.start(_hold, name="actors")
 
         async def present(running: Running) -> None:
-            scheduler = Scheduler(sandbox.api, sandbox.agenda, asking(lambda: running.extender), rng=rng)
+            scheduler = Scheduler(
+                sandbox.api, sandbox.agenda, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
+            )
             scheduler.attach()
             actors.start_soon(scheduler.run, name="scheduler")
             progress.step(f"creating {nodes} nodes, {pods} pods and {_N_MACHINES} machines")

@@ -35,10 +35,12 @@ from slackwater.sandbox.embedded.store import Change, Key
 _ASSUMED_SECONDS: Final = 900.0
 #: kube-scheduler's sample: at least so many feasible nodes.
 _LEAST_SAMPLE: Final = 100
+_CREATED: Final = 201
 
 
 class Scheduler:
-    """`name` is the schedulerName that it serves. `rng` breaks ties."""
+    """`name` is the schedulerName that it serves. `binds`: it binds by itself, else it calls the extender's bind. `rng` breaks
+    ties."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Scheduler:
         *,
         rng: Random,
         name: str = "slackwater",
+        binds: bool = True,
         lag: Callable[[], float] = lambda: 0.0,
         timeout_seconds: float = 5.0,
     ) -> None:
@@ -57,6 +60,7 @@ class Scheduler:
         self._agenda = agenda
         self._rng = rng
         self._name = name
+        self._binds = binds
         self._lag = lag
         self._told_until = 0.0
         self._pods: dict[Key, PodObservation] = {}
@@ -212,13 +216,24 @@ class Scheduler:
 
     async def _binding(self, pod: PodObservation, node: str) -> None:
         try:
-            await self.extender.bind(pod, node)
+            if self._binds:
+                self._send_binding(pod, node)
+            else:
+                await self.extender.bind(pod, node)
         except ExtenderError as error:
             self._forget(pod)
             known = self._pods.get(pod.key)
             if known is not None and self._waits(known):
                 self._unschedulable(known, "SchedulerError", str(error), nominated=None)
             self._queue.move_all()
+
+    def _send_binding(self, pod: PodObservation, node: str) -> None:
+        """Binds without the extender. Raises `ExtenderError` if the API server refuses."""
+        path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/binding"
+        binding = {"metadata": {"name": pod.key[1], "uid": pod.uid}, "target": {"kind": "Node", "name": node}}
+        answer = self._api.request("POST", path, body=msgspec.json.encode(binding))
+        if answer.status != _CREATED:
+            raise ExtenderError(f"bind: {answer.status}")
 
     def _forget(self, pod: PodObservation) -> None:
         self._assumed.pop(pod.uid, None)
