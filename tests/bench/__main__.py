@@ -30,7 +30,6 @@ from tests.bench import (
     show,
     simulation,
     state_machine_events,
-    steering,
     steering_quality,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell, installed_service
@@ -49,13 +48,12 @@ BENCHES: Final[dict[str, Callable[[Options, Tell], Awaitable[Report]]]] = {
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
     steering_quality.NAME: steering_quality.measure,
-    steering.NAME: steering.measure,
 }
 #: Too large for the usual run.
 ON_REQUEST: Final = {scale.NAME: scale.measure}
 
 #: What says nothing at a size that fits CI.
-_NEVER_QUICK: Final = frozenset({steering.NAME, steering_quality.NAME})
+_NEVER_QUICK: Final = frozenset({steering_quality.NAME})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

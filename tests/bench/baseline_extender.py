@@ -1,9 +1,10 @@
 """An extender that decides nothing, as fast as Python honestly allows: the permit limit that the protocol sets for one in
 Python.
 
-It accepts every node, gives all the same score and binds through the binding subresource; it lists and watches nodes and
-pods, decodes every line and keeps what it says. Raw ASGI on uvicorn (httptools, uvloop), orjson, aiohttp. Deliberately
-absent: decisions, metrics, retries, and whatever a lost history needs: a run in which that happens is to fail.
+It accepts every node, gives all the same score and binds through the binding subresource; with `--one-node` it accepts the
+first node of each question only. It lists and watches nodes and pods, decodes every line and keeps what it says. Raw ASGI on
+uvicorn (httptools, uvloop), orjson, aiohttp. Deliberately absent: decisions, metrics, retries, and whatever a lost history
+needs: a run in which that happens is to fail.
 """
 
 import argparse
@@ -84,8 +85,10 @@ class Cache:
 class Extender:
     """The ASGI application: the four verbs, and `/readyz`."""
 
-    def __init__(self, api: aiohttp.ClientSession) -> None:
+    def __init__(self, api: aiohttp.ClientSession, accepted: int | None) -> None:
+        """`accepted`: how many nodes of a question pass filter; None for all."""
         self._api = api
+        self._accepted = accepted
         self._verbs: Final[dict[str, Callable[[bytes], Awaitable[bytes]]]] = {
             "/scheduler/filter": self._filter,
             "/scheduler/prioritize": self._prioritize,
@@ -109,7 +112,7 @@ class Extender:
         await send({"type": "http.response.body", "body": answer})
 
     async def _filter(self, body: bytes) -> bytes:
-        return orjson.dumps({"NodeNames": orjson.loads(body)["NodeNames"], "Error": ""})
+        return orjson.dumps({"NodeNames": orjson.loads(body)["NodeNames"][: self._accepted], "Error": ""})
 
     async def _prioritize(self, body: bytes) -> bytes:
         return orjson.dumps([{"Host": name, "Score": _SCORE} for name in orjson.loads(body)["NodeNames"]])
@@ -150,7 +153,7 @@ def _session(kubeconfig: Path) -> aiohttp.ClientSession:
     )
 
 
-async def _serve(kubeconfig: Path, port: int) -> None:
+async def _serve(kubeconfig: Path, port: int, accepted: int | None) -> None:
     async with _session(kubeconfig) as api, anyio.create_task_group() as group:
         caches = [Cache("/api/v1/nodes"), Cache("/api/v1/pods")]
         for cache in caches:
@@ -161,7 +164,7 @@ async def _serve(kubeconfig: Path, port: int) -> None:
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         config = uvicorn.Config(
-            Extender(api),
+            Extender(api, accepted),
             host="127.0.0.1",
             port=port,
             http="httptools",
@@ -180,8 +183,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--one-node", action="store_true", help="accept the first node of each question only")
     asked = parser.parse_args()
-    anyio.run(_serve, asked.kubeconfig, asked.port, backend_options={"use_uvloop": True})
+    anyio.run(_serve, asked.kubeconfig, asked.port, 1 if asked.one_node else None, backend_options={"use_uvloop": True})
     return 0
 
 

@@ -17,6 +17,8 @@ from tests.bench.stage import Stage
 
 ALONE: Final = "kube-scheduler alone"
 NOTHING: Final = "decides nothing"
+#: Slackwater binds, and filter names every node that passes.
+ALL_NODES: Final = "extender: {bind: true}\nfeatureGates: {Steering: false}\n"
 #: In the audit log.
 SCHEDULER_USER: Final = "system:kube-scheduler"
 EXTENDER_USER: Final = "slackwater"
@@ -44,9 +46,9 @@ class Entrant:
         return self.settings.listeners.extender.address.port
 
 
-def decides_nothing(stage: Stage) -> Entrant:
-    """`baseline_extender.py`."""
-    _, settings = _settings(stage)
+def decides_nothing(stage: Stage, *, one_node: bool = False) -> Entrant:
+    """`baseline_extender.py`: it accepts all nodes and binds, or `one_node` and kube-scheduler binds."""
+    _, settings = _settings(stage, "" if one_node else ALL_NODES)
     port = settings.listeners.extender.address.port
     launch = Launch(
         name="decides-nothing",
@@ -55,6 +57,7 @@ def decides_nothing(stage: Stage) -> Entrant:
             str(_HERE / "baseline_extender.py"),
             f"--kubeconfig={stage.control_plane.kubeconfig('slackwater')}",
             f"--port={port}",
+            *(("--one-node",) if one_node else ()),
         ),
         url=f"http://{LOOPBACK}:{port}",
         ready_paths=("/readyz",),

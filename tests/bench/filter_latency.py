@@ -1,16 +1,18 @@
 """How long filter and prioritize take over 5,000 node names, on a real socket of the running service.
 
-Beside them, in the same run: a server on the same stack that parses nothing and answers as many bytes. All requests go over
-one keep-alive connection each, in short blocks in turn. The pods are in the API server, so the service knows them as it does
-in a cluster; half of the nodes are too small for the large ones.
+As installed, filter names one node, once for each pod: each question is about another pod. With `extender.bind: true` it names
+every node that passes, also when it is asked about the same pods again. Beside them, in the same run: a server on the same
+stack that parses nothing and answers as many bytes. All requests go over one keep-alive connection each, in short blocks in
+turn. The pods are in the API server, so the service knows them as it does in a cluster; half of the nodes are too small for
+the large ones.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio.to_thread
 import orjson
@@ -37,11 +39,14 @@ _BOUNDS: Final = Bounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked again and again, once for each pod in turn. `check` raises BenchFailed for a wrong answer."""
+    """What is asked again and again, once for each pod in turn. `check` raises BenchFailed for a wrong answer.
+
+    `installed`: asked of the service as installed, about each pod once; otherwise of the service with `extender.bind: true`."""
 
     name: str
     requests: Sequence[bytes]
     check: Callable[[Any], None]
+    installed: bool = False
     goals: tuple[Goal | None, Goal | None] = (None, None)
 
 
@@ -51,14 +56,22 @@ async def measure(options: Options, tell: Tell) -> Report:
     rounds = options.rounds or (10 if options.quick else 60)
     async with a_stage(kwok=False) as stage, AsyncExitStack() as stack:
         await stage.create(NODES_PATH, (a_node(number, cpu="8" if number % 2 else "32") for number in range(nodes)))
-        pods = {size: await _pods(stage, size, start) for start, size in ((0, _SMALL), (_PODS, _LARGE))}
-        questions = list(_questions([node_name(number) for number in range(nodes)], pods[_SMALL], pods[_LARGE]))
+        once = rounds * _BLOCK + 1  # one question is asked before the rounds, and its answer is checked
+        pods = [
+            await _pods(stage, size, number * 100_000, count)
+            for number, (size, count) in enumerate(((_SMALL, once), (_LARGE, once), (_SMALL, _PODS), (_LARGE, _PODS)))
+        ]
+        names = [node_name(number) for number in range(nodes)]
+        questions = [*_once(names, pods[0], pods[1]), *_questions(names, pods[2], pods[3])]
         echo = await stack.enter_async_context(stage.running(contenders.echo(stage)))
-        ports = {"echo": int(echo.launch.url.rpartition(":")[2])}
+        ports = {"echo": _Port(int(echo.launch.url.rpartition(":")[2]), installed=False)}
         for command in options.services:
-            entrant = contenders.service(stage, command)
-            await stack.enter_async_context(stage.running(entrant.launch))
-            ports[command.name] = entrant.extender_port
+            for installed in (True, False):
+                name = command.name if installed else f"{command.name}-binds"
+                more = "" if installed else contenders.ALL_NODES
+                entrant = contenders.service(stage, replace(command, name=name), more=more)
+                await stack.enter_async_context(stage.running(entrant.launch))
+                ports[name] = _Port(entrant.extender_port, installed=installed)
         tell(f"{NAME}: {rounds} rounds of {_BLOCK} calls for each of {len(questions)} questions")
         series = await anyio.to_thread.run_sync(partial(_ask_all, ports, questions, rounds))
     return Report(
@@ -67,7 +80,7 @@ async def measure(options: Options, tell: Tell) -> Report:
         parameters={
             "nodes": nodes,
             "calls of each kind": rounds * _BLOCK,
-            "bytes of a pod": len(orjson.dumps(pods[_SMALL][0])),
+            "bytes of a pod": len(orjson.dumps(pods[0][0])),
         },
         measurements=tuple(m for one in series for m in one.measurements()),
         ratios=tuple(_ratios(series)),
@@ -78,13 +91,46 @@ async def measure(options: Options, tell: Tell) -> Report:
     )
 
 
-async def _pods(stage: Stage, size: tuple[str, str], start: int) -> list[dict[str, Any]]:
+class _Port(NamedTuple):
+    """Where a server listens. `installed`: it is the service as installed."""
+
+    number: int
+    installed: bool
+
+
+async def _pods(stage: Stage, size: tuple[str, str], start: int, count: int) -> list[dict[str, Any]]:
     """As kube-scheduler has them: made by the API server, without the managed fields that it drops."""
     cpu, memory = size
-    made = await stage.create(PODS_PATH, (a_realistic_pod(start + n, cpu=cpu, memory=memory) for n in range(_PODS)))
+    made = await stage.create(PODS_PATH, (a_realistic_pod(start + n, cpu=cpu, memory=memory) for n in range(count)))
     for pod in made:
         del pod["metadata"]["managedFields"]
     return made
+
+
+class _Once(Sequence[bytes]):
+    """filter about each of the pods; the names of the nodes begin at another node each time."""
+
+    def __init__(self, names: list[str], pods: list[dict[str, Any]]) -> None:
+        self._pods = pods
+        turns = ((number * len(names)) // _PODS for number in range(_PODS))
+        self._names = [orjson.dumps(names[start:] + names[:start]) for start in turns]
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __getitem__(self, number: Any) -> Any:
+        pod, names = orjson.dumps(self._pods[number]), self._names[number % _PODS]
+        return a_request("/scheduler/filter", b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names))
+
+
+def _once(names: list[str], small: list[dict[str, Any]], large: list[dict[str, Any]]) -> Iterator[Question]:
+    for name, pods in (("filter, all fit", small), ("filter, half fit", large)):
+        yield Question(name=name, requests=_Once(names, pods), check=_check_one, goals=(_P50, _P99), installed=True)
+
+
+def _check_one(answer: Any) -> None:
+    if answer["Error"] or len(answer["NodeNames"]) != 1:
+        raise BenchFailed(f"filter: {len(answer['NodeNames'])} nodes, error {answer['Error']!r}; want one node, no error")
 
 
 def _questions(names: list[str], small: list[dict[str, Any]], large: list[dict[str, Any]]) -> Iterator[Question]:
@@ -147,25 +193,29 @@ class _Series:
         yield Measurement(subject=subject, quantity="answer", unit="bytes", samples=(float(self.answer_bytes),))
 
 
-def _ask_all(ports: dict[str, int], questions: list[Question], rounds: int) -> list[_Series]:
+def _ask_all(ports: dict[str, _Port], questions: list[Question], rounds: int) -> list[_Series]:
     """Blocking; the loop has nothing else to do."""
     with ExitStack() as stack:
-        connections = {name: stack.enter_context(KeepAlive(port)) for name, port in ports.items()}
+        connections = {name: stack.enter_context(KeepAlive(port.number)) for name, port in ports.items()}
         echo = connections.pop("echo")
         asked: list[tuple[KeepAlive, Sequence[bytes], _Series]] = []
         for question in questions:
             sizes = []
             for name, service in connections.items():
-                _, body = service.ask(question.requests[0])
+                if ports[name].installed != question.installed:
+                    continue
+                _, body = service.ask(question.requests[-1])
                 question.check(orjson.loads(body))
                 sizes.append(len(body))
                 series = _Series(server=name, question=question, answer_bytes=len(body), blocks=[])
                 asked.append((service, question.requests, series))
             same = _Series(server="echo", question=question, answer_bytes=sizes[0], blocks=[])
-            asked.append((echo, [_to_echo(request, sizes[0]) for request in question.requests], same))
-        for _ in range(rounds):
+            echoed = [_to_echo(question.requests[number], sizes[0]) for number in range(_PODS)]
+            asked.append((echo, echoed, same))
+        for number in range(rounds):
             for connection, requests, series in asked:
-                series.blocks.append([connection.ask(requests[n % len(requests)])[0] for n in range(_BLOCK)])
+                block = (requests[n % len(requests)] for n in range(number * _BLOCK, (number + 1) * _BLOCK))
+                series.blocks.append([connection.ask(request)[0] for request in block])
     return [series for _, _, series in asked]
 
 

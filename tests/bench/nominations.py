@@ -1,4 +1,4 @@
-"""A service that tells pods where to go: its settings, and what it says became of its nominations."""
+"""A service that nominates pods in advance: its settings, and what its metrics say became of its nominations."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ from tests.bench.contenders import Entrant
 from tests.bench.options import BenchFailed
 
 #: In the configuration file beside the addresses.
-STEERED: Final = "featureGates: {Steering: true}\nsteering: {minNodes: 0}\n"
+NOMINATES_ALWAYS: Final = "steering: {minNodes: 0}\n"
 
 _LOOK_EVERY_SECONDS: Final = 0.5
-#: Nobody was told for so many looks: there is nobody left, or no room.
+#: No pod was nominated for so many looks: no pod is left, or no room.
 _QUIET_LOOKS: Final = 4
 _MOST_LOOKS: Final = 240
 #: For the service's watch to show what the last bind was about.
@@ -55,8 +55,8 @@ async def nominations(entrant: Entrant) -> dict[str, float]:
     return found
 
 
-async def until_told(entrant: Entrant) -> None:
-    """Until nobody is left who could be told without kube-scheduler. BenchFailed where there is no end of it."""
+async def until_nominated(entrant: Entrant) -> None:
+    """Until no more pod can be nominated without kube-scheduler. Raises BenchFailed where it does not end."""
     made, quiet = 0.0, 0
     for _ in range(_MOST_LOOKS):
         seen = (await nominations(entrant))["made"]
@@ -65,4 +65,4 @@ async def until_told(entrant: Entrant) -> None:
             return
         made = seen
         await anyio.sleep(_LOOK_EVERY_SECONDS)
-    raise BenchFailed(f"{made:g} pods were told in {_MOST_LOOKS * _LOOK_EVERY_SECONDS:g} s, and it goes on")
+    raise BenchFailed(f"{made:g} pods were nominated in {_MOST_LOOKS * _LOOK_EVERY_SECONDS:g} s, and it goes on")

@@ -12,8 +12,8 @@ def node_name(number: int) -> str:
     return f"node-{number:05}"
 
 
-def a_node(number: int, *, cpu: str = "32", memory: str = "128Gi") -> dict[str, Any]:
-    capacity = {"cpu": cpu, "memory": memory, "pods": "250", "ephemeral-storage": "100Gi"}
+def a_node(number: int, *, cpu: str = "32", memory: str = "128Gi", pods: int = 250) -> dict[str, Any]:
+    capacity = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "100Gi"}
     name = node_name(number)
     labels = {
         "kubernetes.io/arch": "amd64",
@@ -30,9 +30,9 @@ def a_node(number: int, *, cpu: str = "32", memory: str = "128Gi") -> dict[str, 
     }
 
 
-def a_ready_node(number: int) -> dict[str, Any]:
-    """For a control plane where nobody speaks for nodes."""
-    node = a_node(number)
+def a_ready_node(number: int, *, cpu: str = "32", memory: str = "128Gi", pods: int = 250) -> dict[str, Any]:
+    """A node for a control plane without kubelets."""
+    node = a_node(number, cpu=cpu, memory=memory, pods=pods)
     condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "made so"}
     return node | {"status": node["status"] | {"conditions": [condition]}}
 

@@ -1,109 +1,264 @@
-"""How many pods a second a real kube-scheduler binds: alone, with an extender that decides nothing, with Slackwater.
+"""How many pods a second kube-scheduler binds: alone, and with Slackwater as installed, in clusters of several sizes.
 
-One run is one fresh control plane: nodes and pods are created while no scheduler runs, KWOK makes the nodes ready, the
-extender starts and lists, then the scheduler starts; what is timed is the span from the first bind to the last in the API
-server's audit log.
+A run is one fresh control plane with the API server's default flags. Its nodes are ready from the start and have no kubelets,
+which have machines of their own in a cluster. The pods wait before kube-scheduler starts; it starts as soon as the extender is
+ready. What is timed is the span from the first bind to the last in the API server's audit log. Then pods are created at a
+fixed rate, below and above what kube-scheduler alone sustained. Their time to bind is from the API server's answer to the
+creation to its answer to the binding.
+
+kube-scheduler alone with as few nodes to score as Slackwater has it filter is the honest reference for node choice: anybody
+may configure that. An extender that answers any one node shows what the protocol costs.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from itertools import count
+from statistics import median
+from typing import Any, Final
 
+import anyio
+import orjson
+
+from slackwater.app.settings.steering import Steering
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
-from tests.bench.contenders import ALONE, EXTENDER_USER, NOTHING, SCHEDULER_USER, Entrant
-from tests.bench.contest import a_contest
-from tests.bench.objects import a_node, a_plain_pod
+from tests.bench.contenders import ALL_NODES, ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
+from tests.bench.contest import Contest, a_contest
+from tests.bench.nominations import NOMINATES_ALWAYS, ended, until_nominated
+from tests.bench.objects import a_plain_pod, a_ready_node
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
-from tests.bench.stage import Stage
+from tests.bench.stage import PODS_PATH, Stage
 
 NAME: Final = "scheduler-throughput"
 
-_GOAL: Final = Goal(at_least=0.95)
+_SIZES: Final = (20, 100, 1000, 5000)
+#: Backlog and pods over time fit on 20 nodes of this size.
+_CPU, _MEMORY, _PODS_OF_A_NODE = "384", "1536Gi", 1000
+_ONE_NODE: Final = "answers any one node"
+#: With the share of nodes that Slackwater has kube-scheduler filter.
+_FEW_NODES: Final = f"{ALONE}, few nodes"
+_BINDS: Final = "bind: true, all nodes"
+_NOMINATED: Final = "nominated first"
+#: The size at which advance nomination and Slackwater's own bind run, too.
+_LARGE_NODES: Final = 5000
+#: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
+_ARRIVAL_SECONDS: Final = 10.0
+#: kube-scheduler's Events about a backlog come after its binds: up to a second's work for the API server.
+_REST_SECONDS: Final = 3.0
+_RATES: Final = (("below", 0.6), ("above", 1.25))
+_CREATORS: Final = 40
 _BOUNDS: Final = Bounds(
-    low=0.4,
-    high=2.5,
+    low=0.15,
+    high=6.0,
     why="one short run beside other load moves by a third; beyond that something waits for a time-out or a retry, "
     "or the two did not do the same",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Contender:
+    """What runs beside kube-scheduler; `entrant` is None for kube-scheduler alone."""
+
+    name: str
+    entrant: Callable[[Stage], Entrant] | None = None
+    binder: str = SCHEDULER_USER
+    of_service: bool = False
+
+    @property
+    def over_time(self) -> bool:
+        """Whether pods come over time, too. One that is slower than alone has a queue that only grows."""
+        return self.binder == SCHEDULER_USER and self.name != _NOMINATED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What one run gave."""
+    """What one run gave. `choices` is what the service counted of its nominations and node choices."""
 
     pods_per_second: float
-    refused: int
-    cpu_seconds: Mapping[str, float]
+    cpu_ms_per_pod: Mapping[str, float]
+    choices: Mapping[str, float]
+    bind_seconds: Mapping[str, Sequence[float]]
 
 
 async def measure(options: Options, tell: Tell) -> Report:
-    """Interleaved: each round runs every contender once, every other round backwards: a machine that gets slower under load
-    favours nobody."""
-    nodes = options.nodes or (200 if options.quick else 1000)
-    pods = options.pods or (600 if options.quick else 6000)
-    rounds = options.rounds or (1 if options.quick else 5)
-    subjects: dict[str, ServiceCommand | None] = {ALONE: None, NOTHING: None, **{s.name: s for s in options.services}}
-    runs: dict[str, list[_Run]] = defaultdict(list)
-    for number in range(rounds):
-        for subject, command in list(subjects.items())[:: -1 if number % 2 else 1]:
-            run = await _run(subject, command, nodes=nodes, pods=pods)
-            runs[subject].append(run)
-            tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {run.pods_per_second:.0f} pods/s")
+    """Interleaved: each round runs every contender once, every other round backwards. The machine's speed drifts within
+    minutes, so that contenders that are compared run next to each other."""
+    sizes = (options.nodes,) if options.nodes else (200,) if options.quick else _SIZES
+    rounds = options.rounds or (1 if options.quick else 9)
+    measurements: list[Measurement] = []
+    ratios: list[Ratio] = []
+    for nodes in sizes:
+        pods = options.pods or (600 if options.quick else min(4000, 100 * nodes))
+        runs = await _runs(options, tell, nodes=nodes, pods=pods, rounds=rounds)
+        for name, done in runs.items():
+            measurements += _measurements(f"{nodes} nodes: {name}", done)
+        ratios += _ratios(nodes, runs)
     return Report(
         bench=NAME,
         quick=options.quick,
-        parameters={"nodes": nodes, "pods": pods, "rounds": rounds},
-        measurements=tuple(m for subject, done in runs.items() for m in _measurements(subject, done)),
-        ratios=_ratios({subject: [r.pods_per_second for r in done] for subject, done in runs.items()}),
-        notes=("CPU seconds of a run: from the scheduler's start to the last bind.",),
+        parameters={"nodes": " ".join(map(str, sizes)), "pods": options.pods or "100 a node, at most 4000", "rounds": rounds},
+        measurements=tuple(measurements),
+        ratios=tuple(ratios),
+        notes=(
+            "CPU of a pod: from the scheduler's start to the last bind of the backlog, by the pods of the backlog.",
+            f"Pods that come over time: {_ARRIVAL_SECONDS:g} s at the rate that kube-scheduler alone bound the backlog with, "
+            f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}.",
+        ),
     )
 
 
-def _measurements(subject: str, runs: list[_Run]) -> list[Measurement]:
-    speed = tuple(run.pods_per_second for run in runs)
-    found = [Measurement(subject=subject, quantity="throughput", unit="pods/s", samples=speed)]
-    for process in ("kube-scheduler", "extender", "kube-apiserver", "etcd", "kwok"):
-        if process in runs[0].cpu_seconds:
-            spent = tuple(run.cpu_seconds[process] for run in runs)
-            found.append(Measurement(subject=subject, quantity=f"{process} CPU", unit="s", samples=spent))
-    refused = tuple(float(run.refused) for run in runs)
-    return [*found, Measurement(subject=subject, quantity="binds refused", unit="", samples=refused)]
+async def _runs(options: Options, tell: Tell, *, nodes: int, pods: int, rounds: int) -> dict[str, list[_Run]]:
+    large = options.quick or nodes >= _LARGE_NODES
+    subjects = _contenders(options.services, large=large)
+    runs: dict[str, list[_Run]] = defaultdict(list)
+    rate = 0.0
+    for number in range(rounds):
+        for subject in subjects[:: -1 if number % 2 else 1]:
+            run = await _run(subject, nodes=nodes, pods=pods, rate=rate, quick=options.quick)
+            if subject.name == ALONE and not number:
+                rate = run.pods_per_second
+            runs[subject.name].append(run)
+            tell(f"{NAME}, {nodes} nodes, round {number + 1}/{rounds}: {subject.name}: {_summary(run)}")
+    return runs
 
 
-def _ratios(speeds: Mapping[str, list[float]]) -> tuple[Ratio, ...]:
-    alone, nothing = speeds[ALONE], speeds[NOTHING]
-    services = {name: speed for name, speed in speeds.items() if name not in {ALONE, NOTHING}}
-    return (
-        *(ratio_of(f"{name} / {NOTHING}", speed, nothing, bounds=_BOUNDS, goal=_GOAL) for name, speed in services.items()),
-        ratio_of(f"{NOTHING} / {ALONE}", nothing, alone),
-        *(ratio_of(f"{name} / {ALONE}", speed, alone) for name, speed in services.items()),
-    )
+def _contenders(commands: Sequence[ServiceCommand], *, large: bool) -> list[_Contender]:
+    def of_service(command: ServiceCommand, name: str, more: str = "", binder: str = SCHEDULER_USER) -> _Contender:
+        entrant = partial(contenders.service, command=command, more=more)
+        return _Contender(name=name, entrant=entrant, binder=binder, of_service=True)
+
+    installed = [of_service(command, command.name) for command in commands]
+    found = [
+        _Contender(name=ALONE),
+        *installed,
+        _Contender(name=_ONE_NODE, entrant=partial(contenders.decides_nothing, one_node=True)),
+        _Contender(name=_FEW_NODES),
+    ]
+    if large:
+        found.append(of_service(commands[0], _BINDS, ALL_NODES, EXTENDER_USER))
+        found.append(of_service(commands[0], _NOMINATED, NOMINATES_ALWAYS))
+    return found
 
 
-async def _run(subject: str, command: ServiceCommand | None, *, nodes: int, pods: int) -> _Run:
-    choose = partial(_entrant, subject, command)
-    async with a_contest(choose, nodes=map(a_node, range(nodes)), pods=map(a_plain_pod, range(pods))) as contest:
+def _summary(run: _Run) -> str:
+    late = {name: f"{1000 * median(seconds):.0f}" for name, seconds in run.bind_seconds.items()}
+    spent = {name: round(value, 2) for name, value in run.cpu_ms_per_pod.items()}
+    return f"{run.pods_per_second:.0f} pods/s; p50 ms {late}; {dict(run.choices)}; CPU ms a pod {spent}"
+
+
+def _measurements(subject: str, runs: Sequence[_Run]) -> list[Measurement]:
+    found = [
+        Measurement(subject=subject, quantity="throughput", unit="pods/s", samples=tuple(run.pods_per_second for run in runs))
+    ]
+    for process in sorted(runs[0].cpu_ms_per_pod):
+        samples = tuple(run.cpu_ms_per_pod[process] for run in runs)
+        found.append(Measurement(subject=subject, quantity=f"{process} CPU", unit="ms/pod", samples=samples))
+    for part, _ in _RATES:
+        for share in (50, 99):
+            times = [run.bind_seconds[part] for run in runs if part in run.bind_seconds]
+            samples = tuple(1000 * _percentile(seconds, share) for seconds in times)
+            if samples:
+                found.append(Measurement(subject=subject, quantity=f"{part}: bind p{share}", unit="ms", samples=samples))
+    return found
+
+
+def _percentile(values: Sequence[float], share: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * share // 100)]
+
+
+def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
+    speeds = {name: [run.pods_per_second for run in done] for name, done in runs.items()}
+    services = [name for name in speeds if name not in (ALONE, _FEW_NODES, _ONE_NODE, _BINDS, _NOMINATED)]
+    goal = Goal(at_least=1.3 if nodes >= _LARGE_NODES else 1.0)
+    found = [
+        ratio_of(
+            f"{nodes} nodes: {name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=goal if name in services else None
+        )
+        for name, speed in speeds.items()
+        if name != ALONE
+    ]
+    for reference, share in ((_ONE_NODE, 0.95), (_FEW_NODES, 0.8)):
+        wanted = Goal(at_least=share) if nodes >= _LARGE_NODES else None
+        found += [
+            ratio_of(f"{nodes} nodes: {name} / {reference}", speeds[name], speeds[reference], goal=wanted) for name in services
+        ]
+    for part, _ in _RATES:
+        for share in (50, 99):
+            if part in runs[ALONE][0].bind_seconds:
+                late = {name: [_percentile(run.bind_seconds[part], share) for run in runs[name]] for name in (ALONE, *services)}
+                most = Goal(at_most=1.1 if part == "below" else 1.0)
+                found += [
+                    ratio_of(f"{nodes} nodes, {part}, p{share}: {name} / {ALONE}", late[name], late[ALONE], goal=most)
+                    for name in services
+                ]
+    return found
+
+
+async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, quick: bool) -> _Run:
+    """`rate`: what kube-scheduler alone bound in a second; 0 where this is it, for the first time."""
+    async with a_contest(
+        contender.entrant or (lambda _stage: None),
+        nodes=(a_ready_node(number, cpu=_CPU, memory=_MEMORY, pods=_PODS_OF_A_NODE) for number in range(nodes)),
+        pods=map(a_plain_pod, range(pods)),
+        before=until_nominated if contender.name == _NOMINATED else None,
+        kwok=False,
+        edit=_few_nodes if contender.name == _FEW_NODES else None,
+    ) as contest:
+        log = contest.log
         await contest.until_bound(pods)
-        log, spent = contest.log, contest.spent()
-        _check(subject, log, pods)
-        refused = sum(bind.status != 201 for bind in log.binds)
-        return _Run(pods_per_second=(pods - 1) / log.span_seconds(), refused=refused, cpu_seconds=spent)
+        spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
+        waited: dict[str, Sequence[float]] = {}
+        if not quick and contender.over_time:
+            await anyio.sleep(_REST_SECONDS)
+            for part, factor in _RATES:
+                waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=(rate or speed) * factor)
+        _check(contender, log)
+        choices = await ended(contest.entrant) if contender.of_service and contest.entrant is not None else {}
+        of_a_pod = {process: 1000 * seconds / pods for process, seconds in spent.items()}
+        return _Run(pods_per_second=speed, cpu_ms_per_pod=of_a_pod, choices=choices, bind_seconds=waited)
 
 
-def _entrant(subject: str, command: ServiceCommand | None, stage: Stage) -> Entrant | None:
-    if command is not None:
-        return contenders.service(stage, command)
-    return contenders.decides_nothing(stage) if subject == NOTHING else None
+def _few_nodes(document: dict[str, Any]) -> None:
+    for profile in document["profiles"]:
+        profile["percentageOfNodesToScore"] = Steering().percentage_of_nodes_to_score
 
 
-def _check(subject: str, log: BindLog, pods: int) -> None:
+async def _arrivals(contest: Contest, *, first: int, rate: float) -> list[float]:
+    """Pods created at a fixed rate; how long each waited for its bind, in seconds."""
+    stage, log = contest.stage, contest.log
+    made: dict[str, datetime] = {}
+    total = int(rate * _ARRIVAL_SECONDS)
+    numbers = count()
+    begun = anyio.current_time()
+
+    async def create() -> None:
+        while (number := next(numbers)) < total:
+            await anyio.sleep_until(begun + number / rate)
+            pod = a_plain_pod(first + number)
+            async with stage.api.post(
+                PODS_PATH, data=orjson.dumps(pod), headers={"Content-Type": "application/json"}
+            ) as answer:
+                if answer.status != 201:
+                    raise BenchFailed(f"creating {pod['metadata']['name']}: {answer.status}, want 201")
+                await answer.read()
+            made[pod["metadata"]["name"]] = datetime.now(UTC)
+
+    before = len({bind.pod for bind in log.binds if bind.status == 201})
+    async with anyio.create_task_group() as group:
+        for _ in range(_CREATORS):
+            group.start_soon(create)
+    await contest.until_bound(before + total)
+    return [(bind.ended_at - made[bind.pod]).total_seconds() for bind in log.binds if bind.status == 201 and bind.pod in made]
+
+
+def _check(contender: _Contender, log: BindLog) -> None:
     """The right one bound, each pod once."""
-    want = SCHEDULER_USER if subject == ALONE else EXTENDER_USER
-    bound = [bind.pod for bind in log.binds if bind.status == 201 and bind.user == want]
-    if len(bound) != pods or len(set(bound)) != pods:
-        users = sorted({bind.user for bind in log.binds})
-        raise BenchFailed(f"{NAME}: {subject}: {len(set(bound))} pods bound by {want}, want {pods}; binds came from {users}")
+    bound = [bind.pod for bind in log.binds if bind.status == 201]
+    others = sorted({bind.user for bind in log.binds if bind.status == 201} - {contender.binder})
+    if others or len(bound) != len(set(bound)):
+        raise BenchFailed(f"{NAME}: {contender.name}: binds came from {others} too, want {contender.binder} alone, once each")

@@ -13,9 +13,9 @@ from typing import Final
 import orjson
 
 from tests.bench import contenders
-from tests.bench.contenders import ALONE
+from tests.bench.contenders import ALL_NODES, ALONE
 from tests.bench.contest import Contest, a_contest
-from tests.bench.nominations import CHOSEN_MET, ended, until_told
+from tests.bench.nominations import CHOSEN_MET, ended, until_nominated
 from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
 from tests.bench.quality import Placements, a_fond_pod, a_varied_node
 from tests.bench.report import Goal, Measurement, Ratio, Report, ratio_of
@@ -28,12 +28,11 @@ _PLAIN: Final = "steering, no score of ours"
 _UNSTEERED: Final = "unsteered"
 _STEERING: Final = "steering"
 _FLAT: Final = "nodes: {score: {minUsage: 1, maxUsage: 1}}\n"
-_GATE: Final = "featureGates: {Steering: true}\n"
-_TOLD: Final = _GATE + "steering: {minNodes: 0}\n"
+_TOLD: Final = "steering: {minNodes: 0}\n"
 _SETTINGS: Final = {
-    _CHOSEN: _GATE + "steering: {minNodes: 1000000}\n" + _FLAT,
+    _CHOSEN: "steering: {minNodes: 1000000}\n" + _FLAT,
     _PLAIN: _TOLD + _FLAT,
-    _UNSTEERED: "",
+    _UNSTEERED: ALL_NODES,
     _STEERING: _TOLD,
 }
 _PAIRS: Final = ((_CHOSEN, ALONE), (_PLAIN, ALONE), (_STEERING, _UNSTEERED))
@@ -96,7 +95,7 @@ def _ratios(found: Mapping[str, list[Mapping[str, float]]]) -> tuple[Ratio, ...]
 
 
 async def _run(name: str, command: ServiceCommand, *, nodes: int, pods: int) -> dict[str, float]:
-    before = until_told if _TOLD in _SETTINGS.get(name, "") else None
+    before = until_nominated if _TOLD in _SETTINGS.get(name, "") else None
     async with a_contest(
         lambda stage: None if name == ALONE else contenders.service(stage, command, more=_SETTINGS[name]),
         nodes=map(a_varied_node, range(nodes)),

@@ -178,7 +178,7 @@ def batches(count: int) -> Iterator[list[dict[str, Any]]]:
 
 
 async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -> None:
-    async with a_whole_service() as whole:
+    async with a_whole_service({"extender": {"bind": True}}) as whole:
         for name in (*_HOSTILE, *_QUIET):
             labels = {"quiet": "true"} if name in _QUIET else {}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}

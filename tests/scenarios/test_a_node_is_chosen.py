@@ -17,7 +17,7 @@ from slackwater.model.effects import Effect, OpenGate, Steer
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
-from slackwater.model.pod_constraints import ClaimMount, PodConstraints, PodTerm
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints, PodTerm, WeightedPodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from slackwater.runtime.autoscaler.choosing import Choosing
@@ -30,6 +30,8 @@ from tests.support.builders import a_node, a_pod, a_vertical, amounts
 NODES = ("n-0", "n-1", "n-2", "n-3")
 #: Our own score says the same of all nodes, so that kube-scheduler's decide: the emptier node is the better one.
 FLAT = ScoreCurve(min_usage=1.0, max_usage=1.0)
+#: All pods of all namespaces on one node.
+ANYWHERE = PodTerm(topology_key="kubernetes.io/hostname", selector=(), namespaces=(), namespace_selector=())
 
 
 class Cluster:
@@ -181,6 +183,30 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
     played(story)
 
 
+def _asking(pod: Pod, asks: PodConstraints) -> Pod:
+    return replace(pod, kind=replace(pod.kind, pod_constraints=asks))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda pod: replace(pod, nominated_node=NodeName("n-1")),
+        lambda pod: _asking(pod, PodConstraints(claims=(ClaimMount("c"),))),
+        lambda pod: _asking(pod, PodConstraints(resource_claims=("gpu",))),
+        lambda pod: _asking(pod, PodConstraints(anti_affinity=(ANYWHERE,))),
+    ],
+    ids=["nominated", "with a claim", "with a resource claim", "apart from pods of namespaces by label"],
+)
+def test_a_node_is_chosen_for_pods_that_are_never_nominated_in_advance(changed: Callable[[Pod], Pod]) -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = cluster.comes(changed(a_pod("p", cpu="1")))
+        await anyio.sleep(1.0)
+        (chosen,) = cluster.ask(pod)
+        assert cluster.held() == {chosen: 1000}
+
+    played(story)
+
+
 def _nothing_more(pod: Pod) -> Pod:
     return pod
 
@@ -189,11 +215,10 @@ def _nothing_more(pod: Pod) -> Pod:
     ("steering", "changed"),
     [
         ({"enabled": False}, _nothing_more),
-        ({}, lambda pod: replace(pod, nominated_node=NodeName("n-1"))),
-        ({}, lambda pod: replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("c"),))))),
+        ({}, lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),)))),
         ({}, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
     ],
-    ids=["no steering", "nominated", "with a claim", "of another scheduler"],
+    ids=["no node choice", "prefers pods of namespaces by label", "of another scheduler"],
 )
 def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
     async def story(cluster: Cluster) -> None:

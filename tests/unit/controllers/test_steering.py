@@ -26,7 +26,7 @@ T0 = Instant(100.0)
 def a_backlog() -> Backlog:
     """Pods have their turn in the order in which they are first asked about."""
     turns: dict[PodUid, int] = {}
-    return Backlog(OURS, lambda uid: turns.setdefault(uid, len(turns)))
+    return Backlog(OURS.nominated, lambda uid: turns.setdefault(uid, len(turns)))
 
 
 def seen(*pods: Pod) -> list[PodChange]:
@@ -137,7 +137,7 @@ TERM = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namesp
     ids=lambda pod: pod.key.name,
 )
 def test_a_pod_is_left_alone_that_is(pod: Pod) -> None:
-    assert not OURS(pod)
+    assert not OURS.nominated(pod)
     backlog = a_backlog()
     backlog.take(seen(pod))
     assert len(backlog) == 0
@@ -145,12 +145,12 @@ def test_a_pod_is_left_alone_that_is(pod: Pod) -> None:
 
 def test_pods_behind_our_own_gate_are_told_where_that_is_wanted() -> None:
     gated = replace(a_pod("gated"), gates=(GATE,))
-    assert OURS(gated)
-    assert not replace(OURS, gated=False)(gated)
+    assert OURS.nominated(gated)
+    assert not replace(OURS, gated=False).nominated(gated)
 
 
 def test_a_request_may_be_missing_where_it_counts_as_zero() -> None:
-    assert replace(OURS, missing_requests_refused=False)(a_pod("a", missing_request="app: cpu"))
+    assert replace(OURS, missing_requests_refused=False).nominated(a_pod("a", missing_request="app: cpu"))
 
 
 def test_the_pace_grows_while_nominations_are_met_up_to_the_most() -> None:
@@ -231,7 +231,7 @@ def test_kube_scheduler_is_at_work_for_a_second_after_each_pod_that_it_takes() -
 def test_a_backlog_keeps_nothing_of_pods_that_have_left() -> None:
     """Where kube-scheduler is given one node when it asks, hardly any pod is ever taken from the backlog."""
     turns = count()
-    backlog = Backlog(OURS, lambda _: next(turns))
+    backlog = Backlog(OURS.nominated, lambda _: next(turns))
     waiting = [a_pod(f"waits-{number}") for number in range(3)]
     backlog.take(seen(*waiting))
     for number in range(10_000):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from slackwater.controllers.nomination.eligible import Eligible
 from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.changes import PodChange
 from slackwater.model.ids import Instant, PodUid
@@ -35,7 +34,7 @@ class Backlog:
 
     `eligible` says which pods belong to it; `sequence_of` gives a pod's arrival sequence number."""
 
-    def __init__(self, eligible: Eligible, sequence_of: Callable[[PodUid], int]) -> None:
+    def __init__(self, eligible: Callable[[Pod], bool], sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
         self._sequence_of = sequence_of
         self._pods: dict[PodUid, Pod] = {}

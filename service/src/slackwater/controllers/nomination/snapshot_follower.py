@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.controllers.nomination.backlog import Backlog
 from slackwater.controllers.nomination.chooser import Chooser
-from slackwater.controllers.nomination.eligible import Eligible
+from slackwater.controllers.nomination.eligible import Eligibility
 from slackwater.controllers.nomination.room import OwnScore
 from slackwater.controllers.nomination.sample import Best, Samples
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -37,8 +37,8 @@ _NOT_KEPT: Final = -1
 class NominationSnapshot:
     """What choosing nodes needs of the state machine. Kept as long as nominations are enabled."""
 
-    def __init__(self, state_machine: StateMachine, eligible: Eligible, own: OwnScore) -> None:
-        self.backlog = Backlog(eligible, state_machine.steering.sequence_of)
+    def __init__(self, state_machine: StateMachine, eligible: Eligibility, own: OwnScore) -> None:
+        self.backlog = Backlog(eligible.nominated, state_machine.steering.sequence_of)
         self.chooser = Chooser(own)
         self.replica = SnapshotReplica()
         self.rescore_at = Instant(0.0)
@@ -81,9 +81,9 @@ class NominationSnapshot:
         self._behind = False
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of `rows`, rows of the state machine, for the pod. None: the snapshot cannot answer now, or the pod is not
-        eligible."""
-        if not self._eligible(pod) or not self._caught_up():
+        """The best of `rows`, rows of the state machine, for the pod. None: the snapshot cannot answer now, or no node may be
+        chosen for the pod."""
+        if not self._eligible.chosen(pod) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
         if pod.kind.pod_constraints is not None and not keys_read(pod.kind) <= snapshot.kinds.keys:

@@ -110,8 +110,6 @@ def kube_apiserver(place: Place, *, port: int, etcd_url: str, controllers: bool)
             # Without it, what is above the default limits (400, and 200 writes) is refused with 429 instead of queued.
             "--max-requests-inflight=0",
             "--max-mutating-requests-inflight=0",
-            # Above the default of 100 each request of a client opens a connection of its own (ADR 125).
-            "--http2-max-streams-per-connection=1000",
             f"--audit-policy-file={place.layout.audit_policy}",
             f"--audit-log-path={place.layout.audit_log}",
             "--audit-log-maxsize=100000",  # MB; a rotated file would hide requests from tests
