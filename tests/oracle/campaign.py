@@ -61,10 +61,12 @@ def run(
     size: Size = SMALL,
     kinds: int = 1,
     tell: Callable[[int], None] = lambda _: None,
+    config: Path | None = None,
 ) -> Outcome:
-    """Judges the clusters of `indices`, stops after `kinds` kinds of differences; `ours` None only counts the real side."""
+    """Judges the clusters of `indices`, stops after `kinds` kinds of differences; `ours` None only counts the real side.
+    `config` is a KubeSchedulerConfiguration with a profile of its own."""
     outcome = Outcome()
-    with running(program, mode, validate=size.mutated) as real:
+    with running(program, mode, validate=size.mutated, config=config) as real:
         for index, cluster, want in _answered(real, seed, indices, size):
             if size.mutated and any("invalid" in line or "failed" in line for line in want):
                 outcome.left_out += 1

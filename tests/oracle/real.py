@@ -53,9 +53,14 @@ class Real:
 
 
 @contextmanager
-def running(program: Path, mode: Mode | Literal["replay"] = "placement", *, validate: bool = False) -> Iterator[Real]:
-    """The program in one of its modes; with `validate` an answer starts with what an API server would refuse."""
-    options = [*([] if mode == "placement" else [f"--{mode}"]), *(["--validate"] if validate else [])]
+def running(
+    program: Path, mode: Mode | Literal["replay"] = "placement", *, validate: bool = False, config: Path | None = None
+) -> Iterator[Real]:
+    """The program in one of its modes; with `validate` an answer starts with what an API server would refuse. `config` is a
+    KubeSchedulerConfiguration with a profile of its own."""
+    options = [f"--{mode}"] if mode != "placement" else []
+    options += ["--validate"] if validate else []
+    options += [f"--config={config}"] if config is not None else []
     process = subprocess.Popen([program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     assert process.stdin is not None
     try:

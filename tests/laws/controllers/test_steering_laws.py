@@ -12,10 +12,10 @@ from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.controllers.nomination.chooser import Chooser
 from slackwater.controllers.nomination.ranking import Ranking
-from slackwater.controllers.nomination.room import RoomScores, score_room
+from slackwater.controllers.nomination.room import RoomScores, Scoring, score_room
 from slackwater.controllers.nomination.sample import Samples
 from slackwater.fit.feasible import feasible
-from slackwater.fit.scores import PREFERENCES, scores
+from slackwater.fit.scores import DEFAULT_WEIGHTS, scores
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod, Taint
@@ -36,7 +36,7 @@ def weighted_scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int6
     """The sum by weight: what kube-scheduler chooses by, before extenders."""
     total = np.zeros(len(rows), np.int64)
     for name, found in scores(snapshot, kind, rows).items():
-        total += PREFERENCES[name][1] * found
+        total += DEFAULT_WEIGHTS[name] * found
     return total
 
 
@@ -44,6 +44,9 @@ def own(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
     """Some score that changes with what is used."""
     found: Int64 = (snapshot.used[0, rows] // 100 % 7).astype(np.int64)
     return found
+
+
+SCORING = Scoring(own)
 
 
 def best_of_all(snapshot: ClusterSnapshot, kind: KindId) -> int:
@@ -61,7 +64,7 @@ def score_at(snapshot: ClusterSnapshot, kind: KindId, row: int) -> int:
 
 
 def follow(snapshot: ClusterSnapshot, kinds: list[KindId], draw: st.DataObject) -> None:
-    rankings = {kind: Ranking(snapshot, kind, own) for kind in kinds}
+    rankings = {kind: Ranking(snapshot, kind, SCORING) for kind in kinds}
     for _ in range(draw.draw(st.integers(1, 12))):
         kind = draw.draw(st.sampled_from(kinds))
         found = rankings[kind].best(draw.draw(st.sampled_from((1, 1, 3)))).tolist()
@@ -106,7 +109,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
     """Scores compare the nodes of the sample with one another, not with those outside of it. What is kept from one question to
     the next is as good as new, whatever becomes of pods and nodes in between."""
     cluster = read_cluster(generate(5, index))
-    snapshot, samples = snapshot_of(cluster), Samples(own)
+    snapshot, samples = snapshot_of(cluster), Samples(SCORING)
     kinds = [KindId(kind) for kind in sorted(set(snapshot.number(pending_pods(cluster)).tolist()))]
     for kind in [*kinds, *kinds]:
         rows = feasible(snapshot, kind).rows
@@ -130,7 +133,7 @@ def test_scores_of_room_that_are_kept_equal_scoring_anew(cluster: SmallCluster, 
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
     )
-    kinds, rooms = sorted(set(snapshot.number(pods).tolist())), RoomScores(_of_the_largest)
+    kinds, rooms = sorted(set(snapshot.number(pods).tolist())), RoomScores(OF_THE_LARGEST)
     every_row = range(snapshot.n_rows)
     for _ in range(draw.draw(st.integers(1, 12)) if kinds and every_row else 0):
         kind, row = KindId(draw.draw(st.sampled_from(kinds))), Row(draw.draw(st.sampled_from(every_row)))
@@ -152,9 +155,12 @@ def _of_the_largest(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> In
     return own(snapshot, kind, rows) + int(snapshot.facts.allocatable[0, : snapshot.n_rows].max())
 
 
+OF_THE_LARGEST = Scoring(_of_the_largest)
+
+
 def check_kept(snapshot: ClusterSnapshot, kind: KindId, rooms: RoomScores, draw: st.DataObject) -> None:
     sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(range(snapshot.n_rows)), min_size=1))), np.intp)
-    assert rooms.of(snapshot, kind, sample).tolist() == score_room(snapshot, kind, sample, _of_the_largest).tolist()
+    assert rooms.of(snapshot, kind, sample).tolist() == score_room(snapshot, kind, sample, OF_THE_LARGEST).tolist()
 
 
 @LAW
@@ -165,7 +171,7 @@ def test_a_choice_puts_each_pod_where_it_fits_and_leaves_the_picture_as_it_was(c
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
     )
     before = snapshot.used.copy()
-    choice = Chooser(own).choose(snapshot, cluster.pending)
+    choice = Chooser(SCORING).choose(snapshot, cluster.pending)
     assert (snapshot.used == before).all()
 
     assert sorted([*(pick.uid for pick in choice.picks), *(pod.uid for pod in choice.unfit)]) == sorted(
@@ -189,7 +195,7 @@ NODES = [replace(a_node(name, labels={HOSTNAME: name}), scalars=(("pods", 10),))
 
 def test_nobody_is_told_to_stand_beside_one_that_may_come_to_stand_elsewhere() -> None:
     pods = [an_app(f"p{number}", affinity=(TERM,)) for number in range(3)]
-    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(own)
+    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)
     assert chooser.choose(snapshot, pods).picks == ()
     snapshot.place(KindId(int(snapshot.number(pods)[0])), 1)
     assert {pick.node for pick in chooser.choose(snapshot, pods[1:]).picks} == {"n2"}
@@ -197,7 +203,7 @@ def test_nobody_is_told_to_stand_beside_one_that_may_come_to_stand_elsewhere() -
 
 def test_nobody_is_told_to_keep_apart_from_one_that_kube_scheduler_puts_nobody_knows_where() -> None:
     pods = [an_app(f"p{number}", anti_affinity=(TERM,)) for number in range(2)]
-    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(own)
+    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)
     assert chooser.choose(snapshot, pods[1:], pods[:1]).unfit == (pods[1],)
     assert len(chooser.choose(snapshot, pods[1:]).picks) == 1
 
@@ -205,7 +211,7 @@ def test_nobody_is_told_to_keep_apart_from_one_that_kube_scheduler_puts_nobody_k
 def test_pods_that_have_to_spread_evenly_are_told_one_at_a_time() -> None:
     even = SpreadConstraint(hard=True, max_skew=1, topology_key=HOSTNAME, selector=TERM.selector)
     pods = [an_app(f"p{number}", spread=(even,)) for number in range(3)]
-    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(own)
+    snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)
     choice = chooser.choose(snapshot, pods)
     assert ([pick.uid for pick in choice.picks], choice.unfit) == ([pods[0].uid], tuple(pods[1:]))
     assert chooser.choose(snapshot, pods[1:], (), pods[:1]).picks == ()
@@ -218,7 +224,7 @@ def test_a_row_that_was_not_feasible_when_its_room_changed_is_scored_as_it_is_th
     nodes = [replace(a_node(name, labels={HOSTNAME: name}), scalars=(("pods", 10),)) for name in "abcdefgh"]
     snapshot = ClusterSnapshot.build(nodes, [pod])
     kind = KindId(int(snapshot.number([pod])[0]))
-    ranking = Ranking(snapshot, kind, own)
+    ranking = Ranking(snapshot, kind, SCORING)
     for _ in nodes:
         (row,) = ranking.best(1).tolist()
         snapshot.place(kind, row)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -45,12 +46,11 @@ type bench struct {
 	recorder *metrics.MetricAsyncRecorder
 }
 
-func newBench(ctx context.Context) (*bench, error) {
+// newBench reads the first profile of the file, or takes the default one where there is no file.
+func newBench(ctx context.Context, file string) (*bench, error) {
 	metrics.Register()
-	var versioned configv1.KubeSchedulerConfiguration
-	scheme.Scheme.Default(&versioned)
-	var defaults config.KubeSchedulerConfiguration
-	if err := scheme.Scheme.Convert(&versioned, &defaults, nil); err != nil {
+	configuration, err := readConfiguration(file)
+	if err != nil {
 		return nil, err
 	}
 	// Nothing that runs here calls an API server; the plug-ins only want a client to hold.
@@ -59,11 +59,36 @@ func newBench(ctx context.Context) (*bench, error) {
 		return nil, err
 	}
 	return &bench{
-		profile:  defaults.Profiles[0],
+		profile:  configuration.Profiles[0],
 		registry: plugins.NewInTreeRegistry(),
 		client:   client,
 		recorder: metrics.NewMetricsAsyncRecorder(1000, 1<<40, ctx.Done()),
 	}, nil
+}
+
+func readConfiguration(file string) (*config.KubeSchedulerConfiguration, error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		read, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		configuration, ok := read.(*config.KubeSchedulerConfiguration)
+		if !ok || len(configuration.Profiles) == 0 {
+			return nil, fmt.Errorf("%s: want a KubeSchedulerConfiguration with a profile", file)
+		}
+		return configuration, nil
+	}
+	var versioned configv1.KubeSchedulerConfiguration
+	scheme.Scheme.Default(&versioned)
+	var defaults config.KubeSchedulerConfiguration
+	if err := scheme.Scheme.Convert(&versioned, &defaults, nil); err != nil {
+		return nil, err
+	}
+	return &defaults, nil
 }
 
 // court is the real framework over one cluster.
@@ -112,7 +137,7 @@ func (b *bench) build(ctx context.Context, c *cluster) (*court, error) {
 		frameworkruntime.WithPodGroupManager(built.cache),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("the default profile: %w", err)
+		return nil, fmt.Errorf("the profile: %w", err)
 	}
 	built.weights = map[string]int64{}
 	for _, plugin := range built.framework.ListPlugins().Score.Enabled {

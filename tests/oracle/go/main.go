@@ -25,6 +25,7 @@ type mode struct {
 	scores     bool
 	replay     bool
 	validate   bool
+	config     string
 }
 
 func main() {
@@ -33,6 +34,7 @@ func main() {
 	flag.BoolVar(&asked.scores, "scores", false, "print each score plug-in's normalized score of each feasible node")
 	flag.BoolVar(&asked.replay, "replay", false, "carry out the list's `steps`, which remove nodes, and judge each pod's destination")
 	flag.BoolVar(&asked.validate, "validate", false, "first print what an API server would refuse, as lines with a key `invalid`")
+	flag.StringVar(&asked.config, "config", "", "a KubeSchedulerConfiguration whose first profile judges; the default profile without")
 	flag.Parse()
 	// The plug-ins log what they think of a node; only what they return is wanted here.
 	klog.SetOutput(io.Discard)
@@ -44,7 +46,7 @@ func main() {
 }
 
 func serve(ctx context.Context, asked mode, input io.Reader, output io.Writer) error {
-	judges, err := newBench(ctx)
+	judges, err := newBench(ctx, asked.config)
 	if err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has
 
 
 async def test_what_is_held_wrongly_and_a_wrong_total_are_found_and_put_right() -> None:
-    story = Story()
+    story = Story(round_seconds=0.25)
     one, two = (story.state_machine.nodes.row_of[NodeName(name)] for name in ("n1", "n2"))
     assert story.verdicts(a_pod("asks"))["n1"] is Reason.OK
     story.state_machine.ledger.columns.held[CPU, one] += 7

@@ -50,6 +50,7 @@ from slackwater.app.explaining.reading import HeldBack
 from slackwater.app.leading import Election
 from slackwater.app.policy import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scaling import MakePlanning, Scaling
+from slackwater.app.schedulerconfig.scoring import score_profile_of
 from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
 from slackwater.app.whatif.answering import Answering
 from slackwater.app.whatif.live import GroupRegistryView, Taken, take
@@ -256,6 +257,7 @@ class Service:
             submit=self.dispatcher.submit_all,
             clock=self._times.monotonic,
             weight=self._settings.extender.weight,
+            profile=score_profile_of(self._settings),
         )
 
     def _now(self) -> datetime:

@@ -91,14 +91,12 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     }
     text = yaml.safe_dump(document)
     found = [(finding.path, finding.trap) for finding in check(text, settings)]
-    assert found == [
-        ("profiles[0].plugins", "choice-by-default-scores"),
-        ("profiles[0].pluginConfig[0]", "choice-by-default-scores"),
-    ]
+    assert found == [("profiles[0]", "choice-by-default-scores")]
+    assert check(text, loads(HEADER + "extender: {schedulerConfig: /etc/scheduler.yaml}")) == []
     assert check(text, loads(HEADER + "featureGates: {Steering: false}\n"))[0].trap == "percentage"
     document["profiles"][0] |= {"plugins": {"score": {"disabled": [{"name": "NodeResourcesFit"}]}}, "pluginConfig": []}
     (finding,) = check(yaml.safe_dump(document), settings)
-    assert finding.why.startswith("NodeResourcesFit scores otherwise")
+    assert "extender.schedulerConfig" in finding.fix
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,16 @@ from typing import Any
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.fit.feasible import feasible
-from slackwater.fit.scores import scores
+from slackwater.fit.scores import ScoreProfile, scores
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.selectors import Selector
 from slackwater.snapshot.equivalence_groups import KindId
 
 
-def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]]:
-    """Yields one line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only.
+def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | None = None) -> Iterator[dict[str, Any]]:
+    """Yields one line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only. Without
+    `profile` the scores are those of kube-scheduler's default profile.
 
     Raises `ClusterError`.
     """
@@ -28,7 +29,7 @@ def score_lines(cluster: Mapping[str, Any] | Cluster) -> Iterator[dict[str, Any]
     for pod, number in zip(pending, snapshot.number(pending).tolist(), strict=True):
         kind = KindId(number)
         rows = feasible(snapshot, kind).rows
-        found = scores(snapshot, kind, rows) if len(rows) else {}
+        found = scores(snapshot, kind, rows, profile) if len(rows) else {}
         yield {
             "pod": str(pod.key),
             "scores": {

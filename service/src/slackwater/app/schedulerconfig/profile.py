@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.app.schedulerconfig.finding import Finding
+from slackwater.app.schedulerconfig.scoring import profile_scores
 from slackwater.app.schedulerconfig.shape import API_VERSION, entries
-from slackwater.app.schedulerconfig.weights import in_tree_weights, is_disabled
+from slackwater.app.schedulerconfig.weights import is_disabled
 from slackwater.app.settings import Settings
 from slackwater.app.settings.problems import Steps, json_path, show
-from slackwater.fit.scores import PREFERENCES
+from slackwater.fit.scores import DEFAULT_WEIGHTS, ScoreProfile
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SHARED_LEASE: Final = "kube-scheduler"
@@ -36,7 +37,7 @@ FILTERS: Final = (
 
 #: Names of all plug-ins of k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/names/names.go.
 IN_TREE: Final = frozenset(FILTERS) | {
-    *PREFERENCES,
+    *DEFAULT_WEIGHTS,
     "DefaultBinder",
     "DefaultPreemption",
     "DynamicResources",
@@ -120,18 +121,14 @@ def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
 def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
     if settings is None or not settings.steers or not _is_ours(profile, settings):
         return
-    fix = (
-        "set featureGates.Steering: false and extender.bind: true, so that kube-scheduler scores by itself, or leave its "
-        "scores as they are by default"
-    )
-    defaults = {name: weight for name, (_, weight) in PREFERENCES.items()}
-    weights = in_tree_weights(profile, among=defaults)
-    if other := [name for name, default in defaults.items() if weights.get(name) != default]:
+    scores, findings = profile_scores(profile, at)
+    yield from findings
+    if scores != ScoreProfile() and settings.extender.scheduler_config is None:
         yield Finding(
-            path=json_path((*at, "plugins")),
+            path=json_path(at),
             trap="choice-by-default-scores",
-            why=f"{', '.join(other)} scores otherwise than by default, but Slackwater chooses the node, by the default weights",
-            fix=fix,
+            why="it scores otherwise than by default, but Slackwater chooses the node, by the default weights and arguments",
+            fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
             severity="warning",
         )
     if own := _others_plugins(profile):
@@ -142,15 +139,6 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             fix="set featureGates.Steering: false and extender.bind: true where its scores matter",
             severity="warning",
         )
-    for number, arguments in enumerate(profile.get("pluginConfig", [])):
-        if arguments.get("name") in PREFERENCES:
-            yield Finding(
-                path=json_path((*at, "pluginConfig", number)),
-                trap="choice-by-default-scores",
-                why=f"{arguments['name']} has arguments of its own, but Slackwater chooses the node, by its defaults",
-                fix=fix,
-                severity="warning",
-            )
 
 
 def _others_plugins(profile: dict[str, Any]) -> list[str]:

@@ -32,6 +32,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("extender", "bind"): "scheduler",
     ("extender", "httpTimeout"): "scheduler",
     ("extender", "schedulerTLS"): "scheduler",
+    ("extender", "schedulerConfig"): "restart",
     ("extender", "maxBodyBytes"): "live",
     ("extender", "holdTimeout"): "live",
     ("extender", "bindBackoff"): "live",

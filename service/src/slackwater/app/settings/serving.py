@@ -161,6 +161,10 @@ class Extender(Section):
     """Whether Slackwater binds, so that the reservation and the bind are one step. false by default: kube-scheduler binds,
     which is two to three times as fast, and the room held at filter is kept until the watch shows the bind, or until no bind
     can come any more. true where kube-scheduler's own scores have to choose the node. Written into kube-scheduler's file."""
+    scheduler_config: FilePath | None = Field(default=None, examples=["/etc/kubernetes/scheduler.yaml"])
+    """Path of the KubeSchedulerConfiguration that kube-scheduler runs with, as this process sees it. Node choice then scores
+    with the weights and arguments of the profile named `schedulerName`. Unset by default: kube-scheduler's default weights and
+    arguments."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
     """Duration after which kube-scheduler cancels a call; Slackwater answers before it. 5s by default, kube-scheduler's own
     default. At least 1s, because a bind includes a write to the API server; at most 30s, because scheduling is serial and a

@@ -22,7 +22,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    from slackwater.app.settings import unsupported
+    from slackwater.app.settings import SettingsError, unsupported
 
     if args.config == "-":
         raise CommandFailed(["--config: got -, want a file: it is watched for changes"])
@@ -36,11 +36,16 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
     from slackwater.app.process import serve
+    from slackwater.app.schedulerconfig.scoring import score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
     from slackwater.runtime.recording import RecordError
 
     if (missing := missing_extra(settings)) is not None:
         raise CommandFailed([f"{args.config}: {missing}"])
+    try:
+        score_profile_of(settings)
+    except SettingsError as err:
+        raise CommandFailed(err.lines()) from err
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
     refused: list[str] = []
     try:

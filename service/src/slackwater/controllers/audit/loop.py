@@ -10,6 +10,7 @@ The work is cut into slices of a few ms, between which other tasks run. Delibera
 (`runtime.comparing`), what a node's sums should be (`cluster.sums`), and any write to the API server.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -47,8 +48,9 @@ _RESTS: Final = 5.0
 class AuditConfig:
     """Settings of the audit. `interval_seconds` 0: never. `settle_seconds`: how late the watch may be without a difference.
 
-    `most_read`: objects that one audit reads one by one; further differences are left for the next audit. `spacing_seconds`
-    pass at least between two audits, however many nodes are quarantined.
+    `round_seconds`: within so long the sums of every node are checked, a few nodes each `sample_seconds`. `most_read`: objects
+    that one audit reads one by one; further differences are left for the next audit. `spacing_seconds` pass at least between
+    two audits, however many nodes are quarantined.
     """
 
     interval_seconds: float = 300.0
@@ -56,7 +58,7 @@ class AuditConfig:
     call_seconds: float = 30.0
     most_read: int = 1_000
     sample_seconds: float = 0.25
-    sampled_nodes: int = 15
+    round_seconds: float = 80.0
     spacing_seconds: float = 10.0
 
 
@@ -136,11 +138,13 @@ class Audit:
 
     def sample(self) -> None:
         """Checks the sums of a few nodes, round robin, and the held sums of all; a node with a wrong sum is quarantined."""
+        rows = self._state_machine.nodes.row_of
         if not self._sampled:
-            self._sampled = sorted(self._state_machine.nodes.row_of, reverse=True)
-        names = [self._sampled.pop() for _ in range(min(self._config.sampled_nodes, len(self._sampled)))]
+            self._sampled = sorted(rows, reverse=True)
+        count = math.ceil(len(rows) * self._config.sample_seconds / self._config.round_seconds)
+        names = [self._sampled.pop() for _ in range(min(count, len(self._sampled)))]
         for name in names:
-            if name in self._state_machine.nodes.row_of:
+            if name in rows:
                 self._doubt(name, wrong_on(self._state_machine, name))
         for name, found in self._wrong_held().items():
             self._doubt(name, found)

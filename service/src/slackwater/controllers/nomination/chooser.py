@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from slackwater.controllers.nomination.ranking import Ranking
-from slackwater.controllers.nomination.room import OwnScore
+from slackwater.controllers.nomination.room import Scoring
 from slackwater.fit.filter.inter_pod_affinity import term_counter
 from slackwater.model.events import Pick
 from slackwater.model.objects import Pod
@@ -32,8 +32,8 @@ class Choice:
 class Chooser:
     """Chooses nodes for pods, and keeps rankings from one choice to the next as long as the snapshot is the same one."""
 
-    def __init__(self, own: OwnScore) -> None:
-        self._own = own
+    def __init__(self, scoring: Scoring) -> None:
+        self._scoring = scoring
         self._snapshot: ClusterSnapshot | None = None
         self._rankings: dict[KindId, Ranking] = {}
 
@@ -83,7 +83,7 @@ class Chooser:
         known = self._rankings.pop(kind, None)
         if known is None and len(self._rankings) >= _MOST_KINDS:
             del self._rankings[next(iter(self._rankings))]
-        self._rankings[kind] = known or Ranking(snapshot, kind, self._own)
+        self._rankings[kind] = known or Ranking(snapshot, kind, self._scoring)
         return self._rankings[kind]
 
 

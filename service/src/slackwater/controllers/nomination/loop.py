@@ -20,10 +20,11 @@ import numpy as np
 import structlog
 
 from slackwater.controllers.nomination.eligible import Eligibility
-from slackwater.controllers.nomination.room import OwnScore
+from slackwater.controllers.nomination.room import OwnScore, Scoring
 from slackwater.controllers.nomination.sample import Best
 from slackwater.controllers.nomination.snapshot_follower import NominationSnapshot
 from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
+from slackwater.fit.scores import ScoreProfile
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsSteered
@@ -54,15 +55,23 @@ _RESCORE_SECONDS: Final = 30.0
 class SteeringLoop:
     """Nominates waiting pods until it is cancelled.
 
-    Call `look` after each event of the state machine. `weight` is the extender's weight in kube-scheduler's configuration."""
+    Call `look` after each event of the state machine. `weight` is the extender's weight in kube-scheduler's configuration,
+    `profile` what its profile says about scores; None: what it says by default."""
 
     def __init__(
-        self, state_machine: StateMachine, *, submit: Callable[[Iterable[Effect]], None], clock: Clock, weight: int
+        self,
+        state_machine: StateMachine,
+        *,
+        submit: Callable[[Iterable[Effect]], None],
+        clock: Clock,
+        weight: int,
+        profile: ScoreProfile | None = None,
     ) -> None:
         self._state_machine = state_machine
         self._submit = submit
         self._clock = clock
         self._weight = weight
+        self._profile = profile
         self._arrived = -1
         #: Pods are left in the backlog that may be nominated without a pause.
         self._more = False
@@ -125,7 +134,7 @@ class SteeringLoop:
             missing_requests_refused=policy.missing_requests == "reject",
         )
         own = own_score(lambda: self._state_machine.policy.curve, self._weight)
-        self._nomination_snapshot = NominationSnapshot(self._state_machine, eligible, own)
+        self._nomination_snapshot = NominationSnapshot(self._state_machine, eligible, Scoring(own, self._profile))
         return self._nomination_snapshot
 
     def _unfollow(self) -> None:

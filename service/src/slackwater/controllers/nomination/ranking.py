@@ -15,11 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.nomination.room import EMPTINESS, OwnScore, score_room
+from slackwater.controllers.nomination.room import EMPTINESS, Scoring, score_room
 from slackwater.fit.feasible import feasible, judged_apart, refused
 from slackwater.fit.filter.ledger_fit import judge_ledger
 from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
-from slackwater.fit.scores import PREFERENCES
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -38,10 +37,10 @@ _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 class Ranking:
     """The feasible rows of one equivalence group, the best first. It belongs to one snapshot."""
 
-    def __init__(self, snapshot: ClusterSnapshot, kind: KindId, own: OwnScore) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, kind: KindId, scoring: Scoring) -> None:
         self._snapshot = snapshot
         self._kind = kind
-        self._own = own
+        self._scoring = scoring
         self._facts = self._pods = -1
         self._feasible: Mask = np.zeros(0, np.bool_)
         #: Rows that pass every predicate but those on CPU, memory and the like; kept for groups that are not `social`.
@@ -124,15 +123,15 @@ class Ranking:
 
     def _score_room(self, rows: Rows) -> None:
         if len(rows):
-            self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._own)
+            self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._scoring)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
         """The sum of these plug-ins' scores, for all rows; 0 for rows that are not in `rows`."""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
         total = np.zeros(snapshot.n_rows, np.int64)
-        for name in names if len(rows) else ():
-            score, weight = PREFERENCES[name]
-            total[rows] += EMPTINESS * weight * score(snapshot, kind, rows)
+        for name, plugin in self._scoring.compared.items() if len(rows) else ():
+            if name in names:
+                total[rows] += EMPTINESS * plugin.weight * plugin.score(snapshot, kind, rows)
         return total
 
 

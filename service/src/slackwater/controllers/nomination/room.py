@@ -1,19 +1,19 @@
 """Room scores: the part of a group's score that depends on a row's own room alone, and the row's emptiness as tie-breaker.
 
-    RoomScores(own).of(snapshot, kind, rows)      # kept, and computed again only for rows where pods came or went since
+    RoomScores(scoring).of(snapshot, kind, rows)      # kept, and computed again only for rows where pods came or went since
 
 kube-scheduler asks about a hundred nodes at a time, round robin: most rows are unchanged since it last asked about them. Scores
 are integers, so thousands of rows tie. Therefore one point of score counts `EMPTINESS`, and the row's free CPU and memory count
 less than that. Deliberately absent: scores that compare rows with one another (`fit.scores`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from slackwater.fit.scores import PREFERENCES, TELLS_APART
+from slackwater.fit.scores import ScorePlugin, ScoreProfile
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -26,8 +26,6 @@ OwnScore = Callable[[ClusterSnapshot, Numbered, Rows], Int64]
 
 #: One point of score, in the unit of totals.
 EMPTINESS: Final = 1 << 20
-#: The plug-ins that do not compare rows with one another.
-OF_ROOM: Final = tuple(name for name in PREFERENCES if name not in TELLS_APART)
 #: Pod sizes whose scores are kept: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128
 #: When some stale rows have to be scored, so many times as many stale rows are scored with them: that costs little more.
@@ -37,13 +35,26 @@ _AHEAD: Final = 8
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
 
 
-def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, own: OwnScore) -> Int64:
+class Scoring:
+    """Our own score, and the plug-ins of kube-scheduler's profile by what they read.
+
+    `of_room` read a row's own room alone. `compared` compare rows with one another."""
+
+    def __init__(self, own: OwnScore, profile: ScoreProfile | None = None) -> None:
+        plugins = (profile or ScoreProfile()).plugins()
+        self.own: Final = own
+        self.of_room: Final = tuple(plugin for plugin in plugins.values() if plugin.tells_apart is None)
+        self.compared: Final[Mapping[str, ScorePlugin]] = {
+            name: plugin for name, plugin in plugins.items() if plugin.tells_apart is not None
+        }
+
+
+def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, scoring: Scoring) -> Int64:
     """The room score of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
     numbered = snapshot.of(kind)
-    total = own(snapshot, numbered, rows)
-    for name in OF_ROOM:
-        score, weight = PREFERENCES[name]
-        total = total + weight * score(snapshot, numbered, rows)
+    total = scoring.own(snapshot, numbered, rows)
+    for plugin in scoring.of_room:
+        total = total + plugin.weight * plugin.score(snapshot, numbered, rows)
     return total * EMPTINESS + _emptiness(snapshot, rows)
 
 
@@ -69,8 +80,8 @@ class _Kept:
 class RoomScores:
     """Room scores, kept for each pod size."""
 
-    def __init__(self, own: OwnScore) -> None:
-        self._own = own
+    def __init__(self, scoring: Scoring) -> None:
+        self._scoring = scoring
         self._snapshot: ClusterSnapshot | None = None
         self._kept: dict[_Size, _Kept] = {}
 
@@ -84,7 +95,7 @@ class RoomScores:
         stale: Mask = kept.stale.take(rows)
         if stale.any():
             some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
-            kept.scores[some] = score_room(snapshot, kind, some, self._own)
+            kept.scores[some] = score_room(snapshot, kind, some, self._scoring)
             kept.stale[some] = False
         return kept.scores.take(rows)
 

@@ -1,26 +1,19 @@
 """Sample scoring: finds the best of the rows that kube-scheduler offers for one pod.
 
-    Samples(own).best_of(snapshot, kind, rows)
+    Samples(scoring).best_of(snapshot, kind, rows)
 
 The score is kube-scheduler's plus our own by weight. kube-scheduler filters a sample of the nodes, and some of its scores
 compare the nodes of that sample with one another; so do these. Which of them cannot differ between rows for a group is kept, as
 room scores are. Among equals the emptiest row wins, then the first. Deliberately absent: whether the pod fits there.
 """
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from slackwater.controllers.nomination.room import EMPTINESS, OwnScore, RoomScores
-from slackwater.fit.scores import PREFERENCES, TELLS_APART
-from slackwater.model.columns import Int64, Rows
+from slackwater.controllers.nomination.room import EMPTINESS, RoomScores, Scoring
+from slackwater.fit.scores import ScorePlugin
+from slackwater.model.columns import Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId, Numbered
-
-#: A score function, and what one point of it counts.
-_Compared = tuple[Callable[[ClusterSnapshot, Numbered, Rows], Int64], int]
-_COMPARED: Final[dict[str, _Compared]] = {
-    name: (score, EMPTINESS * weight) for name, (score, weight) in PREFERENCES.items() if name in TELLS_APART
-}
+from slackwater.snapshot.equivalence_groups import KindId
 
 
 class Best(NamedTuple):
@@ -33,9 +26,10 @@ class Best(NamedTuple):
 class Samples:
     """Scores samples, and keeps what does not change from one to the next."""
 
-    def __init__(self, own: OwnScore) -> None:
-        self._rooms = RoomScores(own)
-        self._comparing: dict[KindId, tuple[_Compared, ...]] = {}
+    def __init__(self, scoring: Scoring) -> None:
+        self._rooms = RoomScores(scoring)
+        self._compared = tuple(scoring.compared.values())
+        self._comparing: dict[KindId, tuple[ScorePlugin, ...]] = {}
         self._snapshot: ClusterSnapshot | None = None
         self._as_of = (-1, -1, -1)
 
@@ -47,11 +41,11 @@ class Samples:
         """The best of `rows`, which has shape (rows,) and at least one entry."""
         numbered, comparing = snapshot.of(kind), self._comparing_for(snapshot, kind)
         total = self._rooms.of(snapshot, kind, rows)
-        for score, unit in comparing:
-            total += unit * score(snapshot, numbered, rows)
+        for plugin in comparing:
+            total += EMPTINESS * plugin.weight * plugin.score(snapshot, numbered, rows)
         return Best(int(total.argmax()), bool(comparing))
 
-    def _comparing_for(self, snapshot: ClusterSnapshot, kind: KindId) -> tuple[_Compared, ...]:
+    def _comparing_for(self, snapshot: ClusterSnapshot, kind: KindId) -> tuple[ScorePlugin, ...]:
         facts = snapshot.facts
         as_of = facts.journal.position, facts.images_version, len(snapshot.kinds)
         if snapshot is not self._snapshot or as_of != self._as_of:
@@ -59,6 +53,6 @@ class Samples:
         found = self._comparing.get(kind)
         if found is None:
             numbered = snapshot.of(kind)
-            found = tuple(each for name, each in _COMPARED.items() if TELLS_APART[name](snapshot, numbered))
+            found = tuple(each for each in self._compared if each.tells_apart and each.tells_apart(snapshot, numbered))
             self._comparing[kind] = found
         return found

@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.controllers.nomination.backlog import Backlog
 from slackwater.controllers.nomination.chooser import Chooser
 from slackwater.controllers.nomination.eligible import Eligibility
-from slackwater.controllers.nomination.room import OwnScore
+from slackwater.controllers.nomination.room import Scoring
 from slackwater.controllers.nomination.sample import Best, Samples
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
@@ -37,14 +37,14 @@ _NOT_KEPT: Final = -1
 class NominationSnapshot:
     """What choosing nodes needs of the state machine. Kept as long as nominations are enabled."""
 
-    def __init__(self, state_machine: StateMachine, eligible: Eligibility, own: OwnScore) -> None:
+    def __init__(self, state_machine: StateMachine, eligible: Eligibility, scoring: Scoring) -> None:
         self.backlog = Backlog(eligible.nominated, state_machine.steering.sequence_of)
-        self.chooser = Chooser(own)
+        self.chooser = Chooser(scoring)
         self.replica = SnapshotReplica()
         self.rescore_at = Instant(0.0)
         self._state_machine = state_machine
         self._eligible = eligible
-        self._samples = Samples(own)
+        self._samples = Samples(scoring)
         self._collector = NominatedToo(state_machine)
         #: Collected changes that the replica has not taken in yet.
         self._nodes: list[NodeChange] = []

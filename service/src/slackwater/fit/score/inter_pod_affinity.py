@@ -1,7 +1,10 @@
 """InterPodAffinity: prefers nodes near pods that the pod prefers, or that prefer it, and away from pods that repel.
 
-A required affinity term of an existing pod counts as a preference of weight 1.
+A required affinity term of an existing pod counts as a preference of weight 1, unless the profile says otherwise.
 """
+
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +16,18 @@ from slackwater.snapshot.counters import Carrying, Counter
 from slackwater.snapshot.equivalence_groups import Numbered
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAffinityScoring:
+    """`hard_weight`: what a required affinity term of an existing pod counts, 0..100. `ignores_existing`: what existing pods
+    want does not matter for a pod that prefers nothing itself (`ignorePreferredTermsOfExistingPods`)."""
+
+    hard_weight: int = 1
+    ignores_existing: bool = False
+
+
+BY_DEFAULT: Final = PodAffinityScoring()
+
+
 def tells_company_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
     return bool(kind.asks.preferred_pods or _about(snapshot, kind))
 
@@ -22,17 +37,20 @@ def _about(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[Counter, ...]:
     return (*snapshot.counters.about(kind, "affinity"), *snapshot.counters.about(kind, "preferred"))
 
 
-def score_inter_pod_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+def score_inter_pod_affinity(
+    snapshot: ClusterSnapshot, kind: Numbered, rows: Rows, scoring: PodAffinityScoring = BY_DEFAULT
+) -> Int64:
     raw = np.zeros(len(rows), np.int64)
     others = _about(snapshot, kind)
-    if not (others or kind.asks.preferred_pods):
+    if not (others or kind.asks.preferred_pods) or (scoring.ignores_existing and not kind.asks.preferred_pods):
         return raw
     for weighted in kind.asks.preferred_pods:
         counter = term_counter(snapshot, weighted.term)
         raw += weighted.weight * _by_row(snapshot, weighted.term.topology_key, counter, rows)
     for counter in others:
         assert isinstance(counter.of, Carrying)
-        raw += _by_row(snapshot, counter.of.term.topology_key, counter, rows)
+        weight = scoring.hard_weight if counter.of.role == "affinity" else 1
+        raw += weight * _by_row(snapshot, counter.of.term.topology_key, counter, rows)
     lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
     if len(raw):
         lowest, highest = int(raw.min()), int(raw.max())

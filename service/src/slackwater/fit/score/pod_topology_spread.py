@@ -1,10 +1,11 @@
 """PodTopologySpread (ScheduleAnyway): prefers nodes whose value of a label has few pods that the selector matches.
 
-Where the pod has no constraints, kube-scheduler spreads pods of the same Service or controller over hosts and zones; their
-selector is `spread_by_default`. Nodes need not have the labels then.
+Where the pod has no constraints, kube-scheduler spreads pods of the same Service or controller over hosts and zones, for which
+nodes need no labels, or by the constraints that the profile lists. Their selector is `spread_by_default`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Final
 
@@ -21,15 +22,29 @@ from slackwater.snapshot.node_facts import ABSENT, HOSTNAME
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
-def tells_domains_apart(_snapshot: ClusterSnapshot, kind: Numbered) -> bool:
-    return bool(soft_constraints(kind)[0])
+@dataclass(frozen=True, slots=True)
+class DefaultSpread:
+    """The soft constraints of pods that state none, as label and `maxSkew`. `system`: they are kube-scheduler's built-in ones,
+    for which a node need not have the labels."""
+
+    constraints: tuple[tuple[str, int], ...]
+    system: bool = False
 
 
-def score_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
-    constraints, own = soft_constraints(kind)
+SYSTEM_DEFAULT: Final = DefaultSpread(((HOSTNAME, 3), (_ZONE, 5)), system=True)
+
+
+def tells_domains_apart(_snapshot: ClusterSnapshot, kind: Numbered, default: DefaultSpread = SYSTEM_DEFAULT) -> bool:
+    return bool(soft_constraints(kind, default)[0])
+
+
+def score_pod_topology_spread(
+    snapshot: ClusterSnapshot, kind: Numbered, rows: Rows, default: DefaultSpread = SYSTEM_DEFAULT
+) -> Int64:
+    constraints, labels_wanted = soft_constraints(kind, default)
     if not constraints or not len(rows):
         return np.zeros(len(rows), np.int64)
-    labelled = rows_with_labels(snapshot, constraints) if own else snapshot.facts.live[: snapshot.n_rows].copy()
+    labelled = rows_with_labels(snapshot, constraints) if labels_wanted else snapshot.facts.live[: snapshot.n_rows].copy()
     scored = rows[labelled[rows]]
     raw = np.zeros(snapshot.n_rows, np.float64)
     for constraint in constraints:
@@ -39,16 +54,18 @@ def score_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: R
     return _normalized(whole.astype(np.int64)[rows], labelled[rows])
 
 
-def soft_constraints(kind: Numbered) -> tuple[Sequence[SpreadConstraint], bool]:
-    """The constraints that score, and whether the pod states constraints itself."""
+def soft_constraints(kind: Numbered, default: DefaultSpread = SYSTEM_DEFAULT) -> tuple[Sequence[SpreadConstraint], bool]:
+    """The constraints that score, and whether only nodes with their labels are scored."""
     if kind.asks.spread:
         return [constraint for constraint in kind.asks.spread if not constraint.hard], True
     selector = kind.asks.spread_by_default
     if selector is None:
         return [], False
-    hosts = SpreadConstraint(hard=False, max_skew=3, topology_key=HOSTNAME, selector=selector)
-    zones = SpreadConstraint(hard=False, max_skew=5, topology_key=_ZONE, selector=selector)
-    return [hosts, zones], False
+    constraints = [
+        SpreadConstraint(hard=False, max_skew=max_skew, topology_key=key, selector=selector)
+        for key, max_skew in default.constraints
+    ]
+    return constraints, not default.system
 
 
 def _crowding(
