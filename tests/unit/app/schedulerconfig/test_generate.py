@@ -66,7 +66,7 @@ def test_another_election_than_the_one_that_is_followed_is_found() -> None:
 def test_every_choice_is_explained_in_a_comment() -> None:
     text = generate(Settings(), kubeconfig=None, extender_url=None)
     comments = " ".join(line.strip(" #") for line in text.splitlines() if line.strip().startswith("#"))
-    for word in ("percentageOfNodesToScore", "Lease", "PreferNoSchedule", "bind past us", "httpTimeout"):
+    for word in ("percentageOfNodesToScore", "Lease", "PreferNoSchedule", "extender.ignorable", "httpTimeout"):
         assert word in comments
 
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+import yaml
 
+from slackwater.app.schedulerconfig import generate
 from slackwater.app.settings import Settings, loads
 from tests.unit.app.schedulerconfig.files import BINDS, CLEAN, HEADER, REMOVED, X, changed, found, traps
 
@@ -19,6 +21,13 @@ def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
 
 def test_ignorable_without_bind_places_past_us() -> None:
     assert traps(changed(x_ignorable=True)) == [(f"{X}.ignorable", "ignorable", "warning")]
+
+
+def test_ignorable_is_what_the_configuration_says() -> None:
+    wanted = loads(HEADER + "extender: {ignorable: true}")
+    assert yaml.safe_load(generate(wanted, kubeconfig=None, extender_url=None))["extenders"][0]["ignorable"] is True
+    assert found(changed(x_ignorable=True), wanted) == []
+    assert traps(changed(x_ignorable=False), wanted) == [(f"{X}.ignorable", "differs-from-config", "warning")]
 
 
 def test_a_weight_above_one_overrides_what_users_asked_for() -> None:

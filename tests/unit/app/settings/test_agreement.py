@@ -49,6 +49,11 @@ CONFLICTS = {
         "extender: {schedulerTLS: {keyFile: k}}",
         "extender.schedulerTLS.certFile: got nothing, want the certificate of keyFile",
     ),
+    "pods-bound-past-us": (
+        "extender: {ignorable: true, bind: true}",
+        "extender.ignorable: got true, with extender.bind: true: kube-scheduler would bind by itself whenever our bind fails, "
+        "want false, or extender.bind: false",
+    ),
     "expander-twice": (
         "autoscaler: {expanders: [random, least-waste, random]}",
         'autoscaler.expanders[2]: got "random" a second time, want each expander once',

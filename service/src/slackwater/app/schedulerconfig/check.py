@@ -87,7 +87,7 @@ def _extenders_findings(
         if at not in ours:
             yield from transport_findings(extender, at, None, None)
             continue
-        yield from failure_findings(extender, at)
+        yield from failure_findings(extender, at, settings)
         yield from weight_findings(extender, at, profiles, settings)
         yield from transport_findings(extender, at, settings, certificate)
         yield from scope_findings(extender, at)

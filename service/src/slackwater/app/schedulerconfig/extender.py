@@ -46,14 +46,17 @@ def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
         )
 
 
-def failure_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
+def failure_findings(extender: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
     """Traps of `ignorable` and `httpTimeout`: what happens when a call to us fails."""
-    if extender.get("ignorable") and not extender.get("bindVerb"):
+    wanted = settings is not None and settings.extender.ignorable
+    if wanted and not extender.get("ignorable"):
+        yield _differs((*at, "ignorable"), "false", "extender.ignorable is true", None)
+    if extender.get("ignorable") and not extender.get("bindVerb") and not wanted:
         yield Finding(
             path=json_path((*at, "ignorable")),
             trap="ignorable",
             why="while Slackwater does not answer, pods are placed without it and nodes go over their total",
-            fix="remove ignorable",
+            fix="remove ignorable, or set extender.ignorable: true in Slackwater's configuration if that is wanted",
             severity="warning",
         )
     yield from _timeout_findings(extender, at)

@@ -101,8 +101,11 @@ def _extender(settings: Settings, url: str) -> Iterator[str]:
     yield f"  weight: {extender.weight}"
     yield "  # Names only: Slackwater has the Nodes."
     yield "  nodeCacheCapable: true"
-    yield "  # Never true: kube-scheduler would bind past us whenever a bind fails."
-    yield "  ignorable: false"
+    if extender.ignorable:
+        yield "  # extender.ignorable: while no replica of Slackwater answers, pods are placed without it."
+    else:
+        yield "  # While no replica of Slackwater answers, pods wait (extender.ignorable: false)."
+    yield f"  ignorable: {json.dumps(extender.ignorable)}"
     yield "  # The same as extender.httpTimeout in Slackwater's configuration, which answers before it."
     yield f"  httpTimeout: {format_duration(extender.http_timeout)}"
     yield from _tls(settings)

@@ -39,6 +39,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _listener_conflicts(settings)
     yield from _agent_conflicts(settings)
     yield from _scheduler_tls_conflicts(settings)
+    yield from _ignorable_conflicts(settings)
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
     yield from _external_tls_conflicts(settings)
@@ -113,6 +114,15 @@ def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
         yield Conflict(reads=(key, cert), seen="nothing", wanted="the private key of certFile")
     if tls.key_file is not None and tls.cert_file is None:
         yield Conflict(reads=(cert, key), seen="nothing", wanted="the certificate of keyFile")
+
+
+def _ignorable_conflicts(settings: Settings) -> Iterator[Conflict]:
+    if settings.extender.ignorable and settings.extender.bind:
+        yield Conflict(
+            reads=(("extender", "ignorable"), ("extender", "bind")),
+            seen="true, with extender.bind: true: kube-scheduler would bind by itself whenever our bind fails",
+            wanted="false, or extender.bind: false",
+        )
 
 
 def _expander_conflicts(settings: Settings) -> Iterator[Conflict]:

@@ -30,6 +30,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("listeners", "extender"): "scheduler",
     ("extender", "weight"): "scheduler",
     ("extender", "bind"): "scheduler",
+    ("extender", "ignorable"): "scheduler",
     ("extender", "httpTimeout"): "scheduler",
     ("extender", "schedulerTLS"): "scheduler",
     ("extender", "schedulerConfig"): "restart",

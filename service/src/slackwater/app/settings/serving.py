@@ -165,6 +165,11 @@ class Extender(Section):
     """Path of the KubeSchedulerConfiguration that kube-scheduler runs with, as this process sees it. Node choice then scores
     with the weights and arguments of the profile named `schedulerName`. Unset by default: kube-scheduler's default weights and
     arguments."""
+    ignorable: Switch = False
+    """Whether kube-scheduler places pods without Slackwater while no replica answers. false by default: pods wait, and
+    kube-scheduler tries them again after its back-off. true: it places them by its own rules alone, so that nodes on which pods
+    grow, or of which `nodes.system` sets room aside, may go over their total. Only if `bind` is false. Written into
+    kube-scheduler's file."""
     http_timeout: CallTimeout = Field(default=Duration(5 * SECOND), examples=["5s"])
     """Duration after which kube-scheduler cancels a call; Slackwater answers before it. 5s by default, kube-scheduler's own
     default. At least 1s, because a bind includes a write to the API server; at most 30s, because scheduling is serial and a
