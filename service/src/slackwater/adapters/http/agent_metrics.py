@@ -1,4 +1,4 @@
-"""Metrics of the agents' listener, next to it. Every series of the known versions exists from the start."""
+"""Metrics of the agents' listener. Every series of the known protocol versions exists from the start."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -14,18 +14,18 @@ from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, ver
 K = TypeVar("K", bound=Hashable)
 
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-#: Of a request that could not be read, or that speaks a version we do not: one series, whatever the number.
+#: The label `version` of requests that could not be read, or whose version is not supported: one series for all of them.
 OTHER: Final = "other"
-#: The node of a pod that is not known.
+#: The label `node` of pods that are not known.
 NO_NODE: Final = "<none>"
-#: Fewer series are not looked through for nodes that are gone.
+#: Below this number of series, series of deleted nodes are not searched for.
 _FEW: Final = 64
 
 
 class AgentMetrics(Collector):
-    """Requests by status and version, their time, and what agents do that they should not. Plain numbers, told at scrape.
+    """Counts requests by status and version, their duration, and mistakes of agents. Plain numbers, exported at each scrape.
 
-    `nodes` gives the names of the nodes that are there. The series of a node end with it.
+    `nodes` returns the names of the existing nodes. A node's series are removed with the node.
     """
 
     def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
@@ -53,7 +53,7 @@ class AgentMetrics(Collector):
             self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """Looks next when there are twice as many series: what that costs, each new one has paid for."""
+        """Searches again only when there are twice as many series, so that the cost of each new series is constant."""
         nodes = self._nodes()
         self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
         self._look_at = max(2 * len(self._results), _FEW)

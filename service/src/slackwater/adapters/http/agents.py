@@ -1,9 +1,9 @@
-"""The agents' listener: what autoscaler agents ask for their pods, answered by the permit service.
+"""The application of the agents' listener: it reads the requests of autoscaler agents, and the permit service answers them.
 
-Requests come whole from `direct`, and most are answered at once; only what has to be waited for (a token's review, a permit
-limit that is being written, room) takes a task and a deadline. Statuses, texts and their order are those that agents know from
-Neon's scheduler, 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Ours on top: 401 and 403 where
-authentication is configured, 408, 503, and `Prefer: wait=N`. Deliberately absent: every decision on resources.
+`http_server` passes whole requests, and most are answered at once. Only an answer that must wait (for the review of a token,
+the write of a permit limit, or room) gets a task and a deadline. Statuses, texts and their order are those of Neon's scheduler
+0.36: POST on any path, the first JSON value of the first 1,024 bytes. In addition there are 401 and 403 if authentication is
+configured, 408, 503, and `Prefer: wait=N`. Decisions on resources are not made here.
 """
 
 import time
@@ -26,30 +26,30 @@ from slackwater_protocol.agent import MAX_BODY_BYTES
 _log = structlog.get_logger(__name__)
 
 _TEXT: Final = b"text/plain"
-#: What Go's server guesses where its handler names no type.
+#: The content type that Go's server guesses if its handler sets none.
 _GUESSED: Final = b"text/plain; charset=utf-8"
 NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
-#: Of an answer that nobody is there to read: only metrics see it.
+#: The status, in metrics alone, of a request whose agent has hung up.
 _GONE: Final = 499
-#: Of a body beyond the part that is read; with more, the connection is closed instead.
+#: Bytes of a body that are skipped after the part that is read. If there are more, the connection is closed.
 _SKIPPED_BYTES: Final = 65_536
 _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
 class Authenticating(Protocol):
-    """Tells who calls, or why the caller is turned away."""
+    """Identifies the caller of a request, or says why the request is refused."""
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
-        """None where somebody else has to be asked first."""
+        """The caller, if it is known without a call to the API server; otherwise None."""
 
     async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """The same, whoever has to be asked."""
+        """The caller, after a token review if one is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLimits:
-    """Bounds of one listener; seconds."""
+    """Limits of one listener; durations are in seconds."""
 
     max_requests: int = 16_384  #: in flight, waiting ones included
     max_wait_seconds: float = 30.0  #: granted to `Prefer: wait`
@@ -58,7 +58,7 @@ class AgentLimits:
 
 
 class _Told(NamedTuple):
-    """An answer, and what metrics tell of it."""
+    """An answer, and the labels under which metrics count it."""
 
     answer: Answer
     version: int = 0
@@ -67,7 +67,7 @@ class _Told(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A question, and how long its agent is ready to wait. `wanted` is what it said, `wait` what it is granted; seconds."""
+    """A request, and for how many seconds it may wait: `wanted` is what the agent asked for, `wait` what it gets."""
 
     ask: PermitAsk
     wanted: int

@@ -1,8 +1,8 @@
-"""Agents' bodies for the hot path: msgspec reads what agents really send, the protocol's models everything else.
+"""Reads and writes the bodies of agents' requests: body -> `PermitAsk`, `PermitAnswer` -> body.
 
-Flows through: body -> `PermitAsk`, `PermitAnswer` -> body. The quick way takes only bodies with exactly the known keys, so that
-whatever needs Go's leniency (keys in another case, unknown or repeated ones, text after the value) goes the exact way. A test
-holds the two together. Deliberately absent: rules that need state; the permit service has them.
+There are two readers, and a test compares them. The fast one uses msgspec and takes only bodies with exactly the known keys,
+which is what agents send. The exact one uses the protocol's models and reads as leniently as Go does: keys in another case,
+unknown or repeated keys, text after the value. Rules that need state are in the permit service.
 """
 
 from functools import lru_cache
@@ -33,12 +33,13 @@ _MICRO: Final = 1_000_000
 _BAD_JSON: Final = "bad JSON"
 #: Distinct permits whose JSON is kept: agents move in compute units.
 _CACHED_PERMITS: Final = 4096
-#: Distinct pairs of quantities that are kept read, for the same reason.
+#: Distinct pairs of quantities whose parsed values are kept, for the same reason.
 _CACHED_AMOUNTS: Final = 4096
 
 
 class Refused(Exception):
-    """The request is answered with 400 and `text`. Where it could not be read, `version` is 0 and `has_metrics` None."""
+    """Raised for a request that is answered with 400 and `text`. If it could not be read, `version` is 0 and `has_metrics`
+    None."""
 
     def __init__(self, *, text: str, version: int, has_metrics: bool | None = None) -> None:
         super().__init__(text)
@@ -76,9 +77,9 @@ _decoder: Final = msgspec.json.Decoder(_Request)
 
 
 def read_ask(body: bytes) -> PermitAsk:
-    """A request that breaks none of the rules that need no state.
+    """Reads a request, and checks the rules that need no state.
 
-    :raises Refused: it breaks one; the first one in the order in which agents are answered.
+    :raises Refused: with the first rule that the request breaks, in the order of Neon's scheduler.
     """
     try:
         return _read_quickly(body[:MAX_BODY_BYTES])
@@ -87,7 +88,8 @@ def read_ask(body: bytes) -> PermitAsk:
 
 
 def _read_quickly(body: bytes) -> PermitAsk:
-    """:raises ValueError, msgspec.DecodeError: not for the quick way. :raises Refused: read, and refused."""
+    """Reads with msgspec. :raises ValueError, msgspec.DecodeError: the exact reader has to read it. :raises Refused: a rule is
+    broken."""
     request = _decoder.decode(body)
     if not 0 <= request.protoVersion < 2**32:
         raise ValueError
@@ -130,7 +132,7 @@ def _read_exactly(body: bytes) -> PermitAsk:
 
 
 def _why(error: ValidationError) -> str:
-    """A quantity that could be read, yet is none that anybody can have, is named; the rest is bad JSON."""
+    """The text of the refusal: it names a quantity that is out of range; everything else is bad JSON."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     if any(fault["type"] != OUT_OF_RANGE for fault in faults):
         return _BAD_JSON

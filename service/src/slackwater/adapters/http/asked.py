@@ -1,7 +1,7 @@
-"""The nodes of a filter or prioritize question: from the wire to rows, and the verdicts of the rows back onto the wire.
+"""Converts the nodes of a filter or prioritize request to rows, and the verdicts of rows to an answer.
 
-Names go into the answer as they stand in the question. Everything is done for all nodes at once, on bytes: one Python object
-for each of 5,000 names takes longer than deciding. For a hundred of them it is the other way round.
+The answer repeats names as the request wrote them. Long lists are handled as bytes, all nodes at once: one Python object for
+each of 5,000 names takes longer than the decision. For a hundred names one object each is faster.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,9 @@ _COMMA: Final = ord(",")
 
 
 class NameList:
-    """`raw` is the list, plainly written. `spans` say where its strings are, without their quotes. Both are read when they are
-    asked for first; BadRequest is raised then, where it is no list of strings."""
+    """A JSON list of names. `raw` is the list without spaces and escapes, `spans` the places of its strings, without quotes.
+
+    Both are computed at first use. Raises BadRequest then if it is no list of strings."""
 
     def __init__(self, raw: bytes) -> None:
         """`raw` is valid JSON."""
@@ -49,25 +50,25 @@ class NameList:
         return cls(wire.encode(names))
 
     def by_code(self, codes: Codes) -> dict[int, bytes]:
-        """The names of each code that occurs, in their quotes, with commas between them; shape of `codes`: (names,)."""
+        """The quoted names of each code, separated by commas. `codes` has shape (names,)."""
         distinct = np.flatnonzero(np.bincount(codes)).tolist()
         if len(distinct) < 2:
             return dict.fromkeys(distinct, self.raw[1:-1])
         raw, spans = self._plainly()
         behind_bracket = np.frombuffer(raw, np.uint8)[1:]
-        # A name's code also for its quotes, and for the comma or the bracket behind it.
+        # The code of a name is repeated for its quotes and for the comma or bracket after it.
         of_byte = np.repeat(codes, spans.lengths + 3)
         return {code: behind_bracket[of_byte == code][:-1].tobytes() for code in distinct}
 
 
 def _plain(raw: bytes) -> Spans | None:
-    """Where the strings are; None unless they are ASCII, without white space between them, and without escapes and commas."""
+    """The places of the strings. None if there is anything but ASCII, or white space, an escape, or a comma in a name."""
     characters = np.frombuffer(raw, np.uint8)
     quotes = np.flatnonzero(characters == _QUOTE)
     starts, ends = quotes[::2], quotes[1::2]
     if raw[:2] != b'["' or raw[-2:] != b'"]' or b"\\" in raw or not raw.isascii():
         return None
-    if not (starts[1:] - ends[:-1] == 2).all():  # what has room there is a comma: braces would need more
+    if not (starts[1:] - ends[:-1] == 2).all():  # one byte between two strings can only be a comma
         return None
     if np.count_nonzero(characters == _COMMA) != len(starts) - 1:
         return None
@@ -75,28 +76,28 @@ def _plain(raw: bytes) -> Spans | None:
 
 
 def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
-    # No node is called so, and what is between two names stays unlike anything within one.
+    # No node has a comma in its name. Without one, a comma always separates two names.
     names = [name.replace(b",", b"\\u002c") for name in names]
     raw = b'["%b"]' % b'","'.join(names) if names else b"[]"
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     return raw, Spans(raw, np.cumsum(lengths + 3) - lengths - 1, lengths)
 
 
-#: So short a list is read name by name.
+#: Lists up to this length are read name by name.
 _FEW_BYTES: Final = 8_000
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
-#: What is between two names of a list.
+#: The bytes between two names of a list.
 _BETWEEN: Final = b'","'
 _HOST: Final = b'{"Host":'
-#: With room for 10, the highest score.
+#: A placeholder as wide as 10, the highest score.
 _SCORE: Final = b',"Score": 0}'
 
 
 class Asked:
-    """The nodes of one question, by name or whole; both are answered in kind (`nodeCacheCapable` true and false).
+    """The nodes of one request: names, or whole Nodes if `nodeCacheCapable` is false. The answer has the same form.
 
-    `rows` has shape (names,): the row of each name. `items` are the nodes where they came whole, `texts` the names where they
-    were read one by one.
+    `rows` has shape (names,) and the row of each name. `items` are the whole Nodes, `texts` the names that were read one by
+    one.
     """
 
     def __init__(
@@ -124,8 +125,8 @@ class Asked:
         )
 
     def only(self, at: int) -> bytes:
-        """The answer to filter where one node was chosen. Why not the others is not said: kube-scheduler reads that only where
-        none is left."""
+        """The answer to filter that names one node. It gives no reasons for the others: kube-scheduler reads reasons only if no
+        node is left."""
         chosen = b'"Nodes":null,"NodeNames":[%b]' % wire.encode(self.name_at(at))
         if self._items is not None:
             chosen = b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % bytes(self._items[at])
@@ -153,7 +154,7 @@ class Asked:
 
 
 class AskedNodes:
-    """Reads questions. Prioritize follows filter with the names that passed, mostly all: the last ones are kept read."""
+    """Reads the nodes of requests. It keeps the last list: prioritize follows filter, mostly with the same names."""
 
     def __init__(self, nodes: NodeTable, *, few_bytes: int = _FEW_BYTES) -> None:
         self._nodes = nodes
@@ -163,7 +164,7 @@ class AskedNodes:
         self._last_version = 0
 
     def of(self, args: wire.PlacingArgs) -> Asked:
-        """:raises BadRequest: what stands for the nodes is no list of names, or of nodes."""
+        """The nodes of a request. :raises BadRequest: the request has neither a list of names nor a list of Nodes."""
         if args.NodeNames == wire.NULL:
             items = wire.node_items(args.Nodes)
             names = NameList.of([wire.head(item, "Nodes.items[]").name for item in items])

@@ -1,4 +1,4 @@
-"""Metrics of the audit: what it found, by cause, and what it costs."""
+"""Metrics of the audit: the differences it found, by cause, and its cost."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from slackwater.controllers.audit.loop import AuditCounts
 
 
 def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
-    """Read from the counts when they are scraped."""
+    """The families, read from the counts at each scrape."""
     ended = CounterMetricFamily("slackwater_audits", "Audits of the cluster state, by how they ended.", labels=["result"])
     ended.add_metric(["done"], counts.audits)
     ended.add_metric(["given_up"], counts.failed)

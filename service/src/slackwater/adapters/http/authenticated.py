@@ -1,7 +1,7 @@
-"""The answer to filter for a pod whose gate is shut, as short as can be: no node passes, and the first one says why.
+"""The answer to filter for a gated pod: no node passes, and only the first node has a reason.
 
-kube-scheduler takes nodes that an answer does not name for unresolvable, so that its own preemption stays out of all of them.
-A shut gate is asked about again and again; what that costs must not grow with the cluster.
+kube-scheduler treats nodes that an answer does not name as unresolvable, so its own preemption leaves all of them alone. It
+asks about a gated pod again and again, so the cost of the answer must not grow with the cluster.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _LONGEST_NAME: Final = 253
 
 
 def gated_answer(names: msgspec.Raw) -> bytes | None:
-    """`names` is the question's JSON list of names; None where it is not as kube-scheduler writes it, or empty."""
+    """The answer, or None if `names`, the request's JSON list of names, is empty or not as kube-scheduler writes it."""
     begin = bytes(memoryview(names)[: 3 + _LONGEST_NAME])
     first, quote, _ = begin[2:].partition(b'"')
     if begin[:2] != b'["' or not quote or b"\\" in first or not first.isascii():

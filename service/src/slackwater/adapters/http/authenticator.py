@@ -1,8 +1,8 @@
-"""Who may ask for which node's pods: client certificates, and bound ServiceAccount tokens reviewed by the API server.
+"""Authenticates agents: by client certificates, and by bound ServiceAccount tokens that the API server reviews.
 
-A caller is bound to one node and may speak for its pods alone (the permit service compares). Answers of reviews are kept for a
-while, within a bound, and never beyond the token's own expiry. Deliberately absent: trust in anything that a token says by
-itself; its expiry is read only to forget it sooner.
+A caller belongs to one node and may ask for the pods of that node only; the permit service compares them. Reviews are cached
+for a limited time, in limited number, and never beyond the token's expiry. Nothing that a token says about itself is trusted;
+its expiry is read only to forget it sooner.
 """
 
 import base64
@@ -23,37 +23,37 @@ from slackwater.ports.protocols import Reviewed, TokenReviewer
 
 _ACCOUNT: Final = "system:serviceaccount:"
 _BEARER: Final = b"bearer "
-#: A longer one is refused unread: bound tokens have about a thousand characters.
+#: Longer tokens are refused unread: bound tokens have about a thousand characters.
 _LONGEST_TOKEN: Final = 16_384
-#: After a review that brought no answer: others with the same token need not run into the same wall.
+#: For so long after a failed review, other requests with the same token are refused without another review.
 _RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticatorConfig:
-    """Whom to let in. With neither kind configured there is no gate at all, so at least one is."""
+    """Which callers are admitted. At least one kind of identity is configured."""
 
-    certificate_prefix: str | None = None  #: of the CN; what follows is the node. None: certificates tell nothing
-    service_accounts: frozenset[str] = frozenset()  #: "namespace/name" each; whose tokens count
-    keep_seconds: float = 120.0  #: a known token; the kubelet keeps its own reviews as long
-    refuse_seconds: float = 10.0  #: an unknown one
-    review_seconds: float = 3.0  #: for one review; agents give a request up after a few more
-    max_tokens: int = 16_384  #: kept; a node has one agent, so one token
-    max_reviews: int = 16  #: under way
+    certificate_prefix: str | None = None  #: of the CN, before the node's name. None: certificates are not used
+    service_accounts: frozenset[str] = frozenset()  #: ServiceAccounts whose tokens are accepted, as "namespace/name"
+    keep_seconds: float = 120.0  #: how long an accepted token is cached, as in the kubelet
+    refuse_seconds: float = 10.0  #: how long a refused token is cached
+    review_seconds: float = 3.0  #: for one review; agents give up on a request a few seconds later
+    max_tokens: int = 16_384  #: tokens in the cache; a node has one agent, so one token
+    max_reviews: int = 16  #: reviews at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A review's answer until `ends_at`."""
+    """The result of a review, valid until `ends_at`."""
 
     answer: Caller | PermitRefusal
     ends_at: Instant
 
 
 class Authenticator:
-    """Tells the caller of a request, or why it is turned away.
+    """Identifies the caller of a request, or says why the request is refused.
 
-    `clock` measures how long answers are kept, `unix_seconds` reads the date that a token's expiry is compared with.
+    `clock` measures how long reviews are cached; `unix_seconds` gives the date that a token's expiry is compared with.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Authenticator:
         self._limiter = anyio.Semaphore(config.max_reviews)
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
-        """Who calls, as far as that is known without asking anybody; None where a token has to be reviewed.
+        """The caller, or a refusal, if no review is needed; otherwise None.
 
-        `peer` is the name of the caller's certificate, None without one.
+        `peer` is the name in the caller's certificate, None without one.
         """
         name, prefix = peer, self._config.certificate_prefix
         if name is not None and prefix is not None and len(name) > len(prefix) and name.startswith(prefix):
@@ -89,7 +89,7 @@ class Authenticator:
         return _refused(401, "unauthenticated", f"who are you? want {' or '.join(wanted)}")
 
     async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """Who calls, with a review if need be."""
+        """The caller or a refusal, after a review if one is needed."""
         known = self.at_once(headers, peer)
         if known is not None:
             return known
@@ -108,7 +108,7 @@ class Authenticator:
         return None if kept is None else kept.answer
 
     async def _once(self, digest: bytes, token: bytes, reviewer: TokenReviewer) -> Caller | PermitRefusal:
-        """One review for a token, however many requests bring it at the same time."""
+        """Reviews a token once, however many requests bring it at the same time."""
         while (kept := self._fresh(digest)) is None:
             if (going_on := self._under_review.get(digest)) is not None:
                 await going_on.wait()
@@ -138,7 +138,7 @@ class Authenticator:
             self._kept.popitem(last=False)
 
     async def _reviewed(self, token: bytes, reviewer: TokenReviewer) -> tuple[Caller | PermitRefusal, float]:
-        """The answer, and for how many seconds it may be kept."""
+        """The result of a review, and for how many seconds it may be cached."""
         try:
             text = token.decode("ascii")
         except UnicodeDecodeError:
@@ -183,7 +183,8 @@ _claims: Final = msgspec.json.Decoder(_Claims)
 
 
 def _expiry(token: bytes) -> float:
-    """Unix seconds at which a JWT says that it ends; infinity for what is none. The API server has judged it before."""
+    """The expiry that a JWT states, in Unix seconds; infinity for anything else. The API server has reviewed
+    the token before."""
     try:
         payload = token.split(b".")[1]
         return _claims.decode(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4))).exp

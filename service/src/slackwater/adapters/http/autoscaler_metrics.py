@@ -1,7 +1,7 @@
-"""Metrics of the autoscaler: under the names that dashboards of Cluster Autoscaler read, and ours beside them.
+"""Metrics of the autoscaler: those of Cluster Autoscaler under its own names, so that its dashboards work, and some of ours.
 
-Read from the loop's last record when they are scraped. Names, labels and values are Cluster Autoscaler's; what it counts and
-we do not have is left out.
+They are read from the loop's last record at each scrape. Metrics of Cluster Autoscaler that have no counterpart here are
+absent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ _PREFIX: Final = "cluster_autoscaler_"
 
 
 class AutoscalerCollector(Collector):
-    """Yields the families on each scrape. `last` is the newest record, None before the first."""
+    """Yields the families at each scrape. `last` returns the newest record, None before the first."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""uvicorn's own HTTP/1.1 for an ASGI application, with what it lacks: bounds, and who is at the other end of TLS.
+"""uvicorn's HTTP/1.1 protocol for an ASGI application, extended by limits and by the name of the client certificate.
 
-Bounded: connections, the head of a request, the time from a request's first byte to its last, and for how long answers stay
-unread. Bodies are bounded by those who read them; what nobody reads is held back at the socket. The name of the caller's
-certificate goes into the request's state, as `peer`: nothing that a caller writes can put it there.
+Limited are the connections, the head of a request, the time from a request's first byte to its last, and the time for which an
+answer may stay unread. The application limits bodies; unread ones are held back at the socket. The certificate's name is put
+into the request's state as `peer`, where no caller can write.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from slackwater.adapters.http.peer import host_of, peer_name
 from slackwater.adapters.http.requestparser import RequestParser, origin_form
 
 MAX_CONNECTIONS: Final = 512
-#: Path and headers of one request.
+#: The most bytes of one request's path and headers.
 MAX_HEAD_BYTES: Final = 64 * 1024
 ARRIVE_SECONDS: Final = 30.0
-#: For a caller that is sending what nobody reads, to find its answer.
+#: How long a refused caller that is still sending has to read its answer.
 LINGER_SECONDS: Final = 2.0
 _HEAD_TOO_LARGE: Final = 431, f"path and headers: more than {MAX_HEAD_BYTES} bytes"
 
 
 class _Refused(Exception):
-    """Raised within the parser, which then stops."""
+    """Raised inside the parser to stop it."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     _head_bytes = 0
-    _unseen_bytes = 0  #: given to the parser since it last told us of something: it keeps a header until it is whole
+    _unseen_bytes = 0  #: bytes passed to the parser since its last callback: it keeps a header until it is complete
     _refusal: tuple[int, str] | None = None
     _ended = False
     _late: asyncio.TimerHandle | None = None
@@ -127,11 +127,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._late = None
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn's way out of what its parser does not take."""
+        """Answers a request that the parser refuses; uvicorn calls this."""
         self._end(*(self._refusal or (400, msg)))
 
     def _end(self, status: int, text: str) -> None:
-        """The last words on this connection; none where an answer has begun, which they would corrupt."""
+        """Sends a last answer and closes the connection. Sends nothing if an answer has begun: it would be corrupted."""
         if self._ended:
             return
         self._ended = True
@@ -143,5 +143,5 @@ class BoundedProtocol(HttpToolsProtocol):
         body = text.encode("ascii", "replace")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + body)
-        # Were it cut off while it still sends, the caller might lose the answer.
+        # A caller that is cut off while it sends might lose the answer.
         self._late = self.loop.call_later(LINGER_SECONDS, self.transport.close)

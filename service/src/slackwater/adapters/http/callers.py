@@ -1,9 +1,9 @@
-"""Who may ask the ops listener for what.
+"""Which callers may do what on the ops listener.
 
-Reading: whoever reaches it. More than that: whoever is on this machine, or shows a client certificate. A page in a browser on
-this machine may not, unless it is the listener's own; and since a page may give a name of its own to this machine's address
-(DNS rebinding), a caller from here that names the listener by a name of the wide world is not answered at all.
-Headers by which proxies tell of their callers never help a caller; they take from one on this machine what it could do as such.
+Every caller may read. A change needs a caller on this machine or a client certificate. A page in a browser on this machine may
+change nothing, unless the listener served it. A page may also resolve its own host name to this machine (DNS rebinding), so a
+caller from this machine that uses a public host name gets no answer at all. Proxy headers never give a caller more rights; they
+take away those of a caller on this machine.
 """
 
 import socket
@@ -17,17 +17,17 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 FORBIDDEN: Final = 403
-#: What the OpenAPI document says of it.
+#: The refusal in the OpenAPI document.
 FORBIDDEN_ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     FORBIDDEN: {"description": "Neither from this machine nor with a client certificate; or by a foreign name."}
 }
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
-#: Beside names without a dot: none of these can be registered by somebody else.
+#: Host names of this machine, besides names without a dot: nobody can register them.
 _OWN_SUFFIXES: Final = (".localhost", ".svc", ".cluster.local")
 
 
 def check_caller(request: Request) -> None:
-    """For what is more than to look. Raises `HTTPException`."""
+    """Checks that the caller may change something. Raises `HTTPException` if not."""
     host = None if request.client is None else request.client.host
     if _peer(request.scope) is None:
         if not _is_loopback(host):
@@ -42,7 +42,7 @@ def check_caller(request: Request) -> None:
 
 
 class OwnNames:
-    """In front of the application: whoever calls from this machine without a certificate calls it by a name of its own."""
+    """Middleware that refuses callers from this machine, without a certificate, that use a public host name."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -66,13 +66,13 @@ class OwnNames:
 
 
 def _peer(scope: Scope) -> str | None:
-    """The name of the caller's certificate; `bounded` puts it there."""
+    """The name in the caller's certificate, as `bounded` has put it there."""
     peer: str | None = scope.get("state", {}).get("peer")
     return peer
 
 
 def _forwarded_for(headers: Headers) -> str | None:
-    """Whom a proxy on this machine speaks for, where that is somebody else."""
+    """The client of a proxy on this machine; None if there is no proxy."""
     for name in _FORWARDED:
         for said in headers.getlist(name):
             for part in said.split(","):

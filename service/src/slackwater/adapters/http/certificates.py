@@ -1,9 +1,8 @@
-"""The TLS files of one listener: loaded before anything starts, and read again while it runs.
+"""The TLS files of one listener: loaded at the start, and read again while the listener runs.
 
-Flows through: three PEM files -> an `ssl.SSLContext`, a new one for each new content. A content counts once two reads in a
-row agree, since certificate, key and CA are swapped one after another; what cannot be used keeps the old context in use, and
-is told once (log, metrics, `/statusz`). Deliberately absent: the listener that uses the context, and what becomes of
-connections that are open: they go on with what they began with.
+Three PEM files become an `ssl.SSLContext`, a new one for each new content. New content is used after two equal reads in a row,
+because certificate, key and CA are replaced one after another. If it is invalid, the old context stays in use and the problem
+is reported once (log, metrics, `/statusz`). Open connections keep the context with which they began.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from cryptography import x509
 
 _log = structlog.get_logger(__name__)
 
-#: Nobody's chain is longer; what is larger is no certificate but a mistake.
+#: Larger files are refused: no certificate chain is that long.
 _LARGEST_FILE: Final = 1 << 20
 _READ_SECONDS: Final = 10.0
 
@@ -53,14 +52,14 @@ class Certificates:
         self._content = _content(self._paths)
         self.context = _context(listener, files)
         self.not_after = self._expiry()  #: of the certificate in use; Unix seconds
-        self.renewals = self.refusals = 0  #: contents taken into use after the first, and not taken
-        self.problem: str | None = None  #: why the present content of the files is not in use
+        self.renewals = self.refusals = 0  #: how many new contents were taken into use, and how many were refused
+        self.problem: str | None = None  #: why the present content of the files is not used
         if self.not_after <= unix_seconds():
             _log.error("the certificate has expired", listener=listener, file=files.cert_file)
 
     async def watch(self) -> None:
-        """Keeps `context` at what the files hold. Until cancelled."""
-        thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread; the next one must not take another
+        """Keeps `context` equal to the files, until cancelled."""
+        thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread, and the next one must not take another thread
         previous: bytes | None = None
         judged: bytes | None = self._content
         while True:
@@ -81,7 +80,7 @@ class Certificates:
         return (files.cert_file, files.key_file, *([files.client_ca_file] if files.client_ca_file else []))
 
     async def _take(self, content: bytes) -> None:
-        if content == self._content:  # what is in use is there again
+        if content == self._content:  # the content in use has come back
             self.problem = None
             return
         try:
@@ -102,7 +101,7 @@ class Certificates:
         return context, not_after
 
     def _expiry(self) -> float:
-        """Unix seconds of the first certificate's end."""
+        """The expiry of the first certificate, in Unix seconds."""
         try:
             pem = Path(self._files.cert_file).read_bytes()
             return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
@@ -111,7 +110,8 @@ class Certificates:
 
 
 def _content(paths: tuple[str, ...]) -> bytes:
-    """What stands for the content of the files; equal for equal contents, and for equal reasons why there is none."""
+    """A value that identifies the files' content, or the error of reading them. Equal contents and equal errors give equal
+    values."""
     found = hashlib.sha256()
     for path in paths:
         try:
@@ -138,7 +138,7 @@ def _context(listener: str, files: Tls) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise ListenError(f"{at}.clientCAFile: cannot load {files.client_ca_file}: {_told(error)}") from error
     context.verify_mode = ssl.CERT_REQUIRED if files.client_certificate == "must" else ssl.CERT_OPTIONAL
-    # Who comes again shows the certificate again: a ticket would let it in after its certificate's end.
+    # No session tickets: a client could come back with one after its certificate has expired.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     return context
@@ -149,7 +149,7 @@ class _Encrypted(Exception):
 
 
 def _no_password() -> NoReturn:
-    """Instead of OpenSSL's own question, which would wait at a terminal for ever."""
+    """Refuses an encrypted key. OpenSSL would ask for the password at a terminal, and wait for ever."""
     raise _Encrypted("the private key is encrypted, want one that is not")
 
 

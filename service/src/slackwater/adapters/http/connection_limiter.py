@@ -1,16 +1,16 @@
-"""How many connections and how many bytes of unread questions one listener takes, of all callers and of one."""
+"""Limits the connections of one listener, and the bytes of unanswered bodies: of all callers together, and of each."""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-#: Once so much of all places is taken, one caller has at most this share of them.
+#: When this share of all places is taken, one caller may have at most this share of them.
 _CROWDED: Final = 0.75
 _SHARE: Final = 0.5
 
 
 class ConnectionLimiter:
-    """The connections of a listener, by the address that they come from."""
+    """Counts the connections of a listener by the address of the caller."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -21,7 +21,7 @@ class ConnectionLimiter:
         return self._n
 
     def enter(self, host: str) -> "Place | str":
-        """A place for one more from there; or, in words, why there is none."""
+        """A place for another connection from that address, or the reason why there is none."""
         if self._n >= self._most:
             return f"{self._most} connections are open, and no more are taken"
         if self._n >= _CROWDED * self._most and self._of[host] >= _SHARE * self._most:
@@ -38,37 +38,37 @@ class ConnectionLimiter:
 
 
 class Place:
-    """One connection's place in a crowd."""
+    """The place of one connection."""
 
     def __init__(self, connection_limiter: ConnectionLimiter, host: str) -> None:
         self._host = host
         self._connection_limiter: ConnectionLimiter | None = connection_limiter
 
     def leave(self) -> None:
-        """Gives the place back, once however often it is called."""
+        """Gives the place back. Further calls do nothing."""
         connection_limiter, self._connection_limiter = self._connection_limiter, None
         if connection_limiter is not None:
             connection_limiter._leave(self._host)
 
 
-#: Takes the place of a connection from that host; or tells, in words, why there is none.
+#: Takes a place for a connection from that host, or returns the reason why there is none.
 Enter = Callable[[str], Place | str]
 
 
 class BodyBudget:
-    """The bytes of bodies that have come and are not answered yet, of all connections of a listener."""
+    """Counts the bytes of bodies that have arrived and are not answered yet, over all connections of a listener."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.held = 0
 
     def take(self, n_bytes: int) -> bool:
-        """False where so many more would be too many: then they are not to be kept."""
+        """Adds bytes. False, and nothing added, if that would exceed the limit."""
         if self.held + n_bytes > self.most_bytes:
             return False
         self.held += n_bytes
         return True
 
     def give_back(self, n_bytes: int) -> None:
-        """They are kept no longer."""
+        """Removes bytes that are no longer kept."""
         self.held -= n_bytes

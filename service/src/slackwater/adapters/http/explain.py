@@ -1,6 +1,6 @@
 """`GET /explain/...` on the ops listener: why is this so, and what would help?
 
-What flows through: names in a path -> `ports.protocols.Explain` -> JSON. Deliberately absent: how it is found out.
+The names in the path go to `ports.protocols.Explain`, and its answer is returned as JSON.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _NOT_NOW: Final = 503
 
 
 class Finding(BaseModel):
-    """One reason, from a closed list."""
+    """A reason, from the closed list of reasons."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +34,7 @@ class Finding(BaseModel):
 
 
 class Remedy(BaseModel):
-    """A change that helps; it was applied in the simulator, and did."""
+    """A change that helps, as a simulation of it has shown."""
 
     change: str
     checked: Annotated[bool, Field(description="Always true: a change that was not seen to help is not listed.")]
@@ -42,7 +42,7 @@ class Remedy(BaseModel):
 
 
 class MinimalSet(BaseModel):
-    """All blockers have to go; less than all of them does not help."""
+    """Blockers that all have to be removed; removing fewer does not help."""
 
     where: str
     blockers: list[Finding]
@@ -81,7 +81,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     _NOT_NOW: {"model": Unexplained, "description": "Not everything was listed once, or other questions are being answered."},
 }
 
-#: What can be asked about: the part of the path, what it is, whether it has a namespace, and the summary.
+#: The kinds of objects: part of the path, name, whether it has a namespace, and summary.
 _ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
     ("pods", "pod", True, "Why is the pod pending, and what would help?"),
     ("nodes", "node", False, "Why is the node still there, and what would let it go?"),
@@ -93,12 +93,12 @@ _ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
 
 
 async def nobody(_what: Explained, _namespace: str, _name: str) -> bytes:
-    """Stands in where nobody answers."""
+    """Refuses every question, where explanations are not available."""
     raise WhatIfRefused("nobody explains anything here", busy=True)
 
 
 def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) -> None:
-    """A path for each kind of object."""
+    """Adds a path for each kind of object."""
 
     async def answer(what: Explained, namespace: str, name: str) -> Response:
         if not ready():

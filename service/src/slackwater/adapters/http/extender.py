@@ -1,8 +1,8 @@
 """The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the state machine.
 
-Bodies come whole from `direct`, and answers go back whole. A well-formed question is always answered with 200; what we
-refuse stands in `Error`, since kube-scheduler shows nothing of any other answer (trap T3). Malformed ones get 400, 404,
-405 or 413 and the same `Error`, and change nothing.
+`http_server` passes whole bodies. A well-formed request is always answered with 200, and a refusal is in `Error`:
+kube-scheduler shows nothing of an answer with another status (trap T3 in docs/extender.md). Malformed requests get 400, 404,
+405 or 413 with the same `Error`, and change nothing.
 """
 
 import time
@@ -33,26 +33,26 @@ _log = structlog.get_logger(__name__)
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
 _NO_ROWS: Final[Rows] = np.empty(0, np.intp)
-#: In metrics, whatever is asked that is no verb.
+#: The label in metrics of requests for an unknown verb.
 _OTHER: Final = "other"
-#: Of a resource version: an unsigned 64-bit number has twenty.
+#: The most digits of a resource version: an unsigned 64-bit number has twenty.
 _MOST_DIGITS: Final = 20
-#: The verb that does not queue: a pod whose place is decided must not wait for those that are not.
+#: The verb that does not queue: a pod whose node is decided must not wait for pods that are still to be placed.
 _FIRST: Final = "bind"
-#: All bodies together take so many times what one may.
+#: All bodies together may take this many times the limit of one.
 _BODIES: Final = 4
 
 _Found = bytes | Awaitable[bytes]
 
 
 class Submitter(Protocol):
-    """Takes the effect of a granted bind; the ticket tells its end."""
+    """Carries out the effect of a granted bind; the ticket reports how it ended."""
 
     def submit(self, effect: Any) -> Ticket: ...
 
 
 class Backpressure(Protocol):
-    """Holds filter's answers back for a moment; see `runtime.backpressure`."""
+    """Delays filter's answers for a moment, see `runtime.backpressure`."""
 
     def due(self) -> bool: ...
 
@@ -60,13 +60,13 @@ class Backpressure(Protocol):
 
 
 class Choice(Protocol):
-    """Of the nodes that filter is asked about, the one that kube-scheduler is told; see `runtime.autoscaler.choosing`."""
+    """Chooses the one node that filter names, see `runtime.autoscaler.choosing`."""
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
 
 class BindServing(Protocol):
-    """Says when a granted bind may be sent; see `controllers.permits.service`."""
+    """Decides when a granted bind may be sent, see `controllers.permits.service`."""
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
 
@@ -90,8 +90,8 @@ class Extender:
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`wait_seconds`: how long a question may queue; kube-scheduler has given it up soon after. `stopwatch` measures what
-        questions cost."""
+        """`wait_seconds` is how long a request may queue: kube-scheduler gives up on it soon after. `stopwatch` measures the
+        cost of requests."""
         self._state_machine = state_machine
         self._submitter = submitter
         self._binds = binds
@@ -112,7 +112,7 @@ class Extender:
         }
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """The answer; a bind's is awaited, since it comes from the API server."""
+        """The answer. That of a bind is awaited, since it needs the API server."""
         started = time.perf_counter()
         path, body = request.path, request.body
         verb, ask = self._verbs.get(path, (_OTHER, None))
@@ -148,7 +148,7 @@ class Extender:
         return answer
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """Of a request that was not read to its end."""
+        """The answer to a request that was not read to its end."""
         verb, _ = self._verbs.get(path, (_OTHER, None))
         self._metrics.observe(verb, status, 0, 0.0)
         return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
@@ -156,7 +156,8 @@ class Extender:
     # --- the pod of a question --------------------------------------------------------------------------------------------
 
     def _pod(self, raw: bytes) -> Pod:
-        """The watch's pod where it is not older than the question's: that one is the scheduler's cached copy (trap T16)."""
+        """The pod of a request. The watch's version is used unless it is older: the request has kube-scheduler's cached copy
+        (T16)."""
         meta = wire.head(raw, "Pod")
         known = self._state_machine.pods.get(PodUid(meta.uid))
         if known is not None and known.resource_version >= _version(meta.resourceVersion):
@@ -230,7 +231,7 @@ class Extender:
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:
-    """Reason texts; a missing request is named (one pod, so one text for all its nodes)."""
+    """The texts of the reasons. The text about a missing request names the container; it is the same for all nodes."""
     if pod.kind.missing_request is None:
         return _TEXT
     texts = list(_TEXT)
@@ -239,7 +240,7 @@ def _texts_about(pod: Pod) -> Sequence[str]:
 
 
 def _proposed(args: wire.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
-    """Victims and PDB violations by node, whichever of the two maps came."""
+    """Victims and violations of PodDisruptionBudgets by node, from whichever of the two maps the request has."""
     proposed: dict[NodeName, list[PodUid]] = {}
     violations: dict[NodeName, int] = {}
     if args.NodeNameToMetaVictims is not None:

@@ -1,6 +1,6 @@
-"""Metrics of the extender listener, next to it. Every series of the known verbs exists from the start.
+"""Metrics of the extender listener. Every series of the known verbs exists from the start.
 
-Counted in plain numbers and told at scrape: the library's own counters take a lock for each, three times a call.
+They are plain numbers, exported at each scrape: the library's counters take a lock three times for each call.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,11 +1,11 @@
-"""From a standby to the leader: an agent's question, over one more connection.
+"""Forwards agents' requests from a standby to the leader, over another connection.
 
-Only the body and two headers of a POST go along. No caller has a say in where they go: the leader answers agents at every path
-alike, so it is always asked at `/`, and the path that an agent wrote is never part of an address.
-The agent's identity stays its own: its bearer token goes along, and the leader judges it. An agent that showed a client
-certificate cannot be spoken for, so it has to go to the leader itself. Over TLS the leader has to show the very certificate
-that this replica has: replicas share it. A request is forwarded once: whoever gets it, and does not lead, refuses it. Bounded:
-requests under way, and the time of each. Deliberately absent: retries; agents ask again by themselves.
+Only the body and two headers of a POST are forwarded, always to `/`: the leader answers agents on every path alike, so the path
+that an agent wrote never becomes part of an address. The agent keeps its identity: its bearer token is forwarded, and the
+leader judges it. An agent with a client certificate has to call the leader itself. Over TLS the leader must present the same
+certificate as this replica, because replicas share it. A request is forwarded once: a replica that gets a forwarded request and
+does not lead refuses it. The number of requests and the time of each are limited. There are no retries: agents ask again by
+themselves.
 """
 
 import ssl
@@ -25,7 +25,7 @@ from slackwater.adapters.http.certificates import Tls
 from slackwater.adapters.http.http_server import Answer, Headers, Request
 from slackwater.adapters.http.prefer import wait_seconds
 
-#: Which replica forwarded a request.
+#: The header that names the replica that forwarded a request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"
 _PASSED_ON: Final = frozenset({b"authorization", b"prefer"})
 _PASSED_BACK: Final = ("retry-after", "preference-applied", "www-authenticate")
@@ -40,7 +40,7 @@ Outcome = Literal["answered", "unanswered", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardLimits:
-    """`answer_seconds` come on top of what the agent is ready to wait, which counts up to `max_wait_seconds`."""
+    """A request takes at most the time that its agent is ready to wait, up to `max_wait_seconds`, plus `answer_seconds`."""
 
     max_requests: int = 1024
     answer_seconds: float = 5.0
@@ -49,17 +49,17 @@ class ForwardLimits:
 
 @dataclass(slots=True)
 class ForwardCounts:
-    """They only grow."""
+    """Counters of forwarded requests."""
 
     by_outcome: dict[Outcome, int] = field(default_factory=lambda: {"answered": 0, "unanswered": 0, "refused": 0})
 
 
-#: The host of whoever leads, and how it is called; None where nobody does, or its address is not known.
+#: The leader's host and name; None if no replica leads, or the address is not known.
 WhereLeader = Callable[[], Awaitable[tuple[str, str] | None]]
 
 
 class AgentForwarder:
-    """Made by `open_forwarder`. `replica` names this one; `port` is that of the agents' listener, the same on all."""
+    """Made by `open_forwarder`. `replica` is the name of this replica; `port` that of the agents' listener, the same on all."""
 
     headers = frozenset({FORWARDED_BY.encode()})
 
@@ -97,7 +97,7 @@ class AgentForwarder:
             self._under_way -= 1
 
     def _problem(self, request: Request) -> str | None:
-        """Why it is not forwarded."""
+        """The reason why a request is not forwarded."""
         by = next((value for name, value in request.headers if name == FORWARDED_BY.encode()), None)
         if by is not None:
             return f"this replica does not lead, and {by.decode('latin-1')} has forwarded the request already"
@@ -127,7 +127,7 @@ class AgentForwarder:
             return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
 
     async def _read_again(self) -> None:
-        """The leader shows another certificate than ours was when we read it: both may have been renewed."""
+        """Reads our certificate again when the leader presents another one: both may have been renewed."""
         if self._tls is not None:
             self._context = await anyio.to_thread.run_sync(_same_certificate, self._tls)
 
@@ -155,7 +155,7 @@ def _unled(text: str) -> Answer:
 async def open_forwarder(
     where: WhereLeader, *, replica: str, port: int, tls: Tls | None, limits: ForwardLimits
 ) -> AsyncIterator[AgentForwarder]:
-    """`tls` is that of the agents' listener."""
+    """Opens a forwarder. `tls` belongs to the agents' listener."""
     connector = aiohttp.TCPConnector(limit=limits.max_requests)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
     async with aiohttp.ClientSession(
@@ -165,7 +165,8 @@ async def open_forwarder(
 
 
 def _same_certificate(tls: Tls) -> ssl.SSLContext:
-    """Trusts the listener's own certificate alone, whoever signed it; names say nothing, as Pods are called by address."""
+    """A context that trusts the listener's own certificate only. Host names are not checked, since Pods are
+    called by address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN

@@ -1,4 +1,4 @@
-"""A `Spread` as a metric family."""
+"""Exports a `Spread` as a metric family."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate

@@ -1,11 +1,11 @@
-"""HTTP/1.1 for one connection of a listener that answers whole questions: no ASGI between the socket and the verb.
+"""HTTP/1.1 for the connections of a listener whose requests are answered whole, without ASGI.
 
-uvicorn accepts, speaks TLS and stops the listener; httptools parses; here a request's body goes to the application as soon as
-it is whole, and its answer leaves in one write, head and body together. Scheduling waits for every call, and ASGI with its
-task, its messages and uvicorn's second write cost a call more than the decision does (docs/adr/0020).
+uvicorn accepts connections, speaks TLS and stops the listener; httptools parses. This protocol passes a request's body to the
+application as soon as it is complete, and writes head and body of the answer together. kube-scheduler waits for every call, and
+ASGI's task, messages and second write cost more than the decision (docs/adr/0020).
 
-Requests of one connection are answered in their order, one at a time. Bounded, on the application's `Terms`: the body, and the
-time in which a request must have arrived; besides, the time a connection may be idle, and the connections.
+Requests of one connection are answered in order, one at a time. The application's `Terms` limit the body and the time in which
+a request must arrive. The number of connections, and the time for which one may be idle, are limited too.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from slackwater.adapters.http.connection_limiter import BodyBudget, Enter, Place
 from slackwater.adapters.http.peer import host_of, peer_name
 from slackwater.adapters.http.requestparser import RequestParser, origin_form
 
-#: How often a connection is looked at for being idle, at most.
+#: The shortest interval between two checks whether a connection is idle.
 _LOOK_SECONDS: Final = 30.0
-#: Of the head of one request: path and headers.
+#: The most bytes of one request's path and headers.
 _MAX_HEAD_BYTES: Final = 64 * 1024
-#: For a caller that is sending what nobody reads, to find its answer.
+#: How long a refused caller that is still sending has to read its answer.
 _LINGER_SECONDS: Final = 2.0
-#: For a caller to take the answers that wait for it; then they are thrown away, and the connection with them.
+#: How long a caller may leave answers unread; then the connection is closed.
 UNREAD_SECONDS: Final = 30.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
@@ -41,7 +41,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Request(NamedTuple):
-    """One request, read. `whole`: not so if its body is longer than is ever read (`Terms.read_body_bytes`)."""
+    """One request. `whole` is false if its body is longer than what is read (`Terms.read_body_bytes`)."""
 
     method: str
     path: str
@@ -53,7 +53,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is written: `headers` besides content-type, content-length and connection."""
+    """An answer. `headers` come in addition to content-type, content-length and connection."""
 
     status: int
     body: bytes
@@ -63,33 +63,33 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which terms an application takes requests."""
+    """The limits under which an application accepts requests."""
 
-    max_body_bytes: int  #: a longer one is refused with 413, but see `read_body_bytes`
-    #: Only so much of a body is given on. Then one that is too long is no fault: what was read is answered, and the connection
-    #: closed.
+    max_body_bytes: int  #: longer bodies are refused with 413, but see `read_body_bytes`
+    #: Only so many bytes of a body are passed on. A longer body is then no error: the part that was read is answered, and the
+    #: connection is closed.
     read_body_bytes: int | None = None
-    arrive_seconds: float = 30.0  #: from a request's first byte to its last; else 408, or nothing to half a head
-    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that it wants to see
-    bodies: BodyBudget | None = None  #: what all bodies together may take, where each is kept whole
-    ends_with_caller: bool = False  #: what is awaited for an answer is cancelled when the caller hangs up
+    arrive_seconds: float = 30.0  #: from a request's first byte to its last; then 408, or no answer if the head is incomplete
+    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that are passed on
+    bodies: BodyBudget | None = None  #: the limit of all bodies together, if each is kept whole
+    ends_with_caller: bool = False  #: whether waiting for an answer is cancelled when the caller hangs up
 
 
 class Application(Protocol):
-    """What answers. Never raises."""
+    """Answers requests. Its methods never raise."""
 
     @property
     def terms(self) -> Terms: ...
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """The answer to a request, or what will give it."""
+        """The answer to a request, or an awaitable of it."""
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """The answer to one that is not read to its end, or is no HTTP."""
+        """The answer to a request that was not read to its end, or is not HTTP."""
 
 
 class DirectProtocol(asyncio.Protocol):
-    """One connection. uvicorn makes it, and asks it to `shutdown`."""
+    """One connection. uvicorn creates it and calls `shutdown`."""
 
     def __init__(
         self,
@@ -151,13 +151,13 @@ class DirectProtocol(asyncio.Protocol):
             self._task.cancel()
 
     def shutdown(self) -> None:
-        """No more requests; the one that is being answered still gets its answer."""
+        """Accepts no more requests. The present one still gets its answer."""
         self._done = True
         if self._task is None:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Who does not take its answers asks no more."""
+        """Reads no more requests while the caller does not read its answers."""
         self._crowded = True
         self._transport.pause_reading()
         self._unread = self._loop.call_later(UNREAD_SECONDS, self._transport.abort)
@@ -174,7 +174,7 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _check_idle(self) -> None:
-        """Ends a connection on which nothing happens for too long."""
+        """Closes a connection that was idle for too long."""
         left = self._since + self._idle_seconds - self._loop.time()
         if self._task is None and not self._receiving and left <= 0:
             self._transport.close()
@@ -182,7 +182,7 @@ class DirectProtocol(asyncio.Protocol):
             self._check = self._loop.call_later(min(max(left, 1.0), _LOOK_SECONDS), self._check_idle)
 
     def _check_arrival(self) -> None:
-        """Ends a connection on which a request does not arrive; but nothing is read while an earlier one is answered."""
+        """Closes a connection whose request takes too long to arrive. While an earlier request is answered, nothing is read."""
         self._late = None
         if self._task is not None:
             self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
@@ -339,13 +339,13 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.close()
 
     def _give_back(self, n_bytes: int) -> None:
-        """So much of its bodies is kept no longer."""
+        """Returns bytes of bodies that are no longer kept."""
         if self._terms.bodies is not None:
             self._terms.bodies.give_back(n_bytes)
             self._held -= n_bytes
 
     def _linger(self) -> None:
-        """Closes when the caller has had time to read the answer: were it cut off while it still sends, it might lose that."""
+        """Closes after the caller has had time to read the answer. A caller that is cut off while it sends might lose it."""
         if self._check is not None:
             self._check.cancel()
         self._check = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
@@ -354,7 +354,8 @@ class DirectProtocol(asyncio.Protocol):
         self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
-        """For what is not read to its end: what comes after it on this connection cannot be distinguished."""
+        """Refuses a request that is not read to its end, and closes: the next request on the connection could not be
+        recognized."""
         if self._done or self._deaf or self._transport.is_closing():
             return
         self._done = True

@@ -1,4 +1,4 @@
-"""Who leads, as metrics and as a part of `/statusz`."""
+"""The leader of the replicas, as metrics and as a part of `/statusz`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class LeaderStatus(BaseModel):
-    """Whether this replica decides."""
+    """Whether this replica leads, and which one does."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -21,12 +21,12 @@ class LeaderStatus(BaseModel):
 
 
 def alone() -> LeaderStatus:
-    """Of one replica without others."""
+    """The status of a single replica."""
     return LeaderStatus()
 
 
 class LeaderCollector(Collector):
-    """Reads them when they are scraped. `forwards` are agents' requests that went to the leader, by outcome."""
+    """Yields the families at each scrape. `forwards` counts agents' requests that were forwarded to the leader, by outcome."""
 
     def __init__(self, status: Callable[[], LeaderStatus], forwards: Callable[[], Mapping[str, int]]) -> None:
         self._status = status

@@ -1,5 +1,5 @@
-"""The ops listener: health, metrics, state, explanations and the dashboard, all read-only; what a person may stop (`drains`),
-and what-if."""
+"""The ops listener: health, metrics, state, explanations, the dashboard and what-if, which only read; and the removals of nodes
+(`drains`) that a person may cancel."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,7 +32,7 @@ from slackwater.runtime import dump
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 
-#: cancelled: it is being rolled back. too-late: the provider was asked already. none: the node is not being removed.
+#: cancelled: the removal is rolled back. too-late: the provider already deletes the node. none: the node is not being removed.
 Answer = Literal["cancelled", "too-late", "none"]
 
 _NOT_FOUND: Final = 404
@@ -40,7 +40,7 @@ _CONFLICT: Final = 409
 
 
 class Cancelled(BaseModel):
-    """What was done."""
+    """The result of a cancellation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,8 +87,8 @@ def ops_app(
     explain: Explain = nobody_explains,
     certificates: Mapping[str, Certificates] = MappingProxyType({}),
 ) -> FastAPI:
-    """The ASGI application. `autoscaler` gives its last loop as JSON values, None where it does not run. `listeners` are the
-    dashboards that are open, for whoever ends them. `certificates` are the listeners', by name."""
+    """The ASGI application. `autoscaler` returns its last loop as JSON values, or None if it does not run. `listeners` are the
+    open dashboards. `certificates` are those of the listeners, by name."""
     app = FastAPI(
         title="Slackwater ops",
         version=__version__,
@@ -113,7 +113,7 @@ def ops_app(
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
-        # On the loop: the collectors read the state machine, which changes nowhere else.
+        # On the event loop, where alone the state machine changes: the collectors read it.
         body = generate_latest(registry) + await node_metrics(state_machine)
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
@@ -152,7 +152,7 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Call
 
 
 def _about(status: StatusOf, told: Told) -> dict[str, Any]:
-    """What the dashboard shows beside the state machine. Not the settings: the page does not show them."""
+    """The sections of the dashboard that are not in the state machine. The page does not show the settings."""
     return {
         "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
         "autoscaler": told.autoscaler(),

@@ -1,10 +1,11 @@
-"""Keeps the ops listener from taking the event loop away from those who schedule: its questions go one at a time, with rests.
+"""Keeps requests to the ops listener from delaying scheduling: it runs them one at a time, with pauses.
 
-    health                     at once, always
-    what bounds itself         the dashboard's stream, explanations, what-if: at once
-    everything else            one at a time; the next begins after a rest that grows with what the last one took
+    health                                       at once, always
+    the dashboard's stream, explain, what-if     at once: they limit themselves
+    everything else                              one at a time; the pause before the next grows with the time that the last took
 
-Bounded: how many wait, and how long. A question more gets 503 with Retry-After. An ASGI middleware; who asks alone never rests.
+The number of waiting requests and their time are limited. A request beyond that gets 503 with Retry-After. A caller without
+others beside it never waits. This is an ASGI middleware.
 """
 
 from collections.abc import Callable
@@ -15,19 +16,19 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 HEALTH: Final = frozenset({"/livez", "/readyz", "/healthz"})
-#: Of the time, the most that these answers take while others wait: a question is followed by a rest this many times as long.
+#: While others wait, a request is followed by a pause this many times as long as the request took.
 _REST: Final = 3.0
 _LONGEST_REST_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 32
 _WAIT_SECONDS: Final = 10.0
-#: The whole state: so many at a time, from the first byte made to the last byte taken.
+#: Dumps of the whole state at the same time, from the first byte made to the last byte sent.
 _LARGE: Final = "/dumpstate"
 _MOST_LARGE: Final = 2
 _BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
 
 
 class OpsThrottle:
-    """Lets one question of the ops listener run at a time."""
+    """Runs one request of the ops listener at a time."""
 
     def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = anyio.current_time) -> None:
         self._app = app
@@ -69,7 +70,7 @@ class OpsThrottle:
             await send(message)
 
     async def _made(self, scope: Scope, receive: Receive) -> list[Any]:
-        """The whole answer; nobody else's is made meanwhile."""
+        """Makes the whole answer. No other is made meanwhile."""
         await anyio.sleep(max(self._rested_at - self._clock(), 0.0))
         began = self._clock()
         made: list[Any] = []
@@ -77,7 +78,7 @@ class OpsThrottle:
         async def keep(message: Any) -> None:
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
             made.append({**message, "more_body": True} if last else message)
-            if last:  # sent when the caller has taken what was sent before
+            if last:  # sent when the caller has read the earlier parts
                 made.append({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self._app(scope, receive, keep)

@@ -1,6 +1,6 @@
 """Metrics of preemption, under kube-scheduler's names (KEP-4832) after our prefix.
 
-The objective, errors / all < 0.01, is readable from `goroutines_execution_total{operation="preemption"}`.
+The objective, errors / all < 0.01, can be computed from `goroutines_execution_total{operation="preemption"}`.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _OPERATION: Final = "preemption"
 
 
 def preemption_families(state_machine: StateMachine) -> Iterator[Metric]:
-    """Read from the state machine's state, so that they can never differ from it."""
+    """The families, read from the state machine at each scrape."""
     counts = state_machine.preemptions.counts
     yield CounterMetricFamily("slackwater_preemption_attempts", "Preemptions begun.", value=counts.attempts)
     yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-#: `wait` alone, not as a part of another word or as a parameter of another preference.
+#: `wait` as a preference of its own, not as part of another word or a parameter of another preference.
 _WAIT: Final = re.compile(rb'(?:^|,)\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:[;,]|$)', re.IGNORECASE)
 
 
 def wait_seconds(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """The first `wait` of the headers; 0 where none is asked for, or in a form that the RFC does not know."""
+    """The first `wait` in the headers, in seconds; 0 without one, or if it is not as the RFC has it."""
     for name, value in headers:
         if name == b"prefer" and (found := _WAIT.search(value)):
             return int(found[1])

@@ -1,9 +1,9 @@
-"""Questions that cost the event loop time take turns: whoever asks for little is not kept waiting by those who ask for much.
+"""A queue for requests that take the event loop's time, so that cheap requests never wait for many expensive ones.
 
-Within one round of the loop such questions are answered at once until they have taken `round_seconds`; the rest queue and are
-answered in the rounds that follow, the oldest first. Between rounds sockets are read and API answers taken: a bind,
-an agent's request or a probe that has come meanwhile waits for one round, never for the queue. The queue is bounded, and so is
-the wait in it: who could not be answered in time to be heard is told so.
+In one round of the event loop, requests are answered at once until they have taken `round_seconds`. The others queue and are
+answered in later rounds, the oldest first. Between rounds the loop reads sockets and takes answers of the API server, so a
+bind, an agent's request or a probe waits for one round, never for the queue. Length and waiting time of the queue are limited:
+a request that cannot be answered before its caller gives up is refused.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class Overloaded(Exception):
-    """The question is not answered: too many wait, or it has waited too long. The message says which."""
+    """Raised for a request that is not answered: too many wait, or it has waited too long. The message says which."""
 
 
 class RequestQueue(Generic[T]):
-    """One for a listener. `wait_seconds`: a question that has queued for longer is not answered any more."""
+    """The queue of one listener. A request that has waited for more than `wait_seconds` is refused."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class RequestQueue(Generic[T]):
 
     @property
     def free(self) -> bool:
-        """May a question be answered now, by `now`? Else it has to queue, by `queued`."""
+        """May a request be answered at once, by `now`? Otherwise it has to queue, by `queued`."""
         return not self._waiting and self._spent < self._round_seconds
 
     def now(self, question: Callable[[], T]) -> T:
-        """The answer."""
+        """Answers at once."""
         self._turn_on()
         began = self._clock()
         try:
@@ -56,7 +56,7 @@ class RequestQueue(Generic[T]):
             self._spent += self._clock() - began
 
     def queued(self, question: Callable[[], T]) -> "asyncio.Future[T]":
-        """The answer when its turn has come, or `Overloaded`, which is raised at once where the queue is full."""
+        """Answers when the request's turn has come. Raises `Overloaded`, at once if the queue is full."""
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(f"{len(self._waiting)} questions wait already, and no more may")
         answer = asyncio.get_running_loop().create_future()
@@ -85,5 +85,5 @@ class RequestQueue(Generic[T]):
             return
         try:
             answer.set_result(self.now(question))
-        except Exception as error:  # whoever awaits it judges it
+        except Exception as error:  # raised where the answer is awaited
             answer.set_exception(error)

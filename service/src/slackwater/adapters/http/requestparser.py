@@ -1,22 +1,22 @@
-"""Parses HTTP/1.1 requests and ignores what they offer to become.
+"""Parses HTTP/1.1 requests and ignores offers of an upgrade.
 
-httptools ends a request that offers an upgrade at its head, and takes its body for the other protocol. `curl --http2` and
-Java's HttpClient offer HTTP/2 with the first request of a connection, body and all. A server may ignore the offer (RFC 9110,
-7.8), and this parser does: it reads the head again without it, and goes on with the body and the requests that follow.
-What comes after CONNECT is no HTTP: the parser skips it, and says that the connection ends with the answer.
+httptools ends a request with an upgrade offer after its head, and takes its body for the other protocol. `curl --http2` and
+Java's HttpClient offer HTTP/2 in the first request of a connection, which may have a body. A server may ignore the offer (RFC
+9110, 7.8). This parser reads the head again without the offer, and continues with the body and the next requests. Bytes after
+CONNECT are not HTTP: the parser skips them, and reports that the connection ends with the answer.
 """
 
 from typing import Final, Protocol
 
 import httptools
 
-#: The headers that say where a request ends, and whether another follows.
+#: The headers that determine where a request ends, and whether another may follow.
 _FRAMING: Final = frozenset({b"connection", b"content-length", b"proxy-connection", b"transfer-encoding"})
 _CONNECT: Final = b"CONNECT"
 
 
 def origin_form(target: bytes) -> bytes:
-    """The path and query of a request's target. A client of a proxy puts the host before them (RFC 9112, 3.2.2)."""
+    """The path and query of a request's target. A client of a proxy writes the host before them (RFC 9112, 3.2.2)."""
     if target.startswith(b"/") or b"://" not in target:
         return target
     rest = target.partition(b"://")[2]
@@ -25,7 +25,7 @@ def origin_form(target: bytes) -> bytes:
 
 
 class Reader(Protocol):
-    """Takes the parts of requests, in the order in which they come."""
+    """Receives the parts of requests in their order."""
 
     def on_message_begin(self) -> None: ...
     def on_url(self, url: bytes) -> None: ...
@@ -43,7 +43,7 @@ class RequestParser:
         self._leniencies = leniencies
         self.on_body = reader.on_body
         self._framing: list[tuple[bytes, bytes]] = []
-        self._again = False  # from the end of a head that offers an upgrade until the same head was read without the offer
+        self._again = False  # true after a head with an upgrade offer, until that head was read again without the offer
         self._tunnel = False  # after CONNECT
         self._parser = self._made()
 
@@ -53,7 +53,7 @@ class RequestParser:
         return parser
 
     def feed_data(self, data: bytes) -> None:
-        """Reads on. Raises `httptools.HttpParserError`."""
+        """Parses more bytes. Raises `httptools.HttpParserError`."""
         rest = memoryview(data)
         while rest and not self._tunnel:
             try:

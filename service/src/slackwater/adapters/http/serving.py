@@ -1,4 +1,4 @@
-"""One uvicorn server as a child of the root task group: the group decides when it ends, never a signal handler of its own."""
+"""Runs uvicorn servers in a task group. The group ends them; they install no signal handlers."""
 
 import asyncio
 import contextlib
@@ -18,19 +18,19 @@ from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import Application, DirectProtocol
 from slackwater.adapters.http.tls_door import TlsDoor
 
-#: Longer than the 90 s for which kube-scheduler keeps an idle connection: were we to close it first, a request that is just
-#: being sent would be lost, since Go does not repeat a POST.
+#: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request sent at that moment
+#: would be lost: Go does not repeat a POST.
 _KEEP_ALIVE_SECONDS: Final = 600
-#: Of the ops listener: longer than what Prometheus and kubelets leave between two questions.
+#: For the ops listener: longer than the usual interval between two scrapes or probes.
 _APP_KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 2048
 _GRACE_SECONDS: Final = 4
-#: kube-scheduler opens one for each call that is under way, and keeps two.
+#: The most connections. kube-scheduler opens one for each concurrent call, and keeps two.
 _MAX_CONNECTIONS: Final = 2048
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Opens a listening socket.
 
     :raises ListenError: the address is taken or not ours.
     """
@@ -42,8 +42,8 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Accepts on a copy of `sock`, which stays open: a new server is a new acceptor of the same queue, and no caller is turned
-    away. With `certificates` the way in is a `TlsDoor`, which runs in `group`."""
+    """A server that accepts on a copy of `sock`, which stays open: a later server accepts from the same queue, so no caller is
+    refused in between. With `certificates`, a `TlsDoor` in `group` accepts."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ async def serve_app(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """An ASGI application, until cancelled; what is being answered then ends, within a bound. `on_stop` is called as that
-    begins: answers that would never end by themselves end then."""
+    """Serves an ASGI application until cancelled. Requests in progress then get a limited time. `on_stop` is called before
+    that, to end answers that would never end by themselves."""
     config = _config(app, BoundedProtocol, _APP_KEEP_ALIVE_SECONDS)
     await _serve(
         config,
@@ -111,7 +111,7 @@ async def serve_direct(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The same for one that answers whole requests, see `direct`. More connections get 503 and nothing else."""
+    """Serves an application that answers whole requests (see `http_server`). Connections above the limit get 503."""
     config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
     await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
 
@@ -121,7 +121,7 @@ def _config(app: Callable[..., Any], protocol: type[asyncio.Protocol], keep_aliv
         app,
         http=protocol,
         ws="none",
-        proxy_headers=False,  # what a caller says of its own address is worth nothing, see `callers`
+        proxy_headers=False,  # what a caller says of its own address is not trusted, see `callers`
         loop="none",
         lifespan="off",
         log_config=None,

@@ -1,8 +1,8 @@
-"""What a standby answers: kube-scheduler gets an error, an agent the leader's answer.
+"""The answers of a replica that does not lead: an error for kube-scheduler, and the leader's answer for an agent.
 
-Each is an application in front of the one that decides, and asks before each request who leads: whoever does not lead decides
-nothing, also not for a request that began before. Deliberately absent: who leads (`run/leading`), and the way to the leader
-(`forwarding`).
+Each class wraps the application that decides, and checks the leader before each request. A replica that does not lead decides
+nothing, not even for a request that began while it led. The election is elsewhere (`controllers/leadership`), as is the
+connection to the leader (`forwarding`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,33 +10,34 @@ from typing import Final, Protocol
 
 from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, Terms
 
-#: A scheduler that leads and asks has heard of it before us, by milliseconds. It waits longer than this for an answer.
+#: A kube-scheduler that has just become the leader may call milliseconds before we know that we lead. It waits longer than
+#: this.
 _HEAR_SECONDS: Final = 1.0
 _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
 class Stand(Protocol):
-    """Whether this replica decides."""
+    """Tells whether this replica leads."""
 
     def leads(self) -> bool: ...
 
     async def awaited(self, seconds: float) -> bool:
-        """Whether it does, after one more look; within `seconds`."""
+        """Whether this replica leads after another look at the Lease, within `seconds`."""
         ...
 
 
 class Forwarder(Protocol):
-    """Takes a request to the leader. Never raises."""
+    """Forwards a request to the leader. Never raises."""
 
-    #: Names, in lower case, of the headers that it wants to see.
+    #: Names, in lower case, of the headers that it needs.
     headers: frozenset[bytes]
 
     async def forward(self, request: Request) -> Answer: ...
 
 
 class LedExtender:
-    """The extender listener's application, where replicas stand beside one another. `holder` names whoever leads, "" nobody."""
+    """The extender listener's application if there are several replicas. `holder` returns the leader's name, "" without one."""
 
     def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str]) -> None:
         self._app = app
@@ -61,7 +62,7 @@ class LedExtender:
 
 
 class LedAgents:
-    """The agents listener's application, where replicas stand beside one another. `forwarder` is None where there is no way."""
+    """The agents listener's application if there are several replicas. `forwarder` is None if requests cannot be forwarded."""
 
     def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str], forwarder: Forwarder | None) -> None:
         self._app = app
@@ -89,7 +90,7 @@ class LedAgents:
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
     async def _answer_while_leading(self, pending: Awaitable[Answer]) -> Answer:
-        """What was waited for is no promise any more where another leads by then."""
+        """Answers, unless another replica has become the leader in the meantime: then the answer is worth nothing."""
         answer = await pending
         return answer if self._stand.leads() else self._unled()
 

@@ -1,4 +1,4 @@
-"""Metrics of the state machine, read from its state when they are scraped, so that they can never differ from it."""
+"""Metrics of the state machine, read from its state at each scrape, so that they never differ from it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -53,7 +53,7 @@ _COUNTS = (
 
 
 class StateCollector(Collector):
-    """Yields the families on each scrape."""
+    """Yields the families at each scrape."""
 
     def __init__(
         self,

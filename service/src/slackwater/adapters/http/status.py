@@ -1,4 +1,4 @@
-"""`GET /statusz`: a short state of the service, for people and for the dashboard. `/metrics` has more numbers."""
+"""`GET /statusz`: a short status of the service, for people and for the dashboard. `/metrics` has more numbers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,7 +88,8 @@ class SettingsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is told beside the state machine. `autoscaler` gives its last loop as JSON values, None where it does not run."""
+    """The parts of the status that are not in the state machine. `autoscaler` returns its last loop, or None if it does not
+    run."""
 
     settings: SettingsView
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
@@ -98,7 +99,7 @@ class Told:
 
 
 class StatusOf:
-    """Tells the status at each call; the uptime counts from when this was made."""
+    """Returns the status at each call. The uptime counts from the creation of this object."""
 
     def __init__(self, state_machine: StateMachine, readiness: Readiness, told: Told, clock: Callable[[], Instant]) -> None:
         self._state_machine = state_machine

@@ -1,7 +1,7 @@
 """`POST /simulate/...` on the ops listener: what would happen on the present cluster state, with some changes to it.
 
-What flows through: a JSON body -> `ports.protocols.Supposed` -> the JSON that `slackwater simulate` would print. Who may:
-see `callers`. Deliberately absent: what is asked about, and how it is found out.
+A JSON body becomes a `ports.protocols.Supposed`, and the answer is the JSON that `slackwater simulate` would print. Which
+callers may ask is decided in `callers`.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from slackwater.ports.protocols import Question, Supposed, WhatIf, WhatIfRefused
 
 
 class Refusal(BaseModel):
-    """Why a group takes a pod on no new node, in kube-scheduler's words."""
+    """Why no new node of a group could take a pod, in kube-scheduler's words."""
 
     plugin: str
     reasons: list[str]
@@ -32,14 +32,14 @@ class GroupScaleUp(BaseModel):
 
 
 class Placed(BaseModel):
-    """A pod that fits a node which is there, or on its way."""
+    """A pod that fits an existing or upcoming node."""
 
     pod: str
     node: str
 
 
 class Unhelpable(BaseModel):
-    """A pod that no group helps."""
+    """A pod that no group can help."""
 
     pod: str
     groups: dict[str, Refusal]
@@ -65,7 +65,7 @@ class ScaleUpAnswer(BaseModel):
 
 
 class PlacementLine(BaseModel):
-    """Of one pending pod: where it may go and why not elsewhere, or where it went."""
+    """The result for one pending pod: feasible nodes and reasons for the others, or the node where it was placed."""
 
     pod: str
     feasible: Annotated[list[str], Field(description="Nodes that take it. Not there with `sequential`.")] = []
@@ -75,7 +75,7 @@ class PlacementLine(BaseModel):
 
 
 class Removable(BaseModel):
-    """A node that can go, together with all others of the answer."""
+    """A node that can be removed, together with all others of the answer."""
 
     node: str
     empty: Annotated[bool, Field(description="No pod has to move.")]
@@ -84,7 +84,7 @@ class Removable(BaseModel):
 
 
 class Kept(BaseModel):
-    """A node that stays."""
+    """A node that cannot be removed."""
 
     node: str
     reason: Annotated[str, Field(description="One of the closed list of docs/evacuation.md.")]
@@ -101,7 +101,7 @@ class ScaleDownAnswer(BaseModel):
     seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
 
 
-#: Ten thousand pods with everything that an API server says of them.
+#: The size limit of a body: ten thousand pods as an API server returns them.
 LARGEST_BODY: Final = 1 << 26
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
@@ -113,7 +113,7 @@ _MOST_PROBLEMS: Final = 5
 
 
 class Named(BaseModel):
-    """An object by its name."""
+    """The name of an object."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -123,7 +123,7 @@ class Named(BaseModel):
 
 
 class WhatIfBody(BaseModel):
-    """How the cluster is supposed to differ from what it is. An empty body: not at all."""
+    """Changes to the cluster that the simulation assumes. An empty body assumes none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -155,7 +155,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 async def nobody(_question: Question, _supposed: Supposed) -> bytes:
-    """Stands in where nobody answers."""
+    """Refuses every question, where what-if is not available."""
     raise WhatIfRefused("nobody answers what-if here", busy=True)
 
 
@@ -210,7 +210,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
 
 
 def _body_schema() -> dict[str, Any]:
-    """The body is read by hand, since its size is bounded."""
+    """The schema of the body, for OpenAPI: the body is read by hand, because its size is limited."""
     schema = WhatIfBody.model_json_schema()
     named = schema.pop("$defs")["Named"]
     schema["properties"]["remove"]["items"] = named
@@ -227,7 +227,7 @@ async def _body_of(request: Request) -> bytes:
 
 
 def supposed_of(body: bytes) -> Supposed:
-    """What a body says; an empty one supposes nothing. Raises `WhatIfRefused` with the place of what is wrong."""
+    """Reads a body; an empty one assumes no changes. Raises `WhatIfRefused` with the place of the error."""
     try:
         said = WhatIfBody.model_validate_json(body) if body.strip() else WhatIfBody()
     except ValidationError as error:

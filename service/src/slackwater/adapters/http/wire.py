@@ -1,7 +1,7 @@
-"""kube-scheduler's extender v1 on the wire, for the hot path: msgspec, names only decoded where they are read.
+"""Reads and writes the messages of kube-scheduler's extender API v1 with msgspec. Names of nodes are decoded only if needed.
 
-The Go types have no JSON tags (trap T1): names are Go case, Go decodes any case, so we accept any case and emit Go case. The
-same messages as documented pydantic models stand in `slackwater_protocol.extender`; a test holds the two together.
+The Go types have no JSON tags (trap T1 in docs/extender.md): keys are written in Go case and read in any case. The documented
+pydantic models of the same messages are in `slackwater_protocol.extender`; a test compares the two.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ NULL: Final = msgspec.Raw(b"null")
 
 
 class BadRequest(Exception):
-    """The body is not what the verb takes; the message says what was seen and what is wanted."""
+    """Raised for a body that does not fit the verb. The message says what was seen and what is wanted."""
 
 
 class PlacingArgs(msgspec.Struct, gc=False):
-    """Body of filter and prioritize. The pod is decoded only where the watch does not have it."""
+    """Body of filter and prioritize. The pod is decoded only if the watch does not have it."""
 
     Pod: msgspec.Raw = NULL
     Nodes: msgspec.Raw = NULL
@@ -39,7 +39,7 @@ class ObjectHead(msgspec.Struct, gc=False):
 
 
 class NodeItems(msgspec.Struct, gc=False):
-    """A NodeList, its nodes kept as they came."""
+    """A NodeList whose nodes are kept undecoded."""
 
     items: list[msgspec.Raw] | None = None
 
@@ -138,7 +138,7 @@ def head(raw: bytes, what: str) -> ObjectMeta:
 
 
 def names(raw: bytes) -> list[bytes]:
-    """The strings of a JSON list, each as msgspec writes it between its quotes: escapes only where a string needs them.
+    """The strings of a JSON list, as msgspec writes them between quotes: with escapes only where they are needed.
 
     :raises BadRequest: no list of strings.
     """
@@ -151,7 +151,7 @@ def texts(raw: bytes) -> list[str]:
 
 
 def name(raw: bytes) -> str:
-    """One of them, in its quotes."""
+    """A name in quotes."""
     return _name.decode(raw)
 
 
@@ -167,18 +167,18 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", body: bytes, what: str = "body
         raise BadRequest(f"{what}: {error}") from None
 
 
-#: Every Go name of the messages, by its lower-case form.
+#: Every key of the messages in Go case, by its lower-case form.
 _GO_NAMES: Final = {
     name.lower(): name
     for struct in (PlacingArgs, BindingArgs, PreemptionArgs, Victims, MetaVictims, MetaPod)
     for name in struct.__struct_fields__
 }
-#: Below these, keys are node names or objects of the API, which have a case of their own.
+#: Below these keys are node names or API objects, whose case is kept.
 _VICTIM_MAPS: Final = {"NodeNameToVictims", "NodeNameToMetaVictims"}
 
 
 def _in_go_case(body: bytes, struct: type[msgspec.Struct]) -> bytes:
-    """The body with the keys of its messages in Go case; a key that is there in Go case already wins over another spelling."""
+    """The body with the keys of its messages in Go case. A key in Go case takes precedence over another spelling of it."""
     try:
         message = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,11 +1,11 @@
-"""What the dashboard is told, made once for all who look: a board, and then what changed of it.
+"""The data of the dashboard, made once for all readers: the whole view, then its changes.
 
     frames = Frames(world, about=..., clock=..., timeline=...)
     for seq, event, data in await frames.after(seen): ...      # nothing: nothing new yet
 
-A frame is made when somebody asks and the last one is old enough; while nobody looks nothing is done. Nodes are columns of
-integers, of which later frames tell only the changed ones; every other section is told again where it differs. Pods are looked
-through in slices, so that nobody waits long for the loop. Deliberately absent: connections (`stream`).
+A frame is made when a reader asks and the last frame is old enough; without readers nothing is done. Nodes are columns of
+integers, and later frames have only the changed ones; every other section is repeated if it differs. Pods are read in slices,
+so that the event loop is never blocked for long. Connections are in `stream`.
 """
 
 from collections import deque
@@ -28,11 +28,11 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: Seconds between two frames.
 PERIOD_SECONDS: Final = 1.0
-#: Decisions of the time line that are told.
+#: Decisions in the time line.
 MOST_DECISIONS: Final = 300
-#: Pods looked at before other tasks get a turn: about half a millisecond.
+#: Pods read before other tasks run: about half a millisecond.
 _SLICE: Final = 8192
-#: Frames that are kept for those who look a little later; who is further behind gets everything.
+#: Frames that are kept for readers that are behind. A reader further behind gets the whole view.
 _KEPT: Final = 4
 
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +40,8 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """`seq` grows by one from frame to frame. `change` is what differs from the frame before, empty where everything may."""
+    """`seq` grows by one from frame to frame. `change` has the differences from the frame before; empty: read
+    the whole view."""
 
     seq: int
     change: bytes
@@ -48,7 +49,7 @@ class Frame:
 
 @dataclass(slots=True)
 class _Last:
-    """What the last frame told."""
+    """The content of the last frame."""
 
     nodes: DashboardNodes | None = None
     sections: dict[str, bytes] = field(default_factory=dict)
@@ -59,8 +60,8 @@ class _Last:
 class Frames:
     """Makes the frames that all readers of the dashboard share.
 
-    `about` gives the short sections that the state machine does not know, as JSON values: the service's own
-    state, and the last loop of the autoscaler."""
+    `about` returns the short sections that are not in the state machine, as JSON values: the service's status, and the last
+    loop of the autoscaler."""
 
     def __init__(
         self,
@@ -82,8 +83,8 @@ class Frames:
         self._one = anyio.Lock()
 
     async def after(self, seen: int) -> list[tuple[int, str, bytes]]:
-        """(seq, event, data) of what one who has seen the frame `seen`, or none (0), has not, in order. Makes a new frame where
-        the last one is old."""
+        """(seq, event, data) of the frames after `seen` (0: of the whole view), in order. Makes a new frame if the last one is
+        old."""
         async with self._one:
             if self._clock() - self._last.at >= self._period:
                 await self._make()

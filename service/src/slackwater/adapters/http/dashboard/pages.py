@@ -1,6 +1,6 @@
-"""The page's files, each under its own fixed path: nothing is looked up by what a request says.
+"""Serves the page's files, each under a fixed path: no file is looked up by what a request says.
 
-What flows through: package data, read once -> responses. The page loads nothing from elsewhere and runs only its own scripts.
+The files are package data, read once. The page loads nothing from other hosts and runs only its own scripts.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _HEADERS: Final = {
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    # Another version of the service may answer next: its page and its stream belong together.
+    # The next answer may come from another version of the service, whose page and stream belong together.
     "cache-control": "no-cache",
 }
 _MEDIA: Final = {
@@ -38,7 +38,7 @@ def add_pages(app: FastAPI) -> None:
 
 
 def _files() -> Iterator[tuple[str, str, bytes]]:
-    """(name, media type, content) of each file but the page itself."""
+    """(name, media type, content) of each file except the page itself."""
     for entry in sorted(resources.files(__package__).joinpath("static").iterdir(), key=lambda entry: entry.name):
         media = _MEDIA.get(entry.name.rpartition(".")[2])
         if media is not None:

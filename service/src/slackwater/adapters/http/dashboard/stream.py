@@ -1,7 +1,7 @@
-"""`GET /dashboard/events`: frames as server-sent events, to a bounded number of listeners, each for a bounded time.
+"""`GET /dashboard/events`: sends frames as server-sent events to a limited number of listeners, each for a limited time.
 
-A listener gets the whole board, then changes. It ends when the browser goes, when it takes nothing for a while, after
-`LONGEST_SECONDS` (the browser asks again by itself), and when the service stops. One more than `MOST_LISTENERS` gets 503.
+A listener gets the whole view, then changes. Its stream ends when the browser closes it, when it reads nothing for a while,
+after `LONGEST_SECONDS` (the browser then connects again), and when the service stops. Listeners above `MOST_LISTENERS` get 503.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from starlette.types import Receive, Scope, Send
 from slackwater.adapters.http.dashboard.frames import PERIOD_SECONDS, Frames
 
 MOST_LISTENERS: Final = 16
-#: A silent connection may be gone without a word: something is sent at least so often.
+#: Something is sent at least this often, to notice connections that are gone.
 HEARTBEAT_SECONDS: Final = 15.0
-#: Who does not take what it is sent within this time is let go.
+#: A listener that does not read within this time is disconnected.
 _SEND_SECONDS: Final = 20.0
 LONGEST_SECONDS: Final = 1800.0
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
-    "x-accel-buffering": "no",  # proxies of that kind would keep the frames back
+    "x-accel-buffering": "no",  # such proxies would buffer the frames
 }
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -43,7 +43,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class Listeners:
-    """Who listens now. `close` ends them all, and lets nobody in any more."""
+    """The present listeners. `close` ends their streams and admits no more."""
 
     def __init__(self, most: int = MOST_LISTENERS) -> None:
         self._most = most
@@ -70,7 +70,7 @@ class Listeners:
 
 
 class _Stream(Response):
-    """Sends until one of the ends that the module names."""
+    """Sends frames until one of the ends that the module's text names."""
 
     media_type = "text/event-stream"
 
@@ -81,7 +81,7 @@ class _Stream(Response):
         self._listeners = listeners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._listeners.full:  # others came in since the request was looked at
+        if self._listeners.full:  # others have connected since the request was checked
             await _refused(f"{len(self._listeners)} listeners are there already, or the service stops")(scope, receive, send)
             return
         await self._serve(receive, send)
@@ -129,7 +129,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
-    """The stream; not before the cluster state is complete."""
+    """Adds the stream, which begins when the cluster state is complete."""
 
     @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
     async def events() -> Response:
