@@ -1,1 +1,1 @@
-"""Node groups of the outside world behind `ports.protocols.NodeProvider`: one package for each provider."""
+"""Providers of node groups, which implement `ports.protocols.NodeProvider`: one package for each."""

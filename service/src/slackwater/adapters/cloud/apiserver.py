@@ -1,8 +1,7 @@
-"""The API server as the providers that work through it need it: single requests, JSON in and out; `adapters.kube` carries them
-out.
+"""Requests to the API server, for providers that work through it: JSON in and out. `adapters.kube` carries them out.
 
-Flows through: a request, its answer's status and body, and what a status means for a change of a node group. Deliberately
-absent: connections and credentials (see `app.clouds`), retries.
+This module says what an answer's status means for a change of a node group. Connections and credentials are in `app.clouds`.
+There are no retries.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -23,31 +22,31 @@ CONFLICT: Final = 409
 MERGE_PATCH: Final = "application/merge-patch+json"
 NO_PARAMS: Final[Mapping[str, str]] = {}
 
-#: Objects of one page: decoding one must not keep others waiting for long.
+#: Objects in one page of a list: decoding a page must not block the event loop for long.
 _PAGE: Final = 500
-#: Too much to do, or starting or stopping: nothing happened. Other 5xx may be time-outs of etcd.
+#: The server is overloaded, starting or stopping: nothing has happened. Other 5xx may be time-outs of etcd.
 _NOTHING_HAPPENED: Final = frozenset({429, 503})
 _LONGEST_DETAIL: Final = 300
 
 
 class NotSent(Exception):
-    """There was no connection: nothing has happened."""
+    """Raised if there was no connection: nothing has happened."""
 
 
 class Unanswered(Exception):
-    """Sent, and no whole answer came: it may have happened."""
+    """Raised if a request was sent and no whole answer came: it may have been carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, whatever its status."""
+    """An answer of any status."""
 
     status: int
     body: bytes = b""
 
 
 class ApiServer(Protocol):
-    """One request and its whole answer, for as long as the caller's scope lets it take.
+    """Sends one request and returns its whole answer. The caller's cancel scope limits the time.
 
     Raises `NotSent` and `Unanswered`, never for a status.
     """
@@ -64,7 +63,7 @@ class ApiServer(Protocol):
 
 
 class Wire(msgspec.Struct, gc=False, rename="camel"):
-    """What the structs of objects share: unknown fields are skipped, absent ones have a default."""
+    """The base of the structs of objects: unknown fields are skipped, absent ones have a default."""
 
 
 class OwnerWire(Wire):
@@ -95,14 +94,14 @@ class _PageWire(Wire, Generic[T]):
 
 
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
-    """What an answer that is no success says of a change of this group."""
+    """The error of an answer that is no success, for a change of this group."""
     detail = f"{what}: {answer.status}: {answer.body.decode(errors='replace')[:_LONGEST_DETAIL]}"
     unsure = answer.status >= 500 and answer.status not in _NOTHING_HAPPENED
     return ProviderError("unknown" if unsure else "other", group, detail)
 
 
 async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
-    """Every object there, page by page; none where the API server does not know the type. Raises `ProviderError`."""
+    """Lists all objects, page by page; none if the API server does not know the type. Raises `ProviderError`."""
     decoder = msgspec.json.Decoder(_PageWire[kind])  # type: ignore[valid-type]
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:

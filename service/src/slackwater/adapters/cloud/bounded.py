@@ -1,4 +1,4 @@
-"""The bounds of a provider's call: a deadline, a width, and nothing raised but `ProviderError`."""
+"""Limits of a provider's calls: a deadline, and how many run at the same time. They raise `ProviderError` only."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,13 +15,13 @@ from slackwater.ports.protocols import ProviderError
 
 T = TypeVar("T")
 
-#: Pause before a second attempt; doubled each time.
+#: The pause before the second attempt. It doubles each time.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.01, longest_seconds=1.0)
 
 
 @contextmanager
 def told(group: GroupName | None) -> Iterator[None]:
-    """What goes wrong in the body, as the `ProviderError` that the port promises."""
+    """Turns errors in the body into `ProviderError`, as the port requires."""
     try:
         yield
     except Unanswered as error:
@@ -34,7 +34,7 @@ def told(group: GroupName | None) -> Iterator[None]:
 
 @contextmanager
 def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
-    """The same, and a body that takes too long is an unknown outcome."""
+    """Like `told`, with a time limit. If it passes, the outcome is unknown."""
     try:
         with anyio.fail_after(timeout_seconds), told(group):
             yield
@@ -43,7 +43,7 @@ def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
 
 
 async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, width: int) -> None:
-    """`do` of every item, at most `width` at the same time. When all have ended, raises the first `ProviderError` of any."""
+    """Calls `do` for every item, at most `width` at the same time. After all have ended, raises the first `ProviderError`."""
     limiter = anyio.CapacityLimiter(width)
     problems: list[ProviderError] = []
 
@@ -63,7 +63,7 @@ async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Aw
 
 
 async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
-    """What `attempt` answers as soon as that is not None: somebody else wrote at the same time, so it looks again."""
+    """Repeats `attempt` until it does not return None. None means that another writer was faster, so it has to read again."""
     for failures in count(1):
         if (answer := await attempt()) is not None:
             return answer

@@ -1,6 +1,7 @@
-"""A provider as the configuration wants it: groups under the names it gives them, within its sizes, with its template.
+"""Applies the configuration to a provider: its names of groups, its size limits, and its templates.
 
-What the configuration does not name passes as it is. Sizes can only become narrower: the provider's own hold as well.
+Groups that the configuration does not name are passed on unchanged. Size limits only become narrower: the provider's own hold
+too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from slackwater.ports.protocols import NodeProvider, ProviderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the configuration says of the group that the provider calls `id`; a `template` of None leaves the provider's."""
+    """The configuration of the group that the provider calls `id`. A `template` of None keeps the provider's."""
 
     id: GroupName
     name: GroupName
@@ -23,7 +24,7 @@ class Entry:
 
 
 class ConfiguredProvider:
-    """Implements `ports.protocols.NodeProvider` over another."""
+    """Implements `ports.protocols.NodeProvider` on top of another provider."""
 
     def __init__(self, provider: NodeProvider, entries: Iterable[Entry]) -> None:
         self._provider = provider
@@ -61,7 +62,7 @@ class ConfiguredProvider:
             raise self._named(error) from error
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """The configuration's minimum is the caller's: whether an instance still counts, the provider alone knows."""
+        """Deletes instances. The caller checks the configured minimum: only the provider knows which instances still count."""
         try:
             await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds)
         except ProviderError as error:

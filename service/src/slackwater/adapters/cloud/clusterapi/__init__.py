@@ -1,1 +1,1 @@
-"""Node groups of Cluster API: MachineDeployments, MachineSets and MachinePools that carry Cluster Autoscaler's annotations."""
+"""Node groups of Cluster API: MachineDeployments, MachineSets and MachinePools with Cluster Autoscaler's annotations."""

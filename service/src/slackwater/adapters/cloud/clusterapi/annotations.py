@@ -1,6 +1,6 @@
-"""What a group's annotations say: its limits, its own options, and what a new node of it will be. Pure.
+"""Reads a group's annotations: its size limits, its options, and the template of a new node. Pure.
 
-What cannot be read raises `ValueError`, naming the annotation, what it says and what is wanted.
+An annotation that cannot be read raises `ValueError` with its name, its value, and what is wanted.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,21 +26,21 @@ PAUSED: Final = f"{CLUSTER_API_GROUP}/paused"
 _OPTIONS: Final = f"{CLUSTER_API_GROUP}/autoscaling-options-"
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 
-#: Resources by the annotation that says how much of each.
+#: Resources by the annotation that gives their amount.
 _RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 #: Kubernetes' own default of `maxPods`.
 _PODS: Final = "110"
 _NANO: Final = 10**9
-#: Of a count of nodes.
+#: The highest count of nodes.
 _MOST_DIGITS: Final = 9
-#: Labels of a Machine that Cluster API copies to its Node.
+#: The labels of a Machine that Cluster API copies to its Node.
 _COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Nodes that a group may have."""
+    """The least and the most nodes of a group."""
 
     min_size: int
     max_size: int
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infrastructure:
-    """What the infrastructure's template says of its machines; the group's annotations go before it."""
+    """What the infrastructure template says about its machines. The group's annotations take precedence."""
 
     capacity: Mapping[str, str | int | float] = field(default_factory=dict)
     architecture: str = ""
@@ -59,7 +59,7 @@ NOTHING_SAID: Final = Infrastructure()
 
 
 def limits(annotations: Mapping[str, str]) -> Limits | None:
-    """None for an object that is not to be scaled: it says neither, or is paused. Raises ValueError."""
+    """The limits of a group; None for an object that must not be scaled: it has no limits, or is paused. Raises ValueError."""
     if PAUSED in annotations or not annotations.keys() & {MIN_SIZE, MAX_SIZE}:
         return None
     found = Limits(_count(annotations, MIN_SIZE), _count(annotations, MAX_SIZE))
@@ -69,7 +69,7 @@ def limits(annotations: Mapping[str, str]) -> Limits | None:
 
 
 def options(annotations: Mapping[str, str]) -> GroupOptions:
-    """Raises ValueError."""
+    """The group's own options. Raises ValueError."""
 
     def said(name: str, read: Callable[[str], T]) -> T | None:
         text = annotations.get(_OPTIONS + name)
@@ -85,7 +85,7 @@ def options(annotations: Mapping[str, str]) -> GroupOptions:
 
 
 def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) -> Node | None:
-    """A new node of the group; None where CPU or memory is said nowhere. Raises ValueError."""
+    """A new node of the group; None if its CPU or memory is not known. Raises ValueError."""
     annotations = group.metadata.annotations or {}
     nanos: dict[str, int] = {name: parse_nanos(amount) for name, amount in infrastructure.capacity.items()}
     nanos |= _resources(annotations)
@@ -124,7 +124,7 @@ def _labels(group: GroupWire, annotations: Mapping[str, str], infrastructure: In
         "kubernetes.io/arch": infrastructure.architecture or "amd64",
         "kubernetes.io/os": infrastructure.operating_system or "linux",
     }
-    # The second is where Cluster Autoscaler looks.
+    # Cluster Autoscaler reads the second one.
     for said in (group.spec.template.metadata.labels, group.spec.template.spec.metadata.labels):
         labels |= {key: value for key, value in (said or {}).items() if _is_copied(key)}
     key = _CAPACITY + "labels"
@@ -137,7 +137,7 @@ def _is_copied(key: str) -> bool:
 
 
 def _taints(said: "list[TaintWire] | tuple[TaintWire, ...]", annotations: Mapping[str, str]) -> tuple[Taint, ...]:
-    """Of two of the same key and effect the annotation's counts."""
+    """The taints. Of two with the same key and effect, the annotation's is used."""
     found = {(taint.key, taint.effect): Taint(taint.key, taint.value, taint.effect) for taint in said}
     key = _CAPACITY + "taints"
     for taint in _read(key, annotations.get(key, ""), _annotated_taints):

@@ -1,7 +1,7 @@
-"""What infrastructure templates say of their machines (`status.capacity`, `status.nodeInfo`), for groups that have none.
+"""Reads infrastructure templates (`status.capacity`, `status.nodeInfo`), for groups without nodes.
 
-A template that says nothing is asked again at the next look; what one says is kept, since templates do not change.
-Deliberately absent: every field of any infrastructure provider's own.
+An answer is cached, because templates do not change. A template without these fields is read again at the next look. Fields
+that only one infrastructure provider has are not read.
 """
 
 from collections.abc import Collection
@@ -52,19 +52,19 @@ _API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
 
 
 class InfrastructureTemplates:
-    """Answers what is known. What cannot be read says nothing: the annotations may still say it all."""
+    """Reads and caches templates. One that cannot be read counts as empty: the annotations may be enough."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
 
     def keep(self, groups: Collection[GroupWire]) -> None:
-        """Forgets the templates that none of these uses."""
+        """Drops the templates that none of these groups uses."""
         used = {_key(group) for group in groups}
         self._known = {key: said for key, said in self._known.items() if key in used}
 
     async def of(self, group: GroupWire) -> Infrastructure:
-        """Raises as the API server's port does."""
+        """The content of a template. Raises what the API server's port raises."""
         key = _key(group)
         if not key[1].kind or not key[1].name:
             return NOTHING_SAID

@@ -1,4 +1,4 @@
-"""Whose each Machine is, and what it is as an instance. Pure: objects in, a group's machines out."""
+"""Assigns Machines to groups, and turns them into instances. Pure: objects in, machines of groups out."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import Instance, InstanceError, InstanceErrorKind, InstanceId
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
-#: Machines that carry it go first when their group shrinks.
+#: The annotation of machines that are deleted first when their group shrinks.
 DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
 _OUT_OF_RESOURCES: Final = "InsufficientResources"
 _FAILED: Final = "Failed"
@@ -19,19 +19,19 @@ _FAILED: Final = "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """What one group has. `rolling`: machines of more than one MachineSet, so which go first is not ours to say."""
+    """The machines of one group. `rolling`: they belong to several MachineSets, so we cannot decide which are deleted first."""
 
     machines: Sequence[MachineWire]
     rolling: bool = False
 
     @property
     def alive(self) -> list[MachineWire]:
-        """Those that are not being deleted."""
+        """The machines that are not being deleted."""
         return [machine for machine in self.machines if machine.metadata.deletion_timestamp is None]
 
 
 def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: Iterable[MachineWire]) -> dict[str, Holdings]:
-    """By the UID of the group: of a MachineDeployment through its MachineSets, of the others directly."""
+    """The machines by the UID of their group. A MachineDeployment owns them through its MachineSets, other groups directly."""
     owner_of_set = {item.metadata.uid: _owner(item.metadata, "MachineDeployment") for item in sets}
     found: defaultdict[str, list[MachineWire]] = defaultdict(list)
     used_sets: defaultdict[str, set[str]] = defaultdict(set)
@@ -45,7 +45,7 @@ def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: I
 
 
 def is_owned(machine_set: GroupWire) -> bool:
-    """Does it belong to a MachineDeployment? Then that is the group."""
+    """Does the MachineSet belong to a MachineDeployment? Then that is the group."""
     return bool(_owner(machine_set.metadata, "MachineDeployment"))
 
 
@@ -54,14 +54,14 @@ def _owner(meta: MetaWire, kind: str) -> str:
 
 
 def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
-    """Of a MachinePool without Machines: what its providerIDList says."""
+    """The instances of a MachinePool without Machines, from its providerIDList."""
     if held.machines or group.spec.provider_id_list is None:
         return tuple(instance(machine) for machine in held.machines)
     return tuple(Instance(id=InstanceId(id_), state="running") for id_ in group.spec.provider_id_list)
 
 
 def instance(machine: MachineWire) -> Instance:
-    """A Machine on its way may have no provider's id yet; it then goes by its own name."""
+    """A Machine as an instance. An upcoming one may have no provider ID yet; then its name is used."""
     node, leaving = node_of(machine), machine.metadata.deletion_timestamp is not None
     if leaving:
         return Instance(id=id_of(machine), state="deleting", node=node)
@@ -93,7 +93,7 @@ def _error(machine: MachineWire) -> InstanceError | None:
 
 
 def named(held: Holdings, ids: frozenset[InstanceId]) -> list[MachineWire]:
-    """The machines that these ids mean; one that got its provider's id meanwhile is still known by its own name."""
+    """The machines with these IDs. A machine that has got its provider ID in the meantime is also found by its name."""
     return [machine for machine in held.machines if {id_of(machine), own_id(machine)} & ids]
 
 
@@ -109,7 +109,7 @@ def still_to_lower(doomed: Sequence[MachineWire], held: Holdings, replicas: int)
 
 
 def given_up(held: Holdings, to: int) -> list[MachineWire]:
-    """The machines without a node that have to go so that `to` are left: those that failed first, then the youngest."""
+    """The machines without a node to delete so that `to` are left: failed ones first, then the youngest."""
     pending = [machine for machine in held.alive if node_of(machine) is None]
     pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
     count = max(len(held.alive) - to, 0)

@@ -1,6 +1,6 @@
-"""Cluster API's objects as JSON: the fields that are read, where they are found, and a group's name.
+"""Reads Cluster API's objects: the fields that are used, the paths of the objects, and a group's name.
 
-Both versions of the contract that are in use (v1beta1, v1beta2) have these fields in the same places, save for references.
+Versions v1beta1 and v1beta2 of the contract have these fields in the same places, except for references.
 """
 
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ class TaintWire(Wire):
 
 
 class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """`api_version` (v1beta1) is group and version, `api_group` (v1beta2) the group alone."""
+    """A reference: `api_version` (v1beta1) has group and version, `api_group` (v1beta2) the group only."""
 
     kind: str = ""
     name: str = ""
@@ -107,7 +107,7 @@ _GROUP: Final = msgspec.json.Decoder(GroupWire)
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupId:
-    """What a group is called: `MachineDeployment/default/md-0`."""
+    """The name of a group: `MachineDeployment/default/md-0`."""
 
     kind: Kind
     namespace: str
@@ -122,7 +122,7 @@ class GroupId:
 
 
 def read_group_id(name: str) -> GroupId | None:
-    """None where the name cannot be one of ours."""
+    """Reads a group's name; None if it is not the name of a Cluster API group."""
     parts = name.split("/")
     if len(parts) != 3 or not all(parts):
         return None
@@ -133,7 +133,7 @@ def read_group_id(name: str) -> GroupId | None:
 
 
 class ClusterApiObjects:
-    """Reads them, of all namespaces or of one. Raises `ProviderError`; a type that is not installed has no objects."""
+    """Reads objects, of all namespaces or of one. A type that is not installed has none. Raises `ProviderError`."""
 
     def __init__(self, api: ApiServer, *, namespace: str | None) -> None:
         self._api = api
@@ -151,7 +151,7 @@ class ClusterApiObjects:
             yield item
 
     async def group(self, group: GroupId) -> GroupWire | None:
-        """None where it is not there."""
+        """The group; None if it does not exist."""
         path = await self.group_path(group)
         answer = await self._api.ask("GET", path)
         if answer.status == NOT_FOUND:
@@ -174,7 +174,7 @@ class ClusterApiObjects:
         return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
 
     async def _preferred_version(self) -> str:
-        """The one that the API server prefers, asked for until Cluster API is installed."""
+        """The version that the API server prefers. It is asked again until Cluster API is installed."""
         if self._version is not None:
             return self._version
         answer = await self._api.ask("GET", _GROUP_PATH)

@@ -1,8 +1,9 @@
-"""`ports.protocols.NodeProvider` over Cluster API: sizes through the scale subresource, under the version that was read.
+"""Implements `ports.protocols.NodeProvider` with Cluster API. Sizes are changed by the scale subresource, under the version
+read.
 
-To delete machines is to mark them and to lower the size by their number: their controller takes marked ones first. Where
-machines are still on their way it would take none, so there the marked ones are deleted as well. What a mark means after an
-answer was lost: `inventory.still_to_lower`.
+To delete machines, the provider marks them and lowers the size by their number: their controller deletes marked machines first.
+If machines are still being created, the controller would delete none, so the provider also deletes the marked ones itself.
+`inventory.still_to_lower` says what a mark means after an answer was lost.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,13 +37,13 @@ _DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
 
 
 class ClusterApiWrites:
-    """`stamp` answers the time as RFC 3339: what a mark says. Raises `ProviderError`."""
+    """The writes. `stamp` returns the time as RFC 3339, which marks contain. They raise `ProviderError`."""
 
     def __init__(self, api: ApiServer, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
         self._api, self._objects, self._stamp = api, objects, stamp
 
     async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
-        """None where the group is not any more as it was read: nothing happened."""
+        """Sets the size. None if the group has changed since it was read: then nothing has happened."""
         path = f"{await self._objects.group_path(group)}/scale"
         body = {
             "apiVersion": "autoscaling/v1",
@@ -63,7 +64,7 @@ class ClusterApiWrites:
         return True
 
     async def mark(self, group: GroupName, machine: MachineWire) -> None:
-        """Makes it the first to go. One that is gone is done."""
+        """Marks a machine to be deleted first. A machine that is gone counts as marked."""
         await self._annotate(group, machine, self._stamp())
 
     async def unmark(self, group: GroupName, machine: MachineWire) -> None:
@@ -77,7 +78,7 @@ class ClusterApiWrites:
             raise refusal(group, f"mark {path}", answer)
 
     async def delete(self, group: GroupName, machine: MachineWire) -> None:
-        """Of this UID alone; one that is gone is done."""
+        """Deletes the machine with this UID. A machine that is gone counts as deleted."""
         path = await self._objects.machine_path(machine.metadata)
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
         answer = await self._api.ask("DELETE", path, body=body)
@@ -90,15 +91,15 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 _CLUSTER_NAME: Final = f"{CLUSTER_API_GROUP}/cluster-name"
-#: Machines that are marked at the same time.
+#: How many machines are marked at the same time.
 _WIDTH: Final = 8
-#: Problems of groups that are told once; beyond so many they are told again.
+#: Problems of groups are reported once. Beyond so many, they may be reported again.
 _REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which of the annotated objects are groups of ours. Empty: all of them."""
+    """Selects our groups among the annotated objects. Empty: all of them."""
 
     namespace: str | None = None
     cluster_name: str = ""
@@ -112,7 +113,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """A group as it was read. Its size is written under that version."""
+    """A group as it was read. Writes of its size name that version."""
 
     id: GroupId
     item: GroupWire
@@ -131,7 +132,8 @@ _Marks = list[MachineWire]
 
 
 class ClusterApiProvider:
-    """Implements `ports.protocols.NodeProvider` on the management cluster's API server. `stamp` gives the time as RFC 3339."""
+    """Implements `ports.protocols.NodeProvider` on the management cluster's API server. `stamp` returns the
+    time as RFC 3339."""
 
     name: Final = "clusterapi"
 
@@ -199,7 +201,7 @@ class ClusterApiProvider:
         self._check_deletion(standing, held, doomed, by)
         if by and not await self._scaled_without(standing, doomed, marks, to=to):
             return None
-        if len(held.alive) - to < len(doomed):  # what their controller will take by itself
+        if len(held.alive) - to < len(doomed):  # those that their controller will delete by itself
             await each(standing.group, doomed, lambda machine: self._writes.delete(standing.group, machine), width=_WIDTH)
         return True
 
@@ -212,7 +214,7 @@ class ClusterApiProvider:
             raise ProviderError("other", standing.group, "it rolls out: which machines go is not decided here")
 
     async def _emptied(self, standing: _Standing, ids: frozenset[InstanceId]) -> Literal[True] | None:
-        """A pool without Machines takes no word about which of its instances goes, so all of them go or none."""
+        """A MachinePool without Machines does not let us choose instances, so all of them are deleted or none."""
         there = frozenset(InstanceId(id_) for id_ in standing.item.spec.provider_id_list or ())
         if not there & ids:
             await self._check_nobody_elses(standing, ids)
@@ -235,8 +237,8 @@ class ClusterApiProvider:
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
-        """The machines that are marked within. Where the body certainly failed the marks are taken back: they would doom them
-        when somebody else lowers the size."""
+        """Marks the machines for the time of the body. If the body has certainly failed, the marks are removed: otherwise the
+        machines would be deleted when somebody else lowers the size."""
         marks: _Marks = []
         try:
             yield marks
@@ -246,7 +248,7 @@ class ClusterApiProvider:
             raise
 
     async def _check_nobody_elses(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
-        """A machine that the group does not have may be gone. It must not be in another group."""
+        """Checks that machines which the group does not have are in no other group. They may be gone."""
         others = [other.item async for other in self._all() if other.item.metadata.uid != standing.item.metadata.uid]
         held = await self._holdings(others)
         for other in others:
@@ -273,7 +275,8 @@ class ClusterApiProvider:
         return standing
 
     def _ours(self, kind: Kind, item: GroupWire) -> _Standing | None:
-        """None for what is not to be scaled, or not by us; a mistake in its annotations is told once."""
+        """The group; None for an object that must not be scaled, or not by us. Mistakes in its annotations
+        are reported once."""
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)

@@ -1,7 +1,7 @@
-"""One channel to the provider's server: each call with its deadline, each failure as a `ProviderError`.
+"""A gRPC channel to the provider's server: each call has a deadline, and each failure is a `ProviderError`.
 
-What a status may mean for a change decides its kind: where the server has said no, nothing happened; where it has not, or only
-says that something went wrong, it may have happened. Deliberately absent: retries.
+The status decides the kind of the error. If the server has refused, nothing has happened. If it has not answered, or reports an
+internal error, the change may have happened. There are no retries.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -48,7 +48,7 @@ _LONGEST_DETAIL: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Rpc(Generic[Q, R]):
-    """One call of the protocol."""
+    """One method of the protocol."""
 
     name: str
     request: type[Q]
@@ -71,7 +71,7 @@ OPTIONS: Final = Rpc("NodeGroupGetOptions", pb.NodeGroupAutoscalingOptionsReques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. Without `ca_file` the system's authorities count; `server_name` None: the host of the address."""
+    """Paths of PEM files. Without `ca_file` the system's CAs are used. `server_name` None: the host of the address."""
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -80,14 +80,14 @@ class Tls:
 
 
 class Client:
-    """Made by `open_client`. `timeout_seconds` bounds every single call."""
+    """Made by `open_client`. `timeout_seconds` is the limit of every call."""
 
     def __init__(self, channel: grpc.aio.Channel, *, timeout_seconds: float) -> None:
         self._channel = channel
         self._timeout_seconds = timeout_seconds
 
     async def ask(self, rpc: Rpc[Q, R], request: Q, *, group: GroupName | None = None) -> R:
-        """Raises `ProviderError`."""
+        """Calls a method. Raises `ProviderError`."""
         answer = await self.ask_unless(rpc, request, (), group=group)
         assert answer is not None
         return answer
@@ -95,14 +95,14 @@ class Client:
     async def ask_unless(
         self, rpc: Rpc[Q, R], request: Q, codes: Collection[grpc.StatusCode], *, group: GroupName | None = None
     ) -> R | None:
-        """None where the server answers with one of `codes`. Raises `ProviderError`."""
+        """Calls a method. None if the server answers with one of `codes`. Raises `ProviderError`."""
         call = self._channel.unary_unary(
             f"/{SERVICE}/{rpc.name}",
             request_serializer=rpc.request.SerializeToString,
             response_deserializer=rpc.answer.FromString,
         )
         try:
-            # The server, too, learns how long the caller waits.
+            # The deadline is sent, so that the server knows how long the caller waits.
             left = anyio.current_effective_deadline() - anyio.current_time()
             answer: R = await call(request, timeout=max(min(self._timeout_seconds, left), 0.0))
         except anyio.get_cancelled_exc_class():
@@ -120,7 +120,8 @@ class Client:
 
 @asynccontextmanager
 async def open_client(address: str, *, timeout_seconds: float, tls: Tls | None = None) -> AsyncIterator[Client]:
-    """A client of the server at `address` (host:port). Does not connect yet. Raises `OSError` for an unreadable file."""
+    """Opens a client of the server at `address` (host:port), without connecting yet. Raises `OSError` for an
+    unreadable file."""
     options: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),
         ("grpc.enable_retries", 0),

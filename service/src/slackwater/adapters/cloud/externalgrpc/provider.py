@@ -1,7 +1,8 @@
-"""`ports.protocols.NodeProvider` over the protocol, whose growth is a difference: the size is looked at first, under a lock.
+"""Implements `ports.protocols.NodeProvider` with the external gRPC protocol.
 
-Two calls of this process never grow a group twice. The protocol has no precondition, so two processes could: only a leader
-acts. Deliberately absent: prices, GPU types, and everything that the protocol has for the autoscaler's own dashboards.
+The protocol increases a size by a difference, so the provider reads the size first, under a lock. Two calls of this process
+never grow a group twice. Two processes could, because the protocol has no precondition; only a leader acts. Prices, GPU types,
+and what the protocol has for Cluster Autoscaler's own dashboards are not used.
 """
 
 from collections import defaultdict
@@ -23,10 +24,10 @@ from slackwater.ports.protocols import ProviderError
 
 _log = structlog.get_logger(__name__)
 
-#: Groups that are asked about at the same time.
+#: How many groups are read at the same time.
 _WIDTH: Final = 8
 _UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
-#: How servers say that they do not know a node.
+#: The statuses with which servers say that they do not know a node.
 _NOT_KNOWN: Final = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.UNKNOWN,
@@ -36,7 +37,7 @@ _NOT_KNOWN: Final = (
 
 
 class ExternalGrpcProvider:
-    """Implements `ports.protocols.NodeProvider`. `defaults` is what the configuration says for groups without options."""
+    """Implements `ports.protocols.NodeProvider`. `defaults` are the configuration's options for groups without their own."""
 
     name: Final = "externalgrpc"
 
@@ -74,7 +75,7 @@ class ExternalGrpcProvider:
                 await self._check_seen(group, seen)
                 if to < limits.minSize:
                     raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
-                # Servers ought to check this; one that does not would delete nodes.
+                # Servers should check this; one that does not would delete nodes.
                 exist = sum(instance.state == "running" for instance in await self._instances(group))
                 if to < exist:
                     raise ProviderError("conflict", group, f"{exist} machines run, want at most {to}")
@@ -158,7 +159,7 @@ class ExternalGrpcProvider:
         return reading.options(answer.nodeGroupAutoscalingOptions)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
-        """A machine that is not listed may be gone. It must not be in another group."""
+        """Checks that machines which the group does not list are in no other group. They may be gone."""
         for instance in unknown:
             request = pb.NodeGroupForNodeRequest(node=_node(instance))
             answer = await self._client.ask_unless(rpc.GROUP_FOR_NODE, request, _NOT_KNOWN, group=group)
@@ -168,5 +169,5 @@ class ExternalGrpcProvider:
 
 
 def _node(instance: Instance) -> pb.ExternalGrpcNode:
-    """A machine whose Node has not registered goes by its id, as Cluster Autoscaler has it."""
+    """The message about a machine. Without a registered Node its ID is used, as in Cluster Autoscaler."""
     return pb.ExternalGrpcNode(providerID=instance.id, name=instance.node or instance.id)

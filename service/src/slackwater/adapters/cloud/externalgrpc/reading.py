@@ -1,6 +1,6 @@
-"""The server's messages as values of `model`, and the defaults of a group's options as a message.
+"""Converts the server's messages to values of `model`, and the defaults of a group's options to a message.
 
-A template arrives as a serialised v1.Node. What cannot be read raises `ValueError` and names itself.
+A template arrives as a serialised v1.Node. A message that cannot be read raises `ValueError`, which names it.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NANO: Final = 10**9
 
 
 def instance(told: pb.Instance) -> Instance:
-    """An instance of which no state is told runs."""
+    """An instance. Without a state it counts as running."""
     error = told.status.errorInfo
     return Instance(
         id=InstanceId(told.id),
@@ -44,7 +44,7 @@ def _error(told: pb.InstanceErrorInfo) -> InstanceError:
 
 
 def template(raw: bytes, group: GroupName) -> Node | None:
-    """A node as a new one would be; None where there are no bytes. Raises ValueError."""
+    """The template of a new node; None if there are no bytes. Raises ValueError."""
     if not raw:
         return None
     try:
@@ -80,7 +80,7 @@ def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:
 
 
 def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
-    """What the configuration says, for a server that changes some of it only."""
+    """The configuration's options as a message, for servers that change only some of them."""
     return pb.NodeGroupAutoscalingOptions(
         scaleDownUtilizationThreshold=options.utilization_threshold or 0.0,
         scaleDownGpuUtilizationThreshold=options.gpu_utilization_threshold or 0.0,
@@ -93,8 +93,8 @@ def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
 
 
 def options(told: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
-    """The protocol has no way to leave a field out: a server that was given the defaults gives back what holds. A duration
-    that is not there is not said."""
+    """The options of a group. The protocol cannot leave a field out, so a server returns the defaults that it was given. A
+    duration that is absent is not set."""
     return GroupOptions(
         utilization_threshold=told.scaleDownUtilizationThreshold,
         gpu_utilization_threshold=told.scaleDownGpuUtilizationThreshold,

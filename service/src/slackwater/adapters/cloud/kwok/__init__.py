@@ -1,4 +1,4 @@
-"""Nodes without machines: Node objects that KWOK's controller, where it runs, brings to life.
+"""Simulated nodes: Node objects that KWOK's controller keeps alive.
 
-For the demo, for trials and for tests: a group grows and shrinks as in a cloud, with its delays and its failures, at no cost.
+For the demo, trials and tests: a group grows and shrinks as in a cloud, with delays and failures, at no cost.
 """

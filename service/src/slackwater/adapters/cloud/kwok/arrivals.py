@@ -1,6 +1,7 @@
-"""Machines on record arrive: their Nodes are created when their time has come, booted later, and then taken off the record.
+"""Lets recorded machines arrive: creates their Nodes when they are due, boots them later, and then removes them from the
+record.
 
-Every step may be repeated and may be taken by several processes: a Node that is there already is done.
+Every step may be repeated, also by several processes: an existing Node counts as created.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,26 +23,26 @@ from slackwater.ports.protocols import ProviderError
 
 _log = structlog.get_logger(__name__)
 
-#: How often the record is read where nothing is due: another process may have written to it.
+#: How often the record is read while nothing is due: another process may have written to it.
 _LOOK_EVERY_SECONDS: Final = 5.0
 _RETRY_AFTER_SECONDS: Final = 1.0
-#: Between two passes: each looks at all Nodes, so machines that are due one soon after the other arrive together.
+#: The pause between two passes. Each pass reads all Nodes, so machines that are due shortly after each other arrive together.
 _GATHER_SECONDS: Final = 0.25
 _PASS_SECONDS: Final = 60.0
-#: Nodes that are created, or booted, at the same time.
+#: How many Nodes are created or booted at the same time.
 _WIDTH: Final = 8
 
 
 @dataclass(slots=True)
 class _Pass:
-    """What one pass over a group has found: numbers whose Nodes are up, and when the next step of any is due."""
+    """The result of one pass over a group: the numbers whose Nodes are up, and when the next step is due."""
 
     up: set[int] = field(default_factory=set)
     due_at: list[float] = field(default_factory=list)
 
 
 class Arrivals:
-    """`run` until cancelled. `lock` is held while machines arrive."""
+    """Runs until cancelled. Holds `lock` while machines arrive."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Arrivals:
         self._woken = anyio.Event()
 
     def wake(self) -> None:
-        """Something may be due."""
+        """Wakes the loop: something may be due."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class Arrivals:
                 await self._woken.wait()
 
     async def settle(self) -> float | None:
-        """Does all that is due; when the next step is (Unix seconds), None where none will be. Raises `ProviderError`."""
+        """Does everything that is due. Returns when the next step is due, in Unix seconds, or None. Raises `ProviderError`."""
         due_at: list[float] = []
         with bounded(None, _PASS_SECONDS):
             async with self._lock:
@@ -111,7 +112,7 @@ class Arrivals:
         age = self._now() - asked_at
         boots = life.fate == "fine" and age >= life.boots_after
         if name in members.leaving:
-            done.up.add(number)  # somebody else deletes it: it is not made again
+            done.up.add(number)  # somebody else deletes it, so it is not created again
             return
         if life.fate not in ("fine", "unready"):
             return
@@ -132,7 +133,7 @@ class Arrivals:
             await nodes.boot(self._api, group.name, member)
 
     async def _strike(self, group: GroupName, up: set[int]) -> None:
-        """Off the record, however often others write meanwhile."""
+        """Removes machines from the record, also while others write to it."""
 
         async def attempt() -> Literal[True] | None:
             page = await self._record.read()

@@ -1,20 +1,21 @@
-"""What becomes of a machine that was asked for: drawn from the seed and its name, so that every process sees the same."""
+"""Decides what happens to a requested machine, from the seed and its name, so that every process decides the same."""
 
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-#: fine: its Node appears and boots. failed: an error instead. silent: it runs, no Node appears. unready: its Node never boots.
+#: fine: its Node appears and boots. failed: it ends in an error. silent: it runs, but no Node appears. unready: the Node never
+#: boots.
 Fate = Literal["fine", "failed", "silent", "unready"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """How a group's cloud behaves. Seconds; `..._spread` is added, evenly drawn from 0 on. Shares are of all machines, and add
-    up to at most 1.
+    """How the simulated cloud of a group behaves. Times are in seconds; an evenly drawn part of `..._spread` is added. Shares
+    are of all machines, and add up to at most 1.
 
-    `stock`: so many machines there are to be had; those beyond it are out of resources until others go. `quota`: the
-    group is not let grow beyond it. None: no bound.
+    `stock` is the number of machines that exist; requests beyond it fail for lack of resources until others are deleted.
+    `quota` is the largest size of the group. None: no limit.
     """
 
     appear_seconds: float = 0.0
@@ -33,7 +34,7 @@ FAIR = Weather()
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`appears_after` and `boots_after` are seconds from the call that asked for the machine."""
+    """The life of one machine. `appears_after` and `boots_after` are seconds since the machine was requested."""
 
     fate: Fate
     appears_after: float
@@ -41,7 +42,7 @@ class Course:
 
 
 def course(weather: Weather, seed: int, name: str) -> Course:
-    """The machine's life, drawn from seed and name."""
+    """The life of a machine, drawn from seed and name."""
     draw = Random(f"{seed}/{name}").random
     luck, appear, boot = draw(), draw(), draw()
     appears = weather.appear_seconds + appear * weather.appear_spread_seconds

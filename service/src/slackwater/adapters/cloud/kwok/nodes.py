@@ -1,4 +1,4 @@
-"""Node objects of the groups: how a new one looks, how they are listed, created, booted and deleted. Raises `ProviderError`."""
+"""The Node objects of groups: builds, lists, creates, boots and deletes them. Raises `ProviderError`."""
 
 import hashlib
 import re
@@ -32,18 +32,19 @@ from slackwater_protocol.names import NODE_GROUP
 
 NODES_PATH: Final = "/api/v1/nodes"
 ID_PREFIX: Final = "kwok://"
-#: Asks KWOK's controller to keep the Node alive.
+#: The annotation with which KWOK's controller keeps a Node alive.
 _KWOK: Final = {"kwok.x-k8s.io/node": "fake"}
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-#: 202: it has finalizers, and is on its way out.
+#: 202: the Node has finalizers and is being deleted.
 _DELETED: Final = frozenset({OK, 202, NOT_FOUND})
-#: Of a Node's name, so that the number still fits.
+#: The longest prefix of a Node's name, so that the number still fits.
 _LONGEST_PREFIX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KwokGroup:
-    """A group as configured. `body` is a Node object without a name: labels, taints, capacity; `template` is the same, read."""
+    """A group as configured. `body` is a Node object without a name, with labels, taints and capacity. `template` is the same
+    decoded."""
 
     name: GroupName
     min_size: int
@@ -53,11 +54,11 @@ class KwokGroup:
     weather: Weather = FAIR
 
     def node_name(self, number: int) -> NodeName:
-        """Names keep the order of the numbers, and no two groups share one."""
+        """The name of a Node. Names sort like the numbers, and no two groups share a name."""
         return NodeName(f"{_prefix(self.name)}-{number:06}")
 
     def number_of(self, name: str) -> int | None:
-        """The number in a Node's name; None where the name is none of ours."""
+        """The number in a Node's name; None if the name is not one of this group."""
         prefix, _, number = name.rpartition("-")
         return int(number) if prefix == _prefix(self.name) and number.isdecimal() and number.isascii() else None
 
@@ -78,7 +79,7 @@ class _NodeWire(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A Node of a group, whoever made it. `booted`: KWOK has been asked to bring it to life."""
+    """A Node of a group, also one that others created. `booted`: KWOK keeps it alive."""
 
     name: NodeName
     uid: str
@@ -88,14 +89,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """A group's Nodes by name; `leaving` are those that are being deleted."""
+    """The Nodes of a group by name. `leaving` are those that are being deleted."""
 
     there: dict[NodeName, Member] = field(default_factory=dict)
     leaving: dict[NodeName, Member] = field(default_factory=dict)
 
 
 async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupName, Members]:
-    """The Nodes of one group, or of all."""
+    """Lists the Nodes of one group, or of all."""
     found: defaultdict[GroupName, Members] = defaultdict(Members)
     selector = NODE_GROUP if group is None else f"{NODE_GROUP}={group}"
     async for node in listed(api, NODES_PATH, _NodeWire, selector=selector):
@@ -113,21 +114,22 @@ async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupN
 
 
 async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bool) -> None:
-    """A Node that is there already is done."""
+    """Creates a Node. An existing one counts as created."""
     answer = await api.ask("POST", NODES_PATH, body=_new(group, name, booted=booted))
     if answer.status not in (CREATED, CONFLICT):
         raise refusal(group.name, f"create node {name}", answer)
 
 
 async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
-    """A Node that is gone is done."""
+    """Boots a Node. One that is gone counts as booted."""
     answer = await repeated(lambda: _booted(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
 
 
 async def _booted(api: ApiServer, member: Member) -> Answer | None:
-    """A merge patch replaces lists whole, hence under the version that was read. None where it has changed since."""
+    """Patches under the version that was read, because a merge patch replaces whole lists. None if the Node
+    has changed since."""
     path = _path(member.name)
     read = await api.ask("GET", path)
     if read.status != OK:
@@ -146,7 +148,7 @@ async def _booted(api: ApiServer, member: Member) -> Answer | None:
 
 
 async def delete(api: ApiServer, group: GroupName, member: Member) -> None:
-    """Of this UID alone; one that is gone is done, also where another of its name is there by now."""
+    """Deletes the Node with this UID. One that is gone counts as deleted, even if another Node has its name now."""
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": member.uid}}
     answer = await api.ask("DELETE", _path(member.name), body=body)
     if answer.status not in _DELETED and answer.status != CONFLICT:

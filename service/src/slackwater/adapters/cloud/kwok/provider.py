@@ -1,7 +1,8 @@
-"""`ports.protocols.NodeProvider` over Node objects: who is a member, how large a group is, and every change of it.
+"""Implements `ports.protocols.NodeProvider` with Node objects: members of groups, sizes, and changes of them.
 
-A group's target is the number of its machines: those on record that are not up yet, and its Nodes. Growing and giving up change
-the record alone, deleting changes the record first. Deliberately absent: how machines on record arrive (see `arrivals`).
+A group's target size is the number of its machines: recorded ones that are not up yet, and its Nodes. Growing, and giving up
+machines that are not up, only change the record; deleting changes the record first. `arrivals` turns recorded machines into
+Nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,15 +24,15 @@ from slackwater.ports.protocols import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
 _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
-#: Holds the record (see `record`).
+#: The ConfigMap with the record, see `record`.
 CONFIG_MAP: Final = "slackwater-kwok"
-#: Nodes that one call deletes at the same time.
+#: How many Nodes one call deletes at the same time.
 _WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """A group as it was read: its page of the record, and its Nodes."""
+    """A group as it was read: its part of the record, and its Nodes."""
 
     group: KwokGroup
     page: Page
@@ -43,7 +44,7 @@ class _Standing:
 
     @property
     def coming(self) -> dict[NodeName, int]:
-        """The numbers of machines on record that have no Node."""
+        """The numbers of recorded machines without a Node."""
         named = {self.group.node_name(number): number for number in self.machines.asked_at}
         known = self.members.there.keys() | self.members.leaving.keys()
         return {name: number for name, number in named.items() if name not in known}
@@ -54,9 +55,9 @@ class _Standing:
 
 
 class KwokProvider:
-    """Implements `ports.protocols.NodeProvider`. `now` answers Unix seconds: what is on record outlives the process.
+    """Implements `ports.protocols.NodeProvider`. `now` returns Unix seconds, because the record outlives the process.
 
-    `arrivals` has to run beside it; with several processes each may.
+    `arrivals` has to run in some process; it may run in several.
     """
 
     name: Final = "kwok"
@@ -75,7 +76,7 @@ class KwokProvider:
         self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
         self._now = now
         self._seed = seed
-        # While machines arrive none is given up: whether one has come would change between the look and the write.
+        # Under the lock of `arrivals`: otherwise a machine could arrive between the read and the write.
         self._lock = anyio.Lock()
         self.arrivals: Final = Arrivals(api, self._groups, self._record, lock=self._lock, now=now, seed=seed)
 
@@ -123,7 +124,7 @@ class KwokProvider:
         return await self._record.write(standing.page, group, machines)
 
     async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
-        """Takes the machines off the record; answers their Nodes, which are still there."""
+        """Removes the machines from the record. Returns their Nodes, which still exist."""
         standing = await self._standing(group)
         await self._check_ours(standing, ids)
         there = [member for member in standing.members.there.values() if member.id in ids]
@@ -139,7 +140,7 @@ class KwokProvider:
         return None
 
     async def _check_ours(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
-        """A machine that is not in the group may be gone. It must not be in another one."""
+        """Checks that machines which the group does not have are in no other group. They may be gone."""
         mine = {member.id for member in (*standing.members.there.values(), *standing.members.leaving.values())}
         unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in standing.coming}
         if not unknown:
@@ -152,13 +153,13 @@ class KwokProvider:
     async def _standing(self, name: GroupName) -> _Standing:
         if name not in self._groups:
             raise ProviderError("gone", name, "no such group is configured")
-        # The record first: what arrives meanwhile is then seen twice, and counts once.
+        # The record first: a machine that arrives meanwhile is then seen twice and counted once.
         page = await self._record.read()
         members = (await nodes.members(self._api, name)).get(name, Members())
         return _Standing(group=self._groups[name], page=page, members=members)
 
     def _given_up(self, standing: _Standing, count: int) -> Iterable[int]:
-        """Machines that do not run yet: those that will not come first, then the youngest."""
+        """The machines to give up, of those that do not run yet: failing ones first, then the youngest."""
         waiting = {instance.id: instance for instance in self._instances(standing) if instance.state == "creating"}
         if count > len(waiting):
             detail = f"{standing.target - len(waiting)} machines run, want at most {standing.target - count}"
@@ -172,7 +173,7 @@ class KwokProvider:
         return [number for _, number in sorted(coming, key=order)[-count:]]
 
     def _errors(self, standing: _Standing) -> dict[NodeName, InstanceError | None]:
-        """Why each machine that has no Node will not have one, in the order they were asked for; None for one that will."""
+        """For each machine without a Node, in the order of the requests: why it will not get one, or None if it will."""
         weather, left = standing.group.weather, None
         if weather.stock is not None:
             left = weather.stock - len(standing.members.there)
@@ -212,7 +213,7 @@ class KwokProvider:
 
 
 def _after_all(standing: _Standing) -> Machines:
-    """The record, its next number beyond every Node's: where the ConfigMap was deleted it began at 0 again."""
+    """The record with a next number above every Node's: if the ConfigMap was deleted, it began at 0 again."""
     machines, group = standing.machines, standing.group
     numbers = (group.number_of(member.name) for member in _all(standing.members))
     beyond = 1 + max((number for number in numbers if number is not None), default=-1)

@@ -1,7 +1,7 @@
-"""What the cluster keeps of a group's machines that are not up yet: one key of a ConfigMap, written under its resourceVersion.
+"""The record of a group's machines that are not up yet: one key of a ConfigMap, written under its resourceVersion.
 
-A machine is its number; numbers are never given twice, so a machine that was made again by a late request is still the same
-one. Once its Node is up, the Node is the record. See docs/adr/0040.
+A machine is identified by its number. Numbers are never used twice, so a late request that creates a machine again creates the
+same one. When its Node is up, the machine leaves the record. See docs/adr/0040.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,8 @@ from slackwater.model.nodegroups import GroupName
 
 
 class Machines(msgspec.Struct, frozen=True, rename="camel"):
-    """`next_number` is the first that was never given. `asked_at`: Unix seconds, by number, of machines that are not up."""
+    """`next_number` is the first unused number. `asked_at` has the request times, in Unix seconds, of
+    machines that are not up."""
 
     next_number: int = 0
     asked_at: dict[int, float] = {}
@@ -54,7 +55,7 @@ _MACHINES = msgspec.json.Decoder(Machines)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The record as it was read: all groups, under one version; "" where the ConfigMap is not there yet."""
+    """The record as it was read: all groups, and the version of the ConfigMap; "" if it does not exist yet."""
 
     version: str = ""
     groups: Mapping[GroupName, Machines] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Record:
         return Page(version=found.metadata.resource_version, groups=groups)
 
     async def write(self, page: Page, group: GroupName, machines: Machines) -> Literal[True] | None:
-        """None where it is not any more as `page` says: somebody else has written, and nothing happened."""
+        """Writes the record. None if it has changed since `page` was read: then nothing was written."""
         data = {group: msgspec.json.encode(machines).decode()}
         if not page.version:
             made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
@@ -91,7 +92,7 @@ class Record:
         else:
             patch = {"metadata": {"resourceVersion": page.version}, "data": data}
             answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
-        # Not found: it was deleted since, and is made again from what is read next.
+        # Not found: it was deleted since, and is created again from what is read next.
         if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
             return None
         if answer.status not in (OK, CREATED):

@@ -1,1 +1,1 @@
-"""The protocol's messages. `*_pb2` are generated from the `.proto` files beside them by `make protobuf`."""
+"""The protocol's messages. `make protobuf` generates `*_pb2` from the `.proto` files in this folder."""
