@@ -1,1 +1,1 @@
-"""Providers of node groups, which implement `ports.protocols.NodeProvider`: one package for each."""
+"""Implementations of `ports.protocols.NodeProvider`, one package for each cloud provider."""

@@ -1,7 +1,6 @@
-"""Requests to the API server, for providers that work through it: JSON in and out. `adapters.kube` carries them out.
+"""The API server as providers use it: a protocol for single requests with JSON, paged lists, and statuses as `ProviderError`.
 
-This module says what an answer's status means for a change of a node group. Connections and credentials are in `app.clouds`.
-There are no retries.
+`adapters.kube` implements the protocol. `app.clouds` sets up connections and credentials. There are no retries here.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -22,33 +21,34 @@ CONFLICT: Final = 409
 MERGE_PATCH: Final = "application/merge-patch+json"
 NO_PARAMS: Final[Mapping[str, str]] = {}
 
-#: Objects in one page of a list: decoding a page must not block the event loop for long.
+#: Objects in one page of a list, so that decoding a page does not occupy the event loop for long.
 _PAGE: Final = 500
-#: The server is overloaded, starting or stopping: nothing has happened. Other 5xx may be time-outs of etcd.
+#: Statuses after which the request certainly had no effect: overload, startup and shutdown. Other 5xx may be timeouts of etcd.
 _NOTHING_HAPPENED: Final = frozenset({429, 503})
 _LONGEST_DETAIL: Final = 300
 
 
 class NotSent(Exception):
-    """Raised if there was no connection: nothing has happened."""
+    """The request was not sent, since there was no connection: it had no effect."""
 
 
 class Unanswered(Exception):
-    """Raised if a request was sent and no whole answer came: it may have been carried out."""
+    """The request was sent without a complete answer: it may have had its effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of any status."""
+    """The answer to one request, of any status."""
 
     status: int
     body: bytes = b""
 
 
 class ApiServer(Protocol):
-    """Sends one request and returns its whole answer. The caller's cancel scope limits the time.
+    """Sends one request and returns its whole answer, of any status. The caller's cancel scope is the timeout.
 
-    Raises `NotSent` and `Unanswered`, never for a status.
+    :raises NotSent: the request had no effect.
+    :raises Unanswered: the request may have had its effect.
     """
 
     async def ask(
@@ -63,7 +63,7 @@ class ApiServer(Protocol):
 
 
 class Wire(msgspec.Struct, gc=False, rename="camel"):
-    """The base of the structs of objects: unknown fields are skipped, absent ones have a default."""
+    """Base of the structs of API objects: unknown fields are skipped, absent fields have a default."""
 
 
 class OwnerWire(Wire):
@@ -94,14 +94,22 @@ class _PageWire(Wire, Generic[T]):
 
 
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
-    """The error of an answer that is no success, for a change of this group."""
+    """Returns the error for an answer other than success. `what` names the request.
+
+    Its kind is `unknown` if the request may have had its effect, otherwise `other`.
+    """
     detail = f"{what}: {answer.status}: {answer.body.decode(errors='replace')[:_LONGEST_DETAIL]}"
     unsure = answer.status >= 500 and answer.status not in _NOTHING_HAPPENED
     return ProviderError("unknown" if unsure else "other", group, detail)
 
 
 async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
-    """Lists all objects, page by page; none if the API server does not know the type. Raises `ProviderError`."""
+    """Yields the objects of a collection, page by page; none if the API server does not know the type.
+
+    `kind` is the struct to decode, `selector` a label selector.
+
+    :raises ProviderError: a page could not be listed.
+    """
     decoder = msgspec.json.Decoder(_PageWire[kind])  # type: ignore[valid-type]
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:

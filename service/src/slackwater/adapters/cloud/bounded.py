@@ -1,4 +1,4 @@
-"""Limits of a provider's calls: a deadline, and how many run at the same time. They raise `ProviderError` only."""
+"""Bounds provider calls: a timeout, a limit of concurrent requests, repeats after conflicts. Errors become `ProviderError`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,13 +15,13 @@ from slackwater.ports.protocols import ProviderError
 
 T = TypeVar("T")
 
-#: The pause before the second attempt. It doubles each time.
+#: Pause before another attempt; it doubles each time.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.01, longest_seconds=1.0)
 
 
 @contextmanager
 def told(group: GroupName | None) -> Iterator[None]:
-    """Turns errors in the body into `ProviderError`, as the port requires."""
+    """A context that raises the errors of API requests in its body as `ProviderError`."""
     try:
         yield
     except Unanswered as error:
@@ -34,7 +34,7 @@ def told(group: GroupName | None) -> Iterator[None]:
 
 @contextmanager
 def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
-    """Like `told`, with a time limit. If it passes, the outcome is unknown."""
+    """A context like `told` with a timeout, after which it raises a `ProviderError` of kind `unknown`."""
     try:
         with anyio.fail_after(timeout_seconds), told(group):
             yield
@@ -43,7 +43,10 @@ def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
 
 
 async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, width: int) -> None:
-    """Calls `do` for every item, at most `width` at the same time. After all have ended, raises the first `ProviderError`."""
+    """Calls `do` for every item, at most `width` at a time, and waits for all.
+
+    :raises ProviderError: the first error of any item, after all have ended.
+    """
     limiter = anyio.CapacityLimiter(width)
     problems: list[ProviderError] = []
 
@@ -63,7 +66,7 @@ async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Aw
 
 
 async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
-    """Repeats `attempt` until it does not return None. None means that another writer was faster, so it has to read again."""
+    """Repeats `attempt` until it returns other than None, which it returns after a conflict with another writer."""
     for failures in count(1):
         if (answer := await attempt()) is not None:
             return answer

@@ -1,7 +1,7 @@
-"""Applies the configuration to a provider: its names of groups, its size limits, and its templates.
+"""Applies the configuration's names, size limits and templates to the node groups of a provider.
 
-Groups that the configuration does not name are passed on unchanged. Size limits only become narrower: the provider's own hold
-too.
+`ConfiguredProvider` wraps another `NodeProvider`. Groups that the configuration does not name pass unchanged. Limits can only
+become narrower, since the provider's own limits still apply.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from slackwater.ports.protocols import NodeProvider, ProviderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The configuration of the group that the provider calls `id`. A `template` of None keeps the provider's."""
+    """The configuration of one group. The provider calls it `id`. `template` replaces the provider's; None keeps that one."""
 
     id: GroupName
     name: GroupName
@@ -24,7 +24,7 @@ class Entry:
 
 
 class ConfiguredProvider:
-    """Implements `ports.protocols.NodeProvider` on top of another provider."""
+    """Implements `ports.protocols.NodeProvider` on another provider, under configured names and limits."""
 
     def __init__(self, provider: NodeProvider, entries: Iterable[Entry]) -> None:
         self._provider = provider
@@ -62,7 +62,10 @@ class ConfiguredProvider:
             raise self._named(error) from error
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes instances. The caller checks the configured minimum: only the provider knows which instances still count."""
+        """Deletes instances without checking the configured minimum: only the provider knows which instances still count.
+
+        The caller keeps the configured minimum.
+        """
         try:
             await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds)
         except ProviderError as error:

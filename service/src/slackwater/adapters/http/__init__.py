@@ -1,1 +1,1 @@
-"""HTTP: the extender's four verbs, and the ops listener (health, metrics, dumpstate, dashboard)."""
+"""The HTTP listeners: the extender (kube-scheduler), agents, and ops (health, metrics, status, explanations, dashboard)."""

@@ -1,4 +1,4 @@
-"""Metrics of the agents' listener. Every series of the known protocol versions exists from the start."""
+"""Prometheus metrics of the agents listener. The request series of every known protocol version exists from the start."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -14,18 +14,18 @@ from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, ver
 K = TypeVar("K", bound=Hashable)
 
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-#: The label `version` of requests that could not be read, or whose version is not supported: one series for all of them.
+#: The version label of all requests that could not be decoded or have an unsupported version.
 OTHER: Final = "other"
-#: The label `node` of pods that are not known.
+#: The node label if the pod's node is not known.
 NO_NODE: Final = "<none>"
-#: Below this number of series, series of deleted nodes are not searched for.
+#: With at most this many series, `result` does not look for nodes that are gone.
 _FEW: Final = 64
 
 
 class AgentMetrics(Collector):
-    """Counts requests by status and version, their duration, and mistakes of agents. Plain numbers, exported at each scrape.
+    """Counts requests by status, version and node, and their time, in plain numbers that are collected at scrape.
 
-    `nodes` returns the names of the existing nodes. A node's series are removed with the node.
+    `nodes` returns the names of existing nodes. The series of a node are removed with it.
     """
 
     def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
@@ -35,25 +35,28 @@ class AgentMetrics(Collector):
         self._results: dict[tuple[str, str, str], int] = {}
         self._look_at = _FEW
         self._seconds = Spread(_SECONDS)
-        self.migrating = 0  #: answers that told an agent of its pod's migration
-        self.pending = 0  #: answers that granted less than there was room for, since the permit limit was not written yet
+        self.migrating = 0  #: answers that announced the pod's migration to its agent
+        self.pending = 0  #: answers below the available room, since the higher permit limit was not persisted yet
         registry.register(self)
 
     def observe(self, status: int, version: int, seconds: float) -> None:
-        """`version` as on the wire; 0 where it could not be read."""
+        """Counts one answer. `version` is the protocol version on the wire; 0 if it could not be decoded."""
         code = str(status)
         _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
         _count(self._by_status, code)
         self._seconds.note(seconds)
 
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
-        """`node` is empty where the pod is on none that is known."""
+        """Counts one answer to a decoded request. `node` is the pod's; empty if it is not known."""
         _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
         if len(self._results) > self._look_at:
             self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """Searches again only when there are twice as many series, so that the cost of each new series is constant."""
+        """Removes the series of nodes that are gone.
+
+        `result` calls this again when the series have doubled, so the cost for each new series is constant on average.
+        """
         nodes = self._nodes()
         self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
         self._look_at = max(2 * len(self._results), _FEW)

@@ -1,9 +1,9 @@
-"""The application of the agents' listener: it reads the requests of autoscaler agents, and the permit service answers them.
+"""The agents listener's application: authenticates and decodes autoscaler-agents' requests, and asks the permit service.
 
-`http_server` passes whole requests, and most are answered at once. Only an answer that must wait (for the review of a token,
-the write of a permit limit, or room) gets a task and a deadline. Statuses, texts and their order are those of Neon's scheduler
-0.36: POST on any path, the first JSON value of the first 1,024 bytes. In addition there are 401 and 403 if authentication is
-configured, 408, 503, and `Prefer: wait=N`. Decisions on resources are not made here.
+`http_server` passes whole requests, and most are answered at once. Only a token's review, a permit limit that is being written
+and `Prefer: wait=N` (waiting for room) take a task and a deadline. Statuses, texts and the order of checks are those of Neon's
+scheduler plugin 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Added are 401 and 403 if authentication
+is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
 """
 
 import time
@@ -26,48 +26,48 @@ from slackwater_protocol.agent import MAX_BODY_BYTES
 _log = structlog.get_logger(__name__)
 
 _TEXT: Final = b"text/plain"
-#: The content type that Go's server guesses if its handler sets none.
+#: The type that Go's server detects if its handler sets none.
 _GUESSED: Final = b"text/plain; charset=utf-8"
 NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
-#: The status, in metrics alone, of a request whose agent has hung up.
+#: The status, in metrics only, of a request whose caller closed the connection.
 _GONE: Final = 499
-#: Bytes of a body that are skipped after the part that is read. If there are more, the connection is closed.
+#: Bytes. The rest of a body up to this length is read and ignored; after a longer body the connection is closed.
 _SKIPPED_BYTES: Final = 65_536
 _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
 class Authenticating(Protocol):
-    """Identifies the caller of a request, or says why the request is refused."""
+    """Authenticates the caller of a request; implemented by `authenticator`."""
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
-        """The caller, if it is known without a call to the API server; otherwise None."""
+        """Returns the caller or a refusal; None if a token must be reviewed first."""
 
     async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """The caller, after a token review if one is needed."""
+        """Returns the caller or a refusal, after a review if needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLimits:
-    """Limits of one listener; durations are in seconds."""
+    """Limits of the agents listener. Times are in seconds."""
 
-    max_requests: int = 16_384  #: in flight, waiting ones included
-    max_wait_seconds: float = 30.0  #: granted to `Prefer: wait`
+    max_requests: int = 16_384  #: concurrent requests, including those that wait
+    max_wait_seconds: float = 30.0  #: greatest wait granted to `Prefer: wait`
     body_seconds: float = 5.0  #: from a request's first byte to its last
-    answer_seconds: float = 5.0  #: for an answer, on top of what is waited for
+    answer_seconds: float = 5.0  #: deadline of a decision, in addition to the granted wait
 
 
 class _Told(NamedTuple):
-    """An answer, and the labels under which metrics count it."""
+    """An answer with the labels for its metrics."""
 
     answer: Answer
     version: int = 0
     has_metrics: bool | None = None  #: None: the request could not be read
-    node: str = ""  #: the pod's, where it is known
+    node: str = ""  #: the pod's node; empty if it is not known
 
 
 class _Asked(NamedTuple):
-    """A request, and for how many seconds it may wait: `wanted` is what the agent asked for, `wait` what it gets."""
+    """A decoded request with its waiting time in seconds: `wanted` by `Prefer: wait`, and `wait` as granted."""
 
     ask: PermitAsk
     wanted: int
@@ -78,7 +78,7 @@ class _Asked(NamedTuple):
 
 
 class Agents:
-    """The application of the agents' listener."""
+    """The application of the agents listener. Without an `authenticator` every caller is accepted."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Agents:
         )
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """The answer; awaited where it takes a review, a write, or room."""
+        """Returns the answer; an awaitable if it needs a token review, a write of the permit limit, or room."""
         started = time.perf_counter()
         try:
             told = self._told(request, started)
@@ -125,7 +125,7 @@ class Agents:
         return self._noted(told, started)
 
     def refusal(self, status: int, _path: str, message: str) -> Answer:
-        """Of a request that was not read to its end."""
+        """Returns the answer to a request that was not read to its end."""
         return self._noted(_Told(Answer(status, message.encode(), _TEXT)), time.perf_counter())
 
     def _noted(self, told: _Told, started: float) -> Answer:
@@ -137,7 +137,7 @@ class Agents:
 
     @contextmanager
     def _noting_hang_up(self, told: _Told, started: float) -> Iterator[None]:
-        """`direct` cancels what an agent waits for that has hung up."""
+        """Counts a request whose agent closed the connection: `http_server` cancels its pending answer."""
         try:
             yield
         except anyio.get_cancelled_exc_class():

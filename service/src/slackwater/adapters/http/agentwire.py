@@ -1,8 +1,8 @@
-"""Reads and writes the bodies of agents' requests: body -> `PermitAsk`, `PermitAnswer` -> body.
+"""Decodes the bodies of autoscaler-agents' requests and encodes the answers: body -> `PermitAsk`, `PermitAnswer` -> body.
 
-There are two readers, and a test compares them. The fast one uses msgspec and takes only bodies with exactly the known keys,
-which is what agents send. The exact one uses the protocol's models and reads as leniently as Go does: keys in another case,
-unknown or repeated keys, text after the value. Rules that need state are in the permit service.
+Bodies with exactly the known keys, which is what agents send, are decoded by msgspec. All others go through the pydantic models
+of `slackwater_protocol.agent`, which follow Go's leniency (keys in another case, unknown or repeated keys, text after the
+value). A test asserts that both ways agree. Checks that need state are the permit service's.
 """
 
 from functools import lru_cache
@@ -31,15 +31,17 @@ from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_mill
 
 _MICRO: Final = 1_000_000
 _BAD_JSON: Final = "bad JSON"
-#: Distinct permits whose JSON is kept: agents move in compute units.
+#: Distinct permits whose JSON is cached. There are few, since agents change resources by whole compute units.
 _CACHED_PERMITS: Final = 4096
-#: Distinct pairs of quantities whose parsed values are kept, for the same reason.
+#: Distinct pairs of quantities whose decoded form is cached, for the same reason.
 _CACHED_AMOUNTS: Final = 4096
 
 
 class Refused(Exception):
-    """Raised for a request that is answered with 400 and `text`. If it could not be read, `version` is 0 and `has_metrics`
-    None."""
+    """An invalid request, to be answered with 400 and `text`.
+
+    If the body could not be decoded, `version` is 0 and `has_metrics` None.
+    """
 
     def __init__(self, *, text: str, version: int, has_metrics: bool | None = None) -> None:
         super().__init__(text)
@@ -77,9 +79,9 @@ _decoder: Final = msgspec.json.Decoder(_Request)
 
 
 def read_ask(body: bytes) -> PermitAsk:
-    """Reads a request, and checks the rules that need no state.
+    """Decodes a request and applies all checks that need no state.
 
-    :raises Refused: with the first rule that the request breaks, in the order of Neon's scheduler.
+    :raises Refused: the request fails a check; the text is that of the first failed check, in the order of Neon's plugin.
     """
     try:
         return _read_quickly(body[:MAX_BODY_BYTES])
@@ -88,8 +90,11 @@ def read_ask(body: bytes) -> PermitAsk:
 
 
 def _read_quickly(body: bytes) -> PermitAsk:
-    """Reads with msgspec. :raises ValueError, msgspec.DecodeError: the exact reader has to read it. :raises Refused: a rule is
-    broken."""
+    """Decodes a body with msgspec.
+
+    :raises ValueError, msgspec.DecodeError: the body needs `_read_exactly`.
+    :raises Refused: the request was decoded and fails a check.
+    """
     request = _decoder.decode(body)
     if not 0 <= request.protoVersion < 2**32:
         raise ValueError
@@ -132,7 +137,7 @@ def _read_exactly(body: bytes) -> PermitAsk:
 
 
 def _why(error: ValidationError) -> str:
-    """The text of the refusal: it names a quantity that is out of range; everything else is bad JSON."""
+    """Returns the error text: names the quantities that are out of range if nothing else is wrong, else "bad JSON"."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     if any(fault["type"] != OUT_OF_RANGE for fault in faults):
         return _BAD_JSON
@@ -180,7 +185,7 @@ def _checked(
 
 
 def written(answer: PermitAnswer, version: int) -> bytes:
-    """The body of an answer, as `PluginResponse` writes it. A permit is never rounded up: it is an upper bound."""
+    """Encodes an answer in the form of `PluginResponse`. Amounts are rounded down, since a permit is an upper bound."""
     if counts_slots(version):
         return _body(answer.permit.cpu, answer.permit.memory // answer.slot_bytes, answer.migrate, True)
     return _body(answer.permit.cpu, answer.permit.memory, answer.migrate, False)

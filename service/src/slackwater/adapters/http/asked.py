@@ -1,7 +1,7 @@
-"""Converts the nodes of a filter or prioritize request to rows, and the verdicts of rows to an answer.
+"""The nodes of a filter or prioritize request: decodes them to rows, and encodes the answer from the rows' verdicts or scores.
 
-The answer repeats names as the request wrote them. Long lists are handled as bytes, all nodes at once: one Python object for
-each of 5,000 names takes longer than the decision. For a hundred names one object each is faster.
+Names are copied into the answer exactly as they are in the request. All names are processed at once, as bytes: one Python
+object for each of 5,000 names takes longer than the decision. Short lists are decoded name by name, which is faster for them.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,16 @@ _COMMA: Final = ord(",")
 
 
 class NameList:
-    """A JSON list of names. `raw` is the list without spaces and escapes, `spans` the places of its strings, without quotes.
+    """A JSON list of names as bytes, with the positions of the names. Parsed at the first use of a property.
 
-    Both are computed at first use. Raises BadRequest then if it is no list of strings."""
+    `raw` is the list without white space, escapes or commas in names (a list that has them is rewritten). `spans` are the
+    positions of the names in `raw`, without quotes.
+
+    :raises wire.BadRequest: by both properties: the JSON is not a list of strings.
+    """
 
     def __init__(self, raw: bytes) -> None:
-        """`raw` is valid JSON."""
+        """Keeps `raw`, which must be valid JSON, without parsing it."""
         self._given = raw
         self._read: tuple[bytes, Spans] | None = None
 
@@ -50,25 +54,25 @@ class NameList:
         return cls(wire.encode(names))
 
     def by_code(self, codes: Codes) -> dict[int, bytes]:
-        """The quoted names of each code, separated by commas. `codes` has shape (names,)."""
+        """Returns the names of each code that occurs, quoted and joined by commas. `codes` has shape (names,)."""
         distinct = np.flatnonzero(np.bincount(codes)).tolist()
         if len(distinct) < 2:
             return dict.fromkeys(distinct, self.raw[1:-1])
         raw, spans = self._plainly()
         behind_bracket = np.frombuffer(raw, np.uint8)[1:]
-        # The code of a name is repeated for its quotes and for the comma or bracket after it.
+        # The code of each byte: a name's code covers its two quotes and the comma or bracket after it, hence + 3.
         of_byte = np.repeat(codes, spans.lengths + 3)
         return {code: behind_bracket[of_byte == code][:-1].tobytes() for code in distinct}
 
 
 def _plain(raw: bytes) -> Spans | None:
-    """The places of the strings. None if there is anything but ASCII, or white space, an escape, or a comma in a name."""
+    """Returns the strings' positions; None unless all are ASCII, without white space between them, escapes and commas."""
     characters = np.frombuffer(raw, np.uint8)
     quotes = np.flatnonzero(characters == _QUOTE)
     starts, ends = quotes[::2], quotes[1::2]
     if raw[:2] != b'["' or raw[-2:] != b'"]' or b"\\" in raw or not raw.isascii():
         return None
-    if not (starts[1:] - ends[:-1] == 2).all():  # one byte between two strings can only be a comma
+    if not (starts[1:] - ends[:-1] == 2).all():  # exactly one character between two strings, which must be a comma
         return None
     if np.count_nonzero(characters == _COMMA) != len(starts) - 1:
         return None
@@ -76,28 +80,28 @@ def _plain(raw: bytes) -> Spans | None:
 
 
 def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
-    # No node has a comma in its name. Without one, a comma always separates two names.
+    # Commas in names are escaped, so that `","` occurs only between two names. No real node has such a name.
     names = [name.replace(b",", b"\\u002c") for name in names]
     raw = b'["%b"]' % b'","'.join(names) if names else b"[]"
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     return raw, Spans(raw, np.cumsum(lengths + 3) - lengths - 1, lengths)
 
 
-#: Lists up to this length are read name by name.
+#: A list of at most this many bytes is decoded name by name.
 _FEW_BYTES: Final = 8_000
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 #: The bytes between two names of a list.
 _BETWEEN: Final = b'","'
 _HOST: Final = b'{"Host":'
-#: A placeholder as wide as 10, the highest score.
+#: Two characters for the score, since the highest is 10.
 _SCORE: Final = b',"Score": 0}'
 
 
 class Asked:
-    """The nodes of one request: names, or whole Nodes if `nodeCacheCapable` is false. The answer has the same form.
+    """The nodes of one request: names (`nodeCacheCapable: true`) or whole nodes (false). The answer has the same form.
 
-    `rows` has shape (names,) and the row of each name. `items` are the whole Nodes, `texts` the names that were read one by
-    one.
+    `rows` has shape (names,): the row of each name. `items` are the whole nodes, None if the request has names. `texts` are the
+    decoded names, None if they were not decoded one by one.
     """
 
     def __init__(
@@ -109,7 +113,10 @@ class Asked:
         self._items = items
 
     def filtered(self, codes: Codes, texts: Sequence[str]) -> bytes:
-        """The answer to filter: every node that does not pass is named with its reason (trap T17)."""
+        """Encodes filter's answer from a code for each row; every refused node is named with its reason.
+
+        kube-scheduler treats an omitted node as unresolvable (docs/extender.md, T17). `texts` are indexed by code.
+        """
         names = self._names.by_code(codes)
         passing = names.pop(Reason.OK, b"")
         failed: list[bytes] = []
@@ -125,22 +132,22 @@ class Asked:
         )
 
     def only(self, at: int) -> bytes:
-        """The answer to filter that names one node. It gives no reasons for the others: kube-scheduler reads reasons only if no
-        node is left."""
+        """Encodes filter's answer with one chosen node, at index `at`. Other nodes get no reason: kube-scheduler reads reasons
+        only if no node is left."""
         chosen = b'"Nodes":null,"NodeNames":[%b]' % wire.encode(self.name_at(at))
         if self._items is not None:
             chosen = b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % bytes(self._items[at])
         return b'{%b,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}' % chosen
 
     def name_at(self, at: int) -> str:
-        """One of the names."""
+        """Returns the name at index `at`."""
         if self._texts is None:
             raw, (_, starts, lengths) = self._names.raw, self._names.spans
             return wire.name(raw[starts[at] - 1 : starts[at] + lengths[at] + 1])
         return self._texts[at]
 
     def prioritized(self, scores: Int64) -> bytes:
-        """The answer to prioritize, in the order of the question; scores are from 0 to 10."""
+        """Encodes prioritize's answer in the order of the request; `scores` has shape (names,), values from 0 to 10."""
         if not len(scores):
             return b"[]"
         entries = self._names.raw[1:-1].replace(_BETWEEN, b'"%b,%b"' % (_SCORE, _HOST))
@@ -154,7 +161,10 @@ class Asked:
 
 
 class AskedNodes:
-    """Reads the nodes of requests. It keeps the last list: prioritize follows filter, mostly with the same names."""
+    """Decodes the nodes of requests, and caches the last list of names.
+
+    Prioritize often has the same list as the filter call before it.
+    """
 
     def __init__(self, nodes: NodeTable, *, few_bytes: int = _FEW_BYTES) -> None:
         self._nodes = nodes
@@ -164,7 +174,10 @@ class AskedNodes:
         self._last_version = 0
 
     def of(self, args: wire.PlacingArgs) -> Asked:
-        """The nodes of a request. :raises BadRequest: the request has neither a list of names nor a list of Nodes."""
+        """Decodes the nodes of a request.
+
+        :raises wire.BadRequest: `NodeNames` is not a list of strings, or `Nodes` is not a NodeList.
+        """
         if args.NodeNames == wire.NULL:
             items = wire.node_items(args.Nodes)
             names = NameList.of([wire.head(item, "Nodes.items[]").name for item in items])
@@ -183,5 +196,5 @@ class AskedNodes:
 
 
 def _whole(items: Sequence[msgspec.Raw], passes: Mask) -> bytes:
-    passing = compress(items, passes.tobytes())  # iterating bytes makes no Python object for each
+    passing = compress(items, passes.tobytes())  # iterating bytes creates no Python objects
     return b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % b",".join(map(bytes, passing))

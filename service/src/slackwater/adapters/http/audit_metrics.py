@@ -1,4 +1,4 @@
-"""Metrics of the audit: the differences it found, by cause, and its cost."""
+"""Prometheus metrics of audits: the differences found, by cause, the time that audits take, and quarantined nodes."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from slackwater.controllers.audit.loop import AuditCounts
 
 
 def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
-    """The families, read from the counts at each scrape."""
+    """Yields the metric families at each scrape. `quarantined` is the number of nodes in quarantine now."""
     ended = CounterMetricFamily("slackwater_audits", "Audits of the cluster state, by how they ended.", labels=["result"])
     ended.add_metric(["done"], counts.audits)
     ended.add_metric(["given_up"], counts.failed)

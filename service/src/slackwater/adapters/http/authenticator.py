@@ -1,8 +1,8 @@
-"""Authenticates agents: by client certificates, and by bound ServiceAccount tokens that the API server reviews.
+"""Authenticates agents, by client certificate or by a bound ServiceAccount token that the API server reviews.
 
-A caller belongs to one node and may ask for the pods of that node only; the permit service compares them. Reviews are cached
-for a limited time, in limited number, and never beyond the token's expiry. Nothing that a token says about itself is trusted;
-its expiry is read only to forget it sooner.
+The result is a `Caller` bound to one node, or a refusal. A caller may ask for that node's pods only; the permit service checks
+this. Reviews are cached, within a limit and never beyond the token's own expiry. A token's content is never trusted without a
+review; its expiry is read only to shorten the caching.
 """
 
 import base64
@@ -23,37 +23,37 @@ from slackwater.ports.protocols import Reviewed, TokenReviewer
 
 _ACCOUNT: Final = "system:serviceaccount:"
 _BEARER: Final = b"bearer "
-#: Longer tokens are refused unread: bound tokens have about a thousand characters.
+#: Bytes. A longer token is refused without a review: bound tokens have about a thousand characters.
 _LONGEST_TOKEN: Final = 16_384
-#: For so long after a failed review, other requests with the same token are refused without another review.
+#: A failed review is cached for this long, so that requests with the same token do not all wait for the same timeout.
 _RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticatorConfig:
-    """Which callers are admitted. At least one kind of identity is configured."""
+    """Which agents are accepted. At least one of certificates and tokens is configured; otherwise no `Authenticator` exists."""
 
-    certificate_prefix: str | None = None  #: of the CN, before the node's name. None: certificates are not used
-    service_accounts: frozenset[str] = frozenset()  #: ServiceAccounts whose tokens are accepted, as "namespace/name"
-    keep_seconds: float = 120.0  #: how long an accepted token is cached, as in the kubelet
-    refuse_seconds: float = 10.0  #: how long a refused token is cached
-    review_seconds: float = 3.0  #: for one review; agents give up on a request a few seconds later
-    max_tokens: int = 16_384  #: tokens in the cache; a node has one agent, so one token
-    max_reviews: int = 16  #: reviews at the same time
+    certificate_prefix: str | None = None  #: prefix of the CN before the node's name. None: certificates are not accepted
+    service_accounts: frozenset[str] = frozenset()  #: accepted ServiceAccounts, as "namespace/name"
+    keep_seconds: float = 120.0  #: caching of an accepted token; the kubelet caches its own reviews as long
+    refuse_seconds: float = 10.0  #: caching of a refused token
+    review_seconds: float = 3.0  #: timeout of one review; agents' own timeout is a few seconds longer
+    max_tokens: int = 16_384  #: limit of cached tokens; a node has one agent, so one token
+    max_reviews: int = 16  #: limit of concurrent reviews
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The result of a review, valid until `ends_at`."""
+    """The cached result of a review, valid until `ends_at`."""
 
     answer: Caller | PermitRefusal
     ends_at: Instant
 
 
 class Authenticator:
-    """Identifies the caller of a request, or says why the request is refused.
+    """Determines the caller of a request, or the refusal to answer with.
 
-    `clock` measures how long reviews are cached; `unix_seconds` gives the date that a token's expiry is compared with.
+    `clock` is the monotonic clock of the cache; `unix_seconds` is the wall clock, with which a token's expiry is compared.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Authenticator:
         self._limiter = anyio.Semaphore(config.max_reviews)
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
-        """The caller, or a refusal, if no review is needed; otherwise None.
+        """Returns the caller or the refusal; None if the token must be reviewed first.
 
-        `peer` is the name in the caller's certificate, None without one.
+        `peer` is the common name of the client certificate, None without one.
         """
         name, prefix = peer, self._config.certificate_prefix
         if name is not None and prefix is not None and len(name) > len(prefix) and name.startswith(prefix):
@@ -89,7 +89,7 @@ class Authenticator:
         return _refused(401, "unauthenticated", f"who are you? want {' or '.join(wanted)}")
 
     async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """The caller or a refusal, after a review if one is needed."""
+        """Returns the caller or the refusal, after a review of the token if needed."""
         known = self.at_once(headers, peer)
         if known is not None:
             return known
@@ -108,7 +108,7 @@ class Authenticator:
         return None if kept is None else kept.answer
 
     async def _once(self, digest: bytes, token: bytes, reviewer: TokenReviewer) -> Caller | PermitRefusal:
-        """Reviews a token once, however many requests bring it at the same time."""
+        """Reviews a token once; concurrent requests with the same token wait for that review."""
         while (kept := self._fresh(digest)) is None:
             if (going_on := self._under_review.get(digest)) is not None:
                 await going_on.wait()
@@ -138,7 +138,7 @@ class Authenticator:
             self._kept.popitem(last=False)
 
     async def _reviewed(self, token: bytes, reviewer: TokenReviewer) -> tuple[Caller | PermitRefusal, float]:
-        """The result of a review, and for how many seconds it may be cached."""
+        """Reviews a token; returns the result and for how many seconds it may be cached."""
         try:
             text = token.decode("ascii")
         except UnicodeDecodeError:
@@ -183,8 +183,7 @@ _claims: Final = msgspec.json.Decoder(_Claims)
 
 
 def _expiry(token: bytes) -> float:
-    """The expiry that a JWT states, in Unix seconds; infinity for anything else. The API server has reviewed
-    the token before."""
+    """Returns a JWT's expiry in Unix seconds; infinity if it has none. The API server has verified the token already."""
     try:
         payload = token.split(b".")[1]
         return _claims.decode(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4))).exp

@@ -1,7 +1,7 @@
-"""Metrics of the autoscaler: those of Cluster Autoscaler under its own names, so that its dashboards work, and some of ours.
+"""Prometheus metrics of the autoscaler: those of Cluster Autoscaler, so that its dashboards work, and our own.
 
-They are read from the loop's last record at each scrape. Metrics of Cluster Autoscaler that have no counterpart here are
-absent.
+They are read from the newest loop record at each scrape. Names, labels and values with the prefix `cluster_autoscaler_` are
+Cluster Autoscaler's; its metrics of things that do not exist here are omitted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ _PREFIX: Final = "cluster_autoscaler_"
 
 
 class AutoscalerCollector(Collector):
-    """Yields the families at each scrape. `last` returns the newest record, None before the first."""
+    """Collects the families at each scrape. `last` returns the newest loop record, None before the first loop."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP/1.1 protocol for an ASGI application, extended by limits and by the name of the client certificate.
+"""uvicorn's HTTP/1.1 protocol for the ops listener's ASGI application, with limits and the peer's certificate added.
 
-Limited are the connections, the head of a request, the time from a request's first byte to its last, and the time for which an
-answer may stay unread. The application limits bodies; unread ones are held back at the socket. The certificate's name is put
-into the request's state as `peer`, where no caller can write.
+Limited are connections, the head of a request, the time from its first byte to its last, and the time for which an answer may
+stay unread. The route that reads a body limits its size; an unread body is not taken from the socket. The common name
+of the client certificate is put into the request's state as `peer`, where nothing that a caller writes can replace it.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from slackwater.adapters.http.peer import host_of, peer_name
 from slackwater.adapters.http.requestparser import RequestParser, origin_form
 
 MAX_CONNECTIONS: Final = 512
-#: The most bytes of one request's path and headers.
+#: Limit of one request's path and headers.
 MAX_HEAD_BYTES: Final = 64 * 1024
 ARRIVE_SECONDS: Final = 30.0
-#: How long a refused caller that is still sending has to read its answer.
+#: After a refusal the connection stays open for this long, so that a caller that still sends can read the answer.
 LINGER_SECONDS: Final = 2.0
 _HEAD_TOO_LARGE: Final = 431, f"path and headers: more than {MAX_HEAD_BYTES} bytes"
 
 
 class _Refused(Exception):
-    """Raised inside the parser to stop it."""
+    """Raised in a callback of the parser to stop it."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection. `enter` takes its place in the listener's `ConnectionLimiter`."""
 
     _head_bytes = 0
-    _unseen_bytes = 0  #: bytes passed to the parser since its last callback: it keeps a header until it is complete
+    _unseen_bytes = 0  #: fed to the parser since its last callback: it buffers a header until that is complete
     _refusal: tuple[int, str] | None = None
     _ended = False
     _late: asyncio.TimerHandle | None = None
@@ -47,7 +47,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
-        # In place of uvicorn's, which allows the same.
+        # Replaces uvicorn's parser, which has the same leniency.
         self.parser = cast("httptools.HttpRequestParser", RequestParser(self, lenient_data_after_close=True))
         entered = self._enter(host_of(transport))
         if isinstance(entered, str):
@@ -127,21 +127,21 @@ class BoundedProtocol(HttpToolsProtocol):
             self._late = None
 
     def send_400_response(self, msg: str) -> None:
-        """Answers a request that the parser refuses; uvicorn calls this."""
+        """Answers an unparsable request; uvicorn calls this after any error of the parser."""
         self._end(*(self._refusal or (400, msg)))
 
     def _end(self, status: int, text: str) -> None:
-        """Sends a last answer and closes the connection. Sends nothing if an answer has begun: it would be corrupted."""
+        """Writes a last answer and closes the connection; closes at once if another answer has begun, to not corrupt it."""
         if self._ended:
             return
         self._ended = True
         self._forget_late()
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's annotation leaves out that there may be none yet
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request, unlike uvicorn's annotation
         if cycle is not None and not cycle.response_complete:
             self.transport.close()
             return
         body = text.encode("ascii", "replace")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + body)
-        # A caller that is cut off while it sends might lose the answer.
+        # A caller that is cut off while it still sends may lose the answer.
         self._late = self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -1,9 +1,11 @@
-"""Which callers may do what on the ops listener.
+"""Authorizes callers of the ops listener.
 
-Every caller may read. A change needs a caller on this machine or a client certificate. A page in a browser on this machine may
-change nothing, unless the listener served it. A page may also resolve its own host name to this machine (DNS rebinding), so a
-caller from this machine that uses a public host name gets no answer at all. Proxy headers never give a caller more rights; they
-take away those of a caller on this machine.
+- Every caller that can connect may read.
+- More (what-if, cancelling a drain) needs a connection from loopback or a client certificate.
+- A web page in a browser on this host gets only what any caller may read, unless it is the listener's own page (`Origin`).
+- A web page could let a name of its own resolve to loopback (DNS rebinding). So requests from loopback without a certificate
+  are refused unless `Host` is an address or a local name.
+- Headers with which proxies name their callers grant nothing. If they name another host, loopback alone is not enough.
 """
 
 import socket
@@ -17,17 +19,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 FORBIDDEN: Final = 403
-#: The refusal in the OpenAPI document.
+#: The description of the refusal in the OpenAPI document.
 FORBIDDEN_ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     FORBIDDEN: {"description": "Neither from this machine nor with a client certificate; or by a foreign name."}
 }
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
-#: Host names of this machine, besides names without a dot: nobody can register them.
+#: Suffixes of local names, besides names without a dot: public DNS cannot have any of them.
 _OWN_SUFFIXES: Final = (".localhost", ".svc", ".cluster.local")
 
 
 def check_caller(request: Request) -> None:
-    """Checks that the caller may change something. Raises `HTTPException` if not."""
+    """Checks that the caller may do more than read.
+
+    :raises HTTPException: 403, with what is missing.
+    """
     host = None if request.client is None else request.client.host
     if _peer(request.scope) is None:
         if not _is_loopback(host):
@@ -42,7 +47,7 @@ def check_caller(request: Request) -> None:
 
 
 class OwnNames:
-    """Middleware that refuses callers from this machine, without a certificate, that use a public host name."""
+    """An ASGI middleware that refuses requests from loopback, without certificate, whose `Host` is not a local name."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -66,13 +71,13 @@ class OwnNames:
 
 
 def _peer(scope: Scope) -> str | None:
-    """The name in the caller's certificate, as `bounded` has put it there."""
+    """Returns the common name of the client certificate, which `bounded` puts into the request's state; None without one."""
     peer: str | None = scope.get("state", {}).get("peer")
     return peer
 
 
 def _forwarded_for(headers: Headers) -> str | None:
-    """The client of a proxy on this machine; None if there is no proxy."""
+    """Returns a proxy header that names a caller outside loopback, None if there is none."""
     for name in _FORWARDED:
         for said in headers.getlist(name):
             for part in said.split(","):

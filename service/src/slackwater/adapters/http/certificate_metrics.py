@@ -1,4 +1,4 @@
-"""Metrics of the listeners' TLS files."""
+"""Prometheus metrics of the listeners' TLS certificates: expiry, refused files and renewals."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ from slackwater.adapters.http.certificates import Certificates
 
 
 class CertificateCollector(Collector):
-    """Read when scraped."""
+    """Reads the state of each listener's `Certificates` at each scrape."""
 
     def __init__(self, certificates: Mapping[str, Certificates]) -> None:
         self._certificates = certificates

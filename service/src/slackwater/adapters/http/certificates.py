@@ -1,8 +1,8 @@
-"""The TLS files of one listener: loaded at the start, and read again while the listener runs.
+"""Loads the TLS files of one listener at startup, and reloads them while the service runs.
 
-Three PEM files become an `ssl.SSLContext`, a new one for each new content. New content is used after two equal reads in a row,
-because certificate, key and CA are replaced one after another. If it is invalid, the old context stays in use and the problem
-is reported once (log, metrics, `/statusz`). Open connections keep the context with which they began.
+Flow: three PEM files -> an `ssl.SSLContext`, a new one after each change. A change is used once two reads in a row agree, since
+certificate, key and CA are replaced one after another. If the new files cannot be used, the old context stays in use and the
+problem is reported in log, metrics and `/statusz`. Open connections keep the context with which they began.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from cryptography import x509
 
 _log = structlog.get_logger(__name__)
 
-#: Larger files are refused: no certificate chain is that long.
+#: Bytes; no certificate chain is longer, so a larger file is a mistake.
 _LARGEST_FILE: Final = 1 << 20
 _READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. With a client CA, callers must present a certificate that it signed; `may` if optional."""
+    """Paths of PEM files. With a client CA callers present a certificate that it signed; with `may` they need not."""
 
     cert_file: str
     key_file: str
@@ -35,13 +35,13 @@ class Tls:
 
 
 class ListenError(Exception):
-    """A listener cannot be opened: its address, or its TLS files; the message names listener, what was seen and the cause."""
+    """A listener cannot be opened because of its address or TLS files; the message names the setting and the cause."""
 
 
 class Certificates:
-    """The present TLS context of one listener. `unix_seconds` reads the date that an expiry is compared with.
+    """The current TLS context of one listener. `unix_seconds` is the wall clock, with which expiry is compared.
 
-    :raises ListenError: a file is missing, or is not what it should be.
+    :raises ListenError: a file is missing or invalid.
     """
 
     def __init__(self, listener: str, files: Tls, *, unix_seconds: Callable[[], float], interval_seconds: float = 5.0) -> None:
@@ -51,15 +51,15 @@ class Certificates:
         self._interval_seconds = interval_seconds
         self._content = _content(self._paths)
         self.context = _context(listener, files)
-        self.not_after = self._expiry()  #: of the certificate in use; Unix seconds
-        self.renewals = self.refusals = 0  #: how many new contents were taken into use, and how many were refused
-        self.problem: str | None = None  #: why the present content of the files is not used
+        self.not_after = self._expiry()  #: expiry of the certificate in use; Unix seconds
+        self.renewals = self.refusals = 0  #: changes of the files that were used, and that could not be used
+        self.problem: str | None = None  #: why the present files are not in use; None if they are
         if self.not_after <= unix_seconds():
             _log.error("the certificate has expired", listener=listener, file=files.cert_file)
 
     async def watch(self) -> None:
-        """Keeps `context` equal to the files, until cancelled."""
-        thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread, and the next one must not take another thread
+        """Reads the files periodically and replaces `context` after a change, until cancelled."""
+        thread = anyio.CapacityLimiter(1)  # a read that hangs keeps its thread, and later reads must not take more threads
         previous: bytes | None = None
         judged: bytes | None = self._content
         while True:
@@ -80,7 +80,7 @@ class Certificates:
         return (files.cert_file, files.key_file, *([files.client_ca_file] if files.client_ca_file else []))
 
     async def _take(self, content: bytes) -> None:
-        if content == self._content:  # the content in use has come back
+        if content == self._content:  # the files in use were restored
             self.problem = None
             return
         try:
@@ -101,7 +101,7 @@ class Certificates:
         return context, not_after
 
     def _expiry(self) -> float:
-        """The expiry of the first certificate, in Unix seconds."""
+        """Returns the expiry of the file's first certificate in Unix seconds."""
         try:
             pem = Path(self._files.cert_file).read_bytes()
             return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
@@ -110,8 +110,7 @@ class Certificates:
 
 
 def _content(paths: tuple[str, ...]) -> bytes:
-    """A value that identifies the files' content, or the error of reading them. Equal contents and equal errors give equal
-    values."""
+    """Returns a digest of the files' contents; for a file that cannot be read, of the error."""
     found = hashlib.sha256()
     for path in paths:
         try:
@@ -138,7 +137,7 @@ def _context(listener: str, files: Tls) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise ListenError(f"{at}.clientCAFile: cannot load {files.client_ca_file}: {_told(error)}") from error
     context.verify_mode = ssl.CERT_REQUIRED if files.client_certificate == "must" else ssl.CERT_OPTIONAL
-    # No session tickets: a client could come back with one after its certificate has expired.
+    # No session tickets: with one a client could reconnect after its certificate has expired.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     return context
@@ -149,7 +148,7 @@ class _Encrypted(Exception):
 
 
 def _no_password() -> NoReturn:
-    """Refuses an encrypted key. OpenSSL would ask for the password at a terminal, and wait for ever."""
+    """Refuses to give a password; otherwise OpenSSL would wait for one at the terminal."""
     raise _Encrypted("the private key is encrypted, want one that is not")
 
 

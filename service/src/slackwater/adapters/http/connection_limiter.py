@@ -1,16 +1,23 @@
-"""Limits the connections of one listener, and the bytes of unanswered bodies: of all callers together, and of each."""
+"""Limits of one listener: its open connections, in total and for each caller, and the bytes of request bodies it keeps.
+
+A connection takes a `Place` when it is accepted and gives it back when it ends. A body's bytes are added to the `BodyBudget`
+as they arrive and given back once the request is answered. No count ever exceeds its limit.
+"""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-#: When this share of all places is taken, one caller may have at most this share of them.
+#: Once this share of all places is taken, no single caller may hold more than `_SHARE` of them, so that others can connect.
 _CROWDED: Final = 0.75
 _SHARE: Final = 0.5
 
 
 class ConnectionLimiter:
-    """Counts the connections of a listener by the address of the caller."""
+    """Counts a listener's open connections by the caller's address, and refuses new ones above the limits.
+
+    `most` is the greatest number of connections that may be open at once.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -21,7 +28,7 @@ class ConnectionLimiter:
         return self._n
 
     def enter(self, host: str) -> "Place | str":
-        """A place for another connection from that address, or the reason why there is none."""
+        """Takes a place for a new connection from `host`; returns the reason as text if it is refused."""
         if self._n >= self._most:
             return f"{self._most} connections are open, and no more are taken"
         if self._n >= _CROWDED * self._most and self._of[host] >= _SHARE * self._most:
@@ -38,37 +45,37 @@ class ConnectionLimiter:
 
 
 class Place:
-    """The place of one connection."""
+    """One connection's place in a `ConnectionLimiter`."""
 
     def __init__(self, connection_limiter: ConnectionLimiter, host: str) -> None:
         self._host = host
         self._connection_limiter: ConnectionLimiter | None = connection_limiter
 
     def leave(self) -> None:
-        """Gives the place back. Further calls do nothing."""
+        """Gives the place back; further calls do nothing."""
         connection_limiter, self._connection_limiter = self._connection_limiter, None
         if connection_limiter is not None:
             connection_limiter._leave(self._host)
 
 
-#: Takes a place for a connection from that host, or returns the reason why there is none.
+#: Takes a place for a connection from the given host; returns the reason as text if it is refused.
 Enter = Callable[[str], Place | str]
 
 
 class BodyBudget:
-    """Counts the bytes of bodies that have arrived and are not answered yet, over all connections of a listener."""
+    """Counts the bytes of request bodies that a listener keeps, over all its connections, until the requests are answered."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.held = 0
 
     def take(self, n_bytes: int) -> bool:
-        """Adds bytes. False, and nothing added, if that would exceed the limit."""
+        """Adds `n_bytes` to the kept bytes; returns False, and adds nothing, if the limit would be exceeded."""
         if self.held + n_bytes > self.most_bytes:
             return False
         self.held += n_bytes
         return True
 
     def give_back(self, n_bytes: int) -> None:
-        """Removes bytes that are no longer kept."""
+        """Subtracts `n_bytes` that are no longer kept."""
         self.held -= n_bytes

@@ -1,6 +1,7 @@
-"""`GET /explain/...` on the ops listener: why is this so, and what would help?
+"""`GET /explain/...` on the ops listener: explains the state of a pod, node or other object, and lists checked remedies.
 
-The names in the path go to `ports.protocols.Explain`, and its answer is returned as JSON.
+Flow: names in the path -> `ports.protocols.Explain` -> JSON. This module has the routes and the documented models of the
+answer; package `explain` finds the explanation.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ _NOT_NOW: Final = 503
 
 
 class Finding(BaseModel):
-    """A reason, from the closed list of reasons."""
+    """One reason, from a closed list."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +35,7 @@ class Finding(BaseModel):
 
 
 class Remedy(BaseModel):
-    """A change that helps, as a simulation of it has shown."""
+    """A change that helps, as the simulator has confirmed."""
 
     change: str
     checked: Annotated[bool, Field(description="Always true: a change that was not seen to help is not listed.")]
@@ -42,7 +43,7 @@ class Remedy(BaseModel):
 
 
 class MinimalSet(BaseModel):
-    """Blockers that all have to be removed; removing fewer does not help."""
+    """A minimal set of blockers: removing all of them helps, removing fewer does not."""
 
     where: str
     blockers: list[Finding]
@@ -50,7 +51,7 @@ class MinimalSet(BaseModel):
 
 
 class GroupWord(BaseModel):
-    """Why a node group does not help a pod."""
+    """Whether a node group helps a pending pod, and why not."""
 
     group: str
     helps: bool
@@ -58,7 +59,7 @@ class GroupWord(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Why an object is as it is."""
+    """The explanation of an object's state."""
 
     object: str
     state: str
@@ -71,7 +72,7 @@ class Explanation(BaseModel):
 
 
 class Unexplained(BaseModel):
-    """Why there is no explanation."""
+    """The error if an object cannot be explained."""
 
     detail: str
 
@@ -81,7 +82,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     _NOT_NOW: {"model": Unexplained, "description": "Not everything was listed once, or other questions are being answered."},
 }
 
-#: The kinds of objects: part of the path, name, whether it has a namespace, and summary.
+#: The kinds of objects: part of the path, kind, whether it has a namespace, and the route's summary.
 _ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
     ("pods", "pod", True, "Why is the pod pending, and what would help?"),
     ("nodes", "node", False, "Why is the node still there, and what would let it go?"),
@@ -93,12 +94,12 @@ _ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
 
 
 async def nobody(_what: Explained, _namespace: str, _name: str) -> bytes:
-    """Refuses every question, where explanations are not available."""
+    """Raises `WhatIfRefused` (503); used if no `Explain` is configured."""
     raise WhatIfRefused("nobody explains anything here", busy=True)
 
 
 def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) -> None:
-    """Adds a path for each kind of object."""
+    """Adds one route for each kind of object. All of them answer 503 until `ready`."""
 
     async def answer(what: Explained, namespace: str, name: str) -> Response:
         if not ready():

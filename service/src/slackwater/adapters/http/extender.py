@@ -1,8 +1,8 @@
-"""The extender listener: kube-scheduler's filter, prioritize, bind and preempt, answered from the state machine.
+"""The extender listener's application: answers kube-scheduler's filter, prioritize, bind and preempt from the state machine.
 
-`http_server` passes whole bodies. A well-formed request is always answered with 200, and a refusal is in `Error`:
-kube-scheduler shows nothing of an answer with another status (trap T3 in docs/extender.md). Malformed requests get 400, 404,
-405 or 413 with the same `Error`, and change nothing.
+`http_server` passes whole bodies and takes whole answers. A well-formed request is answered with 200, a refusal is in `Error`,
+since kube-scheduler drops the text of any other status (docs/extender.md, T3). Malformed requests get 400, 404, 405 or 413 with
+the same `Error`, overload and startup 503; none of them changes the state.
 """
 
 import time
@@ -15,9 +15,9 @@ import structlog
 
 from slackwater.adapters.http import wire
 from slackwater.adapters.http.asked import AskedNodes
-from slackwater.adapters.http.authenticated import gated_answer
 from slackwater.adapters.http.connection_limiter import BodyBudget
 from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.gated import gated_answer
 from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.model.columns import Rows
@@ -33,26 +33,26 @@ _log = structlog.get_logger(__name__)
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
 _NO_ROWS: Final[Rows] = np.empty(0, np.intp)
-#: The label in metrics of requests for an unknown verb.
+#: The verb in metrics of requests to any other path.
 _OTHER: Final = "other"
-#: The most digits of a resource version: an unsigned 64-bit number has twenty.
+#: Limit of a resource version's length: an unsigned 64-bit number has at most twenty digits.
 _MOST_DIGITS: Final = 20
-#: The verb that does not queue: a pod whose node is decided must not wait for pods that are still to be placed.
+#: The verb that does not queue: a pod with a chosen node must not wait for pods without one.
 _FIRST: Final = "bind"
-#: All bodies together may take this many times the limit of one.
+#: Limit of all kept bodies together, as a multiple of the limit of one.
 _BODIES: Final = 4
 
 _Found = bytes | Awaitable[bytes]
 
 
 class Submitter(Protocol):
-    """Carries out the effect of a granted bind; the ticket reports how it ended."""
+    """Takes the effect of a granted bind, and returns a ticket with which its outcome can be awaited."""
 
     def submit(self, effect: Any) -> Ticket: ...
 
 
 class Backpressure(Protocol):
-    """Delays filter's answers for a moment, see `runtime.backpressure`."""
+    """Delays filter's answers while binds queue; implemented by `runtime.backpressure`."""
 
     def due(self) -> bool: ...
 
@@ -60,13 +60,13 @@ class Backpressure(Protocol):
 
 
 class Choice(Protocol):
-    """Chooses the one node that filter names, see `runtime.autoscaler.choosing`."""
+    """Chooses one node for filter's answer, as an index into `rows`; None to judge all. See `runtime.autoscaler.choosing`."""
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
 
 class BindServing(Protocol):
-    """Decides when a granted bind may be sent, see `controllers.permits.service`."""
+    """Says when a granted bind may be sent; implemented by `controllers.permits.service`."""
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
 
@@ -90,8 +90,8 @@ class Extender:
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`wait_seconds` is how long a request may queue: kube-scheduler gives up on it soon after. `stopwatch` measures the
-        cost of requests."""
+        """`wait_seconds`: how long a request may queue; kube-scheduler's own timeout is a little longer. `stopwatch` measures
+        the seconds that a request takes of the event loop."""
         self._state_machine = state_machine
         self._submitter = submitter
         self._binds = binds
@@ -112,7 +112,7 @@ class Extender:
         }
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """The answer. That of a bind is awaited, since it needs the API server."""
+        """Returns the answer; an awaitable if the request queues, is delayed, or is a bind (which the API server answers)."""
         started = time.perf_counter()
         path, body = request.path, request.body
         verb, ask = self._verbs.get(path, (_OTHER, None))
@@ -148,16 +148,18 @@ class Extender:
         return answer
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """The answer to a request that was not read to its end."""
+        """Returns the answer to a request that was not read to its end."""
         verb, _ = self._verbs.get(path, (_OTHER, None))
         self._metrics.observe(verb, status, 0, 0.0)
         return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
 
-    # --- the pod of a question --------------------------------------------------------------------------------------------
+    # --- the pod of a request ---------------------------------------------------------------------------------------------
 
     def _pod(self, raw: bytes) -> Pod:
-        """The pod of a request. The watch's version is used unless it is older: the request has kube-scheduler's cached copy
-        (T16)."""
+        """Returns the pod of a request; the watch's pod if that is not older.
+
+        The pod in the request is kube-scheduler's cached copy (docs/extender.md, T16).
+        """
         meta = wire.head(raw, "Pod")
         known = self._state_machine.pods.get(PodUid(meta.uid))
         if known is not None and known.resource_version >= _version(meta.resourceVersion):
@@ -194,7 +196,7 @@ class Extender:
             return asked.only(chosen)
         codes = self._state_machine.filter(pod, asked.rows, self._clock())
         if (codes == Reason.NODE_NOT_CHOSEN).any():
-            return asked.only(int(codes.argmin()))  # `Reason.OK` is the least
+            return asked.only(int(codes.argmin()))  # the chosen node has `Reason.OK`, the smallest code
         gated = gated_answer(args.NodeNames) if self._state_machine.preemptions.gated(pod.uid) else None
         return asked.filtered(codes, _texts_about(pod)) if gated is None else gated
 
@@ -231,7 +233,7 @@ class Extender:
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:
-    """The texts of the reasons. The text about a missing request names the container; it is the same for all nodes."""
+    """The reason texts, indexed by `Reason`; that of a missing request names the pod's container."""
     if pod.kind.missing_request is None:
         return _TEXT
     texts = list(_TEXT)
@@ -240,7 +242,7 @@ def _texts_about(pod: Pod) -> Sequence[str]:
 
 
 def _proposed(args: wire.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
-    """Victims and violations of PodDisruptionBudgets by node, from whichever of the two maps the request has."""
+    """Victims and numbers of PDB violations by node, from whichever of the two maps the request has."""
     proposed: dict[NodeName, list[PodUid]] = {}
     violations: dict[NodeName, int] = {}
     if args.NodeNameToMetaVictims is not None:

@@ -1,6 +1,6 @@
-"""Metrics of the extender listener. Every series of the known verbs exists from the start.
+"""Prometheus metrics of the extender listener. Every series of the known verbs exists from the start.
 
-They are plain numbers, exported at each scrape: the library's counters take a lock three times for each call.
+Values are counted in plain numbers and collected at scrape: the client library's own counters would take three locks a call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _BYTES: Final = (1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6)
 
 
 class ExtenderMetrics(Collector):
-    """Requests by verb and HTTP status, their time and size."""
+    """Counts requests by verb and HTTP status, with histograms of their time and body size."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         verbs = (*VERBS, "other")

@@ -1,11 +1,12 @@
-"""Forwards agents' requests from a standby to the leader, over another connection.
+"""Forwards agents' requests from a standby to the leader's agents listener, and returns the leader's answers.
 
-Only the body and two headers of a POST are forwarded, always to `/`: the leader answers agents on every path alike, so the path
-that an agent wrote never becomes part of an address. The agent keeps its identity: its bearer token is forwarded, and the
-leader judges it. An agent with a client certificate has to call the leader itself. Over TLS the leader must present the same
-certificate as this replica, because replicas share it. A request is forwarded once: a replica that gets a forwarded request and
-does not lead refuses it. The number of requests and the time of each are limited. There are no retries: agents ask again by
-themselves.
+- Only POST requests are forwarded: the body, and the headers `Authorization` and `Prefer`. The leader answers agents on any
+  path, so the path is always `/`, and nothing that an agent wrote becomes part of an address.
+- The leader authenticates the agent by its bearer token. A request with a client certificate is refused, since this replica
+  cannot present the agent's certificate.
+- Over TLS the leader must present the same certificate as this replica, since replicas share it.
+- A request is forwarded once: a replica that gets a forwarded request and does not lead refuses it.
+- The number of concurrent requests and the time of each are bounded. There are no retries; agents retry.
 """
 
 import ssl
@@ -25,7 +26,7 @@ from slackwater.adapters.http.certificates import Tls
 from slackwater.adapters.http.http_server import Answer, Headers, Request
 from slackwater.adapters.http.prefer import wait_seconds
 
-#: The header that names the replica that forwarded a request.
+#: The header with the name of the replica that forwarded the request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"
 _PASSED_ON: Final = frozenset({b"authorization", b"prefer"})
 _PASSED_BACK: Final = ("retry-after", "preference-applied", "www-authenticate")
@@ -40,7 +41,7 @@ Outcome = Literal["answered", "unanswered", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardLimits:
-    """A request takes at most the time that its agent is ready to wait, up to `max_wait_seconds`, plus `answer_seconds`."""
+    """Limits of a forwarder. A request's timeout is `answer_seconds` plus its `Prefer: wait`, at most `max_wait_seconds`."""
 
     max_requests: int = 1024
     answer_seconds: float = 5.0
@@ -49,17 +50,23 @@ class ForwardLimits:
 
 @dataclass(slots=True)
 class ForwardCounts:
-    """Counters of forwarded requests."""
+    """Counts of forwarded requests by outcome; the numbers only grow.
+
+    answered: by the leader. unanswered: the leader failed to answer. refused: not forwarded.
+    """
 
     by_outcome: dict[Outcome, int] = field(default_factory=lambda: {"answered": 0, "unanswered": 0, "refused": 0})
 
 
-#: The leader's host and name; None if no replica leads, or the address is not known.
+#: Returns the leader's name and host; None if there is no leader or its address is not known.
 WhereLeader = Callable[[], Awaitable[tuple[str, str] | None]]
 
 
 class AgentForwarder:
-    """Made by `open_forwarder`. `replica` is the name of this replica; `port` that of the agents' listener, the same on all."""
+    """Forwards requests to the leader; create it with `open_forwarder`.
+
+    `replica` is this replica's name. `port` is that of the agents listener, the same on all replicas.
+    """
 
     headers = frozenset({FORWARDED_BY.encode()})
 
@@ -73,7 +80,10 @@ class AgentForwarder:
         tls: Tls | None,
         limits: ForwardLimits,
     ) -> None:
-        """:raises OSError: the certificate of `tls` cannot be read."""
+        """Reads the shared certificate if `tls` is set.
+
+        :raises OSError: the certificate cannot be read.
+        """
         self._http = http
         self._tls = tls
         self._context = None if tls is None else _same_certificate(tls)
@@ -97,7 +107,7 @@ class AgentForwarder:
             self._under_way -= 1
 
     def _problem(self, request: Request) -> str | None:
-        """The reason why a request is not forwarded."""
+        """Returns the reason why the request must not be forwarded, None if it may."""
         by = next((value for name, value in request.headers if name == FORWARDED_BY.encode()), None)
         if by is not None:
             return f"this replica does not lead, and {by.decode('latin-1')} has forwarded the request already"
@@ -127,7 +137,7 @@ class AgentForwarder:
             return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
 
     async def _read_again(self) -> None:
-        """Reads our certificate again when the leader presents another one: both may have been renewed."""
+        """Reads the certificate again: the leader presented another one, so the shared certificate may have been renewed."""
         if self._tls is not None:
             self._context = await anyio.to_thread.run_sync(_same_certificate, self._tls)
 
@@ -155,7 +165,10 @@ def _unled(text: str) -> Answer:
 async def open_forwarder(
     where: WhereLeader, *, replica: str, port: int, tls: Tls | None, limits: ForwardLimits
 ) -> AsyncIterator[AgentForwarder]:
-    """Opens a forwarder. `tls` belongs to the agents' listener."""
+    """Opens an HTTP client session and yields a forwarder. `tls` are the files of the agents listener, None without TLS.
+
+    :raises OSError: the certificate of `tls` cannot be read.
+    """
     connector = aiohttp.TCPConnector(limit=limits.max_requests)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
     async with aiohttp.ClientSession(
@@ -165,12 +178,14 @@ async def open_forwarder(
 
 
 def _same_certificate(tls: Tls) -> ssl.SSLContext:
-    """A context that trusts the listener's own certificate only. Host names are not checked, since Pods are
-    called by address."""
+    """Creates a TLS context that trusts only the listener's own certificate.
+
+    Host names are not checked, since Pods are called by IP address.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     text = Path(tls.cert_file).read_text(encoding="ascii", errors="ignore")
-    first, end, _ = text.partition(_END)  # of a chain, the listener's own
+    first, end, _ = text.partition(_END)  # the first certificate of a chain is the listener's own
     context.load_verify_locations(cadata=first[first.find(_BEGIN) :] + end)
     return context

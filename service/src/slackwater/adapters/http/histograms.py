@@ -1,4 +1,4 @@
-"""Exports a `Spread` as a metric family."""
+"""Converts `Spread` histograms to Prometheus metric families."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -12,7 +12,7 @@ from slackwater.model.spread import Spread
 def histogram(
     name: str, meaning: str, spreads: Iterable[tuple[Sequence[str], Spread]], *, labels: Sequence[str] = ()
 ) -> Metric:
-    """One series for each spread, by the values of its labels."""
+    """Returns a family with one series for each pair of label values and spread."""
     family = HistogramMetricFamily(name, meaning, labels=labels)
     for values, spread in spreads:
         bounds = (*map(floatToGoString, spread.bounds), "+Inf")

@@ -1,11 +1,11 @@
-"""HTTP/1.1 for the connections of a listener whose requests are answered whole, without ASGI.
+"""The HTTP/1.1 server of the extender's and the agents' listeners: passes whole requests to an `Application`, without ASGI.
 
-uvicorn accepts connections, speaks TLS and stops the listener; httptools parses. This protocol passes a request's body to the
-application as soon as it is complete, and writes head and body of the answer together. kube-scheduler waits for every call, and
-ASGI's task, messages and second write cost more than the decision (docs/adr/0020).
+uvicorn accepts connections and stops the listener; httptools parses. `DirectProtocol` passes a request to the application when
+its body is complete, and writes head and body of the answer at once. kube-scheduler waits for every call, and ASGI's task,
+its messages and uvicorn's second write cost more than the decision itself (docs/adr/0020).
 
-Requests of one connection are answered in order, one at a time. The application's `Terms` limit the body and the time in which
-a request must arrive. The number of connections, and the time for which one may be idle, are limited too.
+Requests of one connection are answered one at a time, in the order of arrival. The application's `Terms` bound the size of a
+body and the time in which a request must arrive; the server bounds idle time, heads and connections.
 """
 
 import asyncio
@@ -23,37 +23,37 @@ from slackwater.adapters.http.connection_limiter import BodyBudget, Enter, Place
 from slackwater.adapters.http.peer import host_of, peer_name
 from slackwater.adapters.http.requestparser import RequestParser, origin_form
 
-#: The shortest interval between two checks whether a connection is idle.
+#: Upper bound of the interval at which a connection is checked for being idle.
 _LOOK_SECONDS: Final = 30.0
-#: The most bytes of one request's path and headers.
+#: Limit of one request's head: path and headers.
 _MAX_HEAD_BYTES: Final = 64 * 1024
-#: How long a refused caller that is still sending has to read its answer.
+#: After a refusal the connection stays open for this long, so that a caller that still sends can read the answer.
 _LINGER_SECONDS: Final = 2.0
-#: How long a caller may leave answers unread; then the connection is closed.
+#: A caller must read answers that wait in the socket within this time; otherwise the connection is aborted.
 UNREAD_SECONDS: Final = 30.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
 _JSON: Final = b"application/json"
 _OK: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
-#: (name, value) each; names in lower case.
+#: Pairs of name and value; names in lower case.
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Request(NamedTuple):
-    """One request. `whole` is false if its body is longer than what is read (`Terms.read_body_bytes`)."""
+    """One request that was read. `whole` is False if its body exceeded `Terms.max_body_bytes` and was cut."""
 
     method: str
     path: str
     body: bytes
     keep_alive: bool = True
-    headers: Headers = ()  #: those of `Terms.headers`
-    peer: str | None = None  #: the name of the caller's certificate; None where it presented none
+    headers: Headers = ()  #: only those named in `Terms.headers`
+    peer: str | None = None  #: common name of the client certificate; None without one
     whole: bool = True
 
 
 class Answer(NamedTuple):
-    """An answer. `headers` come in addition to content-type, content-length and connection."""
+    """One HTTP response. `headers` exclude content-type, content-length and connection, which the server adds."""
 
     status: int
     body: bytes
@@ -63,33 +63,37 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The limits under which an application accepts requests."""
+    """What an application accepts: limits of a request, and the headers it needs."""
 
-    max_body_bytes: int  #: longer bodies are refused with 413, but see `read_body_bytes`
-    #: Only so many bytes of a body are passed on. A longer body is then no error: the part that was read is answered, and the
-    #: connection is closed.
+    max_body_bytes: int  #: a longer body is refused with 413, unless `read_body_bytes` is set
+    #: The application gets only this many first bytes of a body. If set, a body above `max_body_bytes` is not refused: the
+    #: request is answered from the bytes that were read, and the connection is closed.
     read_body_bytes: int | None = None
-    arrive_seconds: float = 30.0  #: from a request's first byte to its last; then 408, or no answer if the head is incomplete
-    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that are passed on
-    bodies: BodyBudget | None = None  #: the limit of all bodies together, if each is kept whole
-    ends_with_caller: bool = False  #: whether waiting for an answer is cancelled when the caller hangs up
+    #: From a request's first byte to its last. A later request gets 408; with an incomplete head the connection is closed.
+    arrive_seconds: float = 30.0
+    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that the application reads
+    bodies: BodyBudget | None = None  #: limit of all kept bodies together; None with `read_body_bytes`
+    ends_with_caller: bool = False  #: the task of a pending answer is cancelled when the caller closes the connection
 
 
 class Application(Protocol):
-    """Answers requests. Its methods never raise."""
+    """Answers the requests of one listener. Its methods never raise."""
 
     @property
     def terms(self) -> Terms: ...
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """The answer to a request, or an awaitable of it."""
+        """Returns the answer to a request, or an awaitable of it."""
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """The answer to a request that was not read to its end, or is not HTTP."""
+        """Returns the answer to a request that was not read to its end, or is not HTTP."""
 
 
 class DirectProtocol(asyncio.Protocol):
-    """One connection. uvicorn creates it and calls `shutdown`."""
+    """One connection. uvicorn creates it, and calls `shutdown` when the listener stops.
+
+    `enter` takes the connection's place in the listener's `ConnectionLimiter`.
+    """
 
     def __init__(
         self,
@@ -102,22 +106,22 @@ class DirectProtocol(asyncio.Protocol):
     ) -> None:
         self._enter = enter
         self._place: Place | None = None
-        self._held = 0  # bytes of bodies, as `Terms.bodies` counts them
+        self._held = 0  # bytes that this connection has taken from `Terms.bodies`
         self._app = cast("Application", config.app)
         self._peer: str | None = None
         self._idle_seconds = config.timeout_keep_alive
         self._state = server_state
-        self._connections: set[Any] = server_state.connections  # whatever can be shut down
+        self._connections: set[Any] = server_state.connections  # uvicorn calls `shutdown` of each
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = RequestParser(self)
         self._transport: asyncio.Transport
         self._waiting: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._done = False  # what comes is thrown away, and the connection ends with the answer that is under way
-        self._deaf = False  # what comes is thrown away, and what has come is answered
+        self._done = False  # input is discarded, and the connection ends after the pending answer
+        self._deaf = False  # input is discarded, but all requests received so far are answered
         self._crowded = False
         self._receiving = False
-        self._unseen_bytes = 0  # given to the parser since it last told us of something: it keeps a header until it is whole
+        self._unseen_bytes = 0  # fed to the parser since its last callback: it buffers a header until that is complete
         self._since = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -127,7 +131,7 @@ class DirectProtocol(asyncio.Protocol):
     # --- the connection -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are not subclasses
         entered = self._enter(host_of(transport))
         if isinstance(entered, str):
             self._refuse(503, entered)
@@ -151,13 +155,13 @@ class DirectProtocol(asyncio.Protocol):
             self._task.cancel()
 
     def shutdown(self) -> None:
-        """Accepts no more requests. The present one still gets its answer."""
+        """Accepts no more requests; a pending answer is still written."""
         self._done = True
         if self._task is None:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Reads no more requests while the caller does not read its answers."""
+        """Stops reading requests while the caller does not read its answers; aborts after `UNREAD_SECONDS`."""
         self._crowded = True
         self._transport.pause_reading()
         self._unread = self._loop.call_later(UNREAD_SECONDS, self._transport.abort)
@@ -174,7 +178,7 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _check_idle(self) -> None:
-        """Closes a connection that was idle for too long."""
+        """Closes the connection if it has been idle for longer than uvicorn's `timeout_keep_alive`."""
         left = self._since + self._idle_seconds - self._loop.time()
         if self._task is None and not self._receiving and left <= 0:
             self._transport.close()
@@ -182,7 +186,10 @@ class DirectProtocol(asyncio.Protocol):
             self._check = self._loop.call_later(min(max(left, 1.0), _LOOK_SECONDS), self._check_idle)
 
     def _check_arrival(self) -> None:
-        """Closes a connection whose request takes too long to arrive. While an earlier request is answered, nothing is read."""
+        """Refuses a request that has not arrived in time.
+
+        While an earlier request is being answered nothing is read, so the check is repeated later.
+        """
         self._late = None
         if self._task is not None:
             self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
@@ -197,7 +204,7 @@ class DirectProtocol(asyncio.Protocol):
         if self._done or self._deaf:
             return
         if self._task is not None:
-            self._transport.pause_reading()  # not before something comes: who hangs up is noticed only while we read
+            self._transport.pause_reading()  # only once data comes: a closed connection is noticed only while reading
         self._unseen_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -314,7 +321,7 @@ class DirectProtocol(asyncio.Protocol):
     async def _answer_later(self, request: Request, pending: Awaitable[Answer]) -> None:
         try:
             self._write(request, await pending)
-        except BaseException:  # cancelled, or a fault of the application
+        except BaseException:  # cancelled, or a bug in the application: without an answer the connection must end
             self._transport.close()
             raise
         finally:
@@ -339,13 +346,13 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.close()
 
     def _give_back(self, n_bytes: int) -> None:
-        """Returns bytes of bodies that are no longer kept."""
+        """Returns `n_bytes` of this connection's bodies to the budget."""
         if self._terms.bodies is not None:
             self._terms.bodies.give_back(n_bytes)
             self._held -= n_bytes
 
     def _linger(self) -> None:
-        """Closes after the caller has had time to read the answer. A caller that is cut off while it sends might lose it."""
+        """Closes the connection after `_LINGER_SECONDS`: a caller that is cut off while it still sends may lose the answer."""
         if self._check is not None:
             self._check.cancel()
         self._check = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
@@ -354,13 +361,12 @@ class DirectProtocol(asyncio.Protocol):
         self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
-        """Refuses a request that is not read to its end, and closes: the next request on the connection could not be
-        recognized."""
+        """Answers a request that is not read to its end, and closes: later bytes cannot be told apart from its rest."""
         if self._done or self._deaf or self._transport.is_closing():
             return
         self._done = True
         if self._task is not None:
-            return  # its own answer is the last one then
+            return  # the pending answer to an earlier request becomes the last one
         answer = self._app.refusal(status, self._plain_path(), message)
         self._transport.write(_head(answer, keep_alive=False) + answer.body)
         self._linger()

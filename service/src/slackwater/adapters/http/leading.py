@@ -1,4 +1,4 @@
-"""The leader of the replicas, as metrics and as a part of `/statusz`."""
+"""Leader election on the ops listener: Prometheus metrics, and the part `leader` of `/statusz`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class LeaderStatus(BaseModel):
-    """Whether this replica leads, and which one does."""
+    """The state of leader election, as this replica sees it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -21,12 +21,12 @@ class LeaderStatus(BaseModel):
 
 
 def alone() -> LeaderStatus:
-    """The status of a single replica."""
+    """Returns the status of a service with a single replica, which always leads."""
     return LeaderStatus()
 
 
 class LeaderCollector(Collector):
-    """Yields the families at each scrape. `forwards` counts agents' requests that were forwarded to the leader, by outcome."""
+    """Reads the metrics at each scrape. `forwards` returns the counts of agents' requests on a standby, by outcome."""
 
     def __init__(self, status: Callable[[], LeaderStatus], forwards: Callable[[], Mapping[str, int]]) -> None:
         self._status = status

@@ -1,6 +1,6 @@
-"""Metrics of each node as Prometheus text, six numbers for CPU and six for memory, from a copy of the columns.
+"""Writes six amounts of CPU and memory for each node as Prometheus text, from a copy of the ledger's columns.
 
-A cluster of 5,000 nodes has 60,000 of these series. They are written here, a few nodes at a time, because the client library
+A cluster of 5,000 nodes has 60,000 of these series. They are written here, a few nodes at a time, since the client library
 would block the event loop for half a second. Names and fields are those of Neon's scheduler plugin (neondatabase/autoscaling
 v0.36.1).
 """
@@ -15,7 +15,7 @@ from slackwater.model.objects import Node
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
-#: (name, meaning, factor from the column's unit to the metric's).
+#: (name, meaning, units of the column in one unit of the metric).
 _FAMILIES: Final = (
     ("slackwater_node_cpu_resources_current", "What is promised, held back and wanted of each node's CPU; CPUs.", 1000),
     ("slackwater_node_mem_resources_current", "What is promised, held back and wanted of each node's memory; bytes.", 1),
@@ -30,17 +30,17 @@ _FIELDS: Final = (
 )
 _ZONE: Final = "topology.kubernetes.io/zone"
 _LABELS: Final = ("node", "node_group", "availability_zone", "field")
-#: Nodes written before other tasks run: about half a millisecond.
+#: Nodes written before other tasks get a turn: about half a millisecond.
 _SLICE: Final = 64
 
 
 def node_families() -> list[GaugeMetricFamily]:
-    """The families, without series."""
+    """Returns the metric families without series, for the list of metrics."""
     return [GaugeMetricFamily(name, meaning, labels=_LABELS) for name, meaning, _ in _FAMILIES]
 
 
 async def node_metrics(state_machine: StateMachine) -> bytes:
-    """The text of all nodes at one moment, sorted by name."""
+    """Returns the text of all nodes, sorted by name. All numbers are of the moment of the call."""
     columns = state_machine.ledger.columns.copy()
     nodes = sorted(state_machine.nodes, key=lambda item: item[1].name)
     written: list[str] = []

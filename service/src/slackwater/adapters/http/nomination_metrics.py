@@ -1,4 +1,4 @@
-"""Metrics of nomination and node choice: how nominations ended, and how long pods waited."""
+"""Prometheus metrics of nominations in advance and node choices: their outcomes, and how long pods waited."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -10,7 +10,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 def steering_families(state_machine: StateMachine) -> Iterator[Metric]:
-    """The families, read from the state machine at each scrape."""
+    """Yields the metric families, read from the state machine at each scrape."""
     steering = state_machine.steering
     counts = steering.counts
     yield CounterMetricFamily("slackwater_steering_nominations", "Pods nominated in advance.", value=counts.made)

@@ -1,5 +1,7 @@
-"""The ops listener: health, metrics, state, explanations, the dashboard and what-if, which only read; and the removals of nodes
-(`drains`) that a person may cancel."""
+"""The ops listener's ASGI application: health, metrics, status, state dump, explanations, dashboard, what-if, cancelled drains.
+
+Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, `ops_throttle` how often.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,7 +34,8 @@ from slackwater.runtime import dump
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 
-#: cancelled: the removal is rolled back. too-late: the provider already deletes the node. none: the node is not being removed.
+#: The result of cancelling a drain. cancelled: the drain is being rolled back. too-late: the provider was already asked to
+#: delete the node. none: the node is not being drained.
 Answer = Literal["cancelled", "too-late", "none"]
 
 _NOT_FOUND: Final = 404
@@ -40,7 +43,7 @@ _CONFLICT: Final = 409
 
 
 class Cancelled(BaseModel):
-    """The result of a cancellation."""
+    """The answer to a cancelled drain."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,6 +52,8 @@ class Cancelled(BaseModel):
 
 
 def add_drains(app: FastAPI, cancel: Callable[[NodeName], Answer]) -> None:
+    """Adds the route that cancels the drain of a node."""
+
     @app.post(
         "/drains/{node}/cancel",
         summary="Stop the removal of a node and roll it back",
@@ -87,8 +92,11 @@ def ops_app(
     explain: Explain = nobody_explains,
     certificates: Mapping[str, Certificates] = MappingProxyType({}),
 ) -> FastAPI:
-    """The ASGI application. `autoscaler` returns its last loop as JSON values, or None if it does not run. `listeners` are the
-    open dashboards. `certificates` are those of the listeners, by name."""
+    """Creates the ASGI application.
+
+    `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
+    dashboard streams; the caller closes them at shutdown. `certificates` are those of the listeners with TLS, by name.
+    """
     app = FastAPI(
         title="Slackwater ops",
         version=__version__,
@@ -113,7 +121,7 @@ def ops_app(
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
-        # On the event loop, where alone the state machine changes: the collectors read it.
+        # On the event loop, not in a thread: the collectors read the state machine, which changes on the event loop.
         body = generate_latest(registry) + await node_metrics(state_machine)
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
@@ -136,7 +144,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
 
 
 def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Callable[[], Instant]) -> None:
-    # One at a time: a dump of a large cluster takes a second of one thread, and as much memory again as the state.
+    # One dump at a time: that of a large cluster takes a second of one thread, and as much memory as the state.
     one_dump = anyio.CapacityLimiter(1)
 
     @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
@@ -152,7 +160,7 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Call
 
 
 def _about(status: StatusOf, told: Told) -> dict[str, Any]:
-    """The sections of the dashboard that are not in the state machine. The page does not show the settings."""
+    """Returns the dashboard's sections that do not come from the state machine, without settings, which it does not show."""
     return {
         "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
         "autoscaler": told.autoscaler(),

@@ -1,11 +1,11 @@
-"""Keeps requests to the ops listener from delaying scheduling: it runs them one at a time, with pauses.
+"""An ASGI middleware that limits the ops listener's share of the event loop, which also answers kube-scheduler and agents.
 
-    health                                       at once, always
-    the dashboard's stream, explain, what-if     at once: they limit themselves
-    everything else                              one at a time; the pause before the next grows with the time that the last took
+    health                                                  answered at once, always
+    dashboard stream, explanations, what-if, drains         answered at once; most of them have limits of their own
+    everything else                                         one request at a time, with a pause between two requests
 
-The number of waiting requests and their time are limited. A request beyond that gets 503 with Retry-After. A caller without
-others beside it never waits. This is an ASGI middleware.
+The pause grows with the time that the previous request took. Number and time of waiting requests are bounded; above a bound a
+request gets 503 with Retry-After.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,19 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 HEALTH: Final = frozenset({"/livez", "/readyz", "/healthz"})
-#: While others wait, a request is followed by a pause this many times as long as the request took.
+#: The pause after a request, as a multiple of the time it took, up to `_LONGEST_REST_SECONDS`.
 _REST: Final = 3.0
 _LONGEST_REST_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 32
 _WAIT_SECONDS: Final = 10.0
-#: Dumps of the whole state at the same time, from the first byte made to the last byte sent.
+#: The path of the largest answer, the whole state. `_MOST_LARGE` limits how many are in memory, until the last byte is sent.
 _LARGE: Final = "/dumpstate"
 _MOST_LARGE: Final = 2
 _BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
 
 
 class OpsThrottle:
-    """Runs one request of the ops listener at a time."""
+    """Runs one throttled request of the ops listener at a time. `clock` counts seconds."""
 
     def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = anyio.current_time) -> None:
         self._app = app
@@ -70,7 +70,7 @@ class OpsThrottle:
             await send(message)
 
     async def _made(self, scope: Scope, receive: Receive) -> list[Any]:
-        """Makes the whole answer. No other is made meanwhile."""
+        """Waits for the end of the pause, then runs the application and returns its whole answer as ASGI messages."""
         await anyio.sleep(max(self._rested_at - self._clock(), 0.0))
         began = self._clock()
         made: list[Any] = []
@@ -78,7 +78,7 @@ class OpsThrottle:
         async def keep(message: Any) -> None:
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
             made.append({**message, "more_body": True} if last else message)
-            if last:  # sent when the caller has read the earlier parts
+            if last:  # an empty last message, so that it is sent only after the caller has taken the body
                 made.append({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self._app(scope, receive, keep)

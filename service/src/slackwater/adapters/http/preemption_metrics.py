@@ -1,6 +1,7 @@
-"""Metrics of preemption, under kube-scheduler's names (KEP-4832) after our prefix.
+"""Prometheus metrics of preemption: kube-scheduler's names (KEP-4832) with our prefix.
 
-The objective, errors / all < 0.01, can be computed from `goroutines_execution_total{operation="preemption"}`.
+The objective is that less than 1 % of preemptions end with an error. It is measured by
+`goroutines_execution_total{operation="preemption"}`: result `error` divided by all results.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ _OPERATION: Final = "preemption"
 
 
 def preemption_families(state_machine: StateMachine) -> Iterator[Metric]:
-    """The families, read from the state machine at each scrape."""
+    """Yields the metric families, read from the state machine at each scrape so that they cannot differ from it."""
     counts = state_machine.preemptions.counts
     yield CounterMetricFamily("slackwater_preemption_attempts", "Preemptions begun.", value=counts.attempts)
     yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])

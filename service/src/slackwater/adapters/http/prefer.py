@@ -1,15 +1,18 @@
-"""The request header `Prefer: wait=N` of RFC 7240: how long a caller is willing to wait for a better answer."""
+"""Parses the request header `Prefer: wait=N` (RFC 7240): how many seconds a caller is willing to wait for a better answer."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
-#: `wait` as a preference of its own, not as part of another word or a parameter of another preference.
+#: Matches `wait` as a preference, not as part of another word or as a parameter of another preference.
 _WAIT: Final = re.compile(rb'(?:^|,)\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:[;,]|$)', re.IGNORECASE)
 
 
 def wait_seconds(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """The first `wait` in the headers, in seconds; 0 without one, or if it is not as the RFC has it."""
+    """Returns the first `wait` of the headers in seconds; 0 if there is none, or not in the RFC's form.
+
+    `headers` are pairs of name, in lower case, and value.
+    """
     for name, value in headers:
         if name == b"prefer" and (found := _WAIT.search(value)):
             return int(found[1])

@@ -1,9 +1,9 @@
-"""A queue for requests that take the event loop's time, so that cheap requests never wait for many expensive ones.
+"""A bounded queue for requests that occupy the event loop for long, so that short requests do not wait behind them.
 
-In one round of the event loop, requests are answered at once until they have taken `round_seconds`. The others queue and are
-answered in later rounds, the oldest first. Between rounds the loop reads sockets and takes answers of the API server, so a
-bind, an agent's request or a probe waits for one round, never for the queue. Length and waiting time of the queue are limited:
-a request that cannot be answered before its caller gives up is refused.
+Within one round of the event loop such requests are answered at once until they have taken `round_seconds`; the rest queue and
+are answered in later rounds, oldest first. Between rounds the loop reads sockets and API answers, so a bind, an agent's
+request or a probe waits for one round and never for the queue. Length and waiting time are bounded; above a bound a
+request ends with `Overloaded`.
 """
 
 import asyncio
@@ -16,11 +16,15 @@ T = TypeVar("T")
 
 
 class Overloaded(Exception):
-    """Raised for a request that is not answered: too many wait, or it has waited too long. The message says which."""
+    """The request is not answered: the queue is full, or the request has waited too long. The message says which."""
 
 
 class RequestQueue(Generic[T]):
-    """The queue of one listener. A request that has waited for more than `wait_seconds` is refused."""
+    """The queue of one listener. `T` is the type of an answer.
+
+    `round_seconds`: time that requests may take in one round of the loop. `most_waiting`: limit of queued requests.
+    `wait_seconds`: a request that has queued for longer fails with `Overloaded`. `clock` counts seconds.
+    """
 
     def __init__(
         self,
@@ -43,11 +47,11 @@ class RequestQueue(Generic[T]):
 
     @property
     def free(self) -> bool:
-        """May a request be answered at once, by `now`? Otherwise it has to queue, by `queued`."""
+        """True if a request may be answered at once with `now`; otherwise it must queue with `queued`."""
         return not self._waiting and self._spent < self._round_seconds
 
     def now(self, question: Callable[[], T]) -> T:
-        """Answers at once."""
+        """Answers a request at once, and counts its time for this round."""
         self._turn_on()
         began = self._clock()
         try:
@@ -56,7 +60,10 @@ class RequestQueue(Generic[T]):
             self._spent += self._clock() - began
 
     def queued(self, question: Callable[[], T]) -> "asyncio.Future[T]":
-        """Answers when the request's turn has come. Raises `Overloaded`, at once if the queue is full."""
+        """Queues a request; returns a future of the answer, which fails with `Overloaded` after too long a wait.
+
+        :raises Overloaded: the queue is full.
+        """
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(f"{len(self._waiting)} questions wait already, and no more may")
         answer = asyncio.get_running_loop().create_future()
@@ -85,5 +92,5 @@ class RequestQueue(Generic[T]):
             return
         try:
             answer.set_result(self.now(question))
-        except Exception as error:  # raised where the answer is awaited
+        except Exception as error:  # the caller that awaits the future handles it
             answer.set_exception(error)

@@ -1,9 +1,9 @@
-"""Parses HTTP/1.1 requests and ignores offers of an upgrade.
+"""Parses HTTP/1.1 requests and ignores offers to upgrade to another protocol.
 
-httptools ends a request with an upgrade offer after its head, and takes its body for the other protocol. `curl --http2` and
-Java's HttpClient offer HTTP/2 in the first request of a connection, which may have a body. A server may ignore the offer (RFC
-9110, 7.8). This parser reads the head again without the offer, and continues with the body and the next requests. Bytes after
-CONNECT are not HTTP: the parser skips them, and reports that the connection ends with the answer.
+httptools stops at the head of a request with an `Upgrade` header and treats its body as the other protocol. `curl --http2` and
+Java's HttpClient offer HTTP/2 with the first request of a connection, also if it has a body. A server may ignore the offer
+(RFC 9110, 7.8). So this parser feeds the head to a new httptools parser without the offer, then the body and later requests.
+Bytes after CONNECT are not HTTP: the parser skips them and reports that the connection ends with the answer.
 """
 
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ _CONNECT: Final = b"CONNECT"
 
 
 def origin_form(target: bytes) -> bytes:
-    """The path and query of a request's target. A client of a proxy writes the host before them (RFC 9112, 3.2.2)."""
+    """Returns the path and query of a request's target. Clients of a proxy put scheme and host first (RFC 9112, 3.2.2)."""
     if target.startswith(b"/") or b"://" not in target:
         return target
     rest = target.partition(b"://")[2]
@@ -25,7 +25,7 @@ def origin_form(target: bytes) -> bytes:
 
 
 class Reader(Protocol):
-    """Receives the parts of requests in their order."""
+    """Receives the parts of requests, in the order of arrival."""
 
     def on_message_begin(self) -> None: ...
     def on_url(self, url: bytes) -> None: ...
@@ -36,15 +36,15 @@ class Reader(Protocol):
 
 
 class RequestParser:
-    """The parser of one connection. `leniencies` are those of httptools."""
+    """The parser of one connection. `leniencies` are the arguments of httptools' `set_dangerous_leniencies`."""
 
     def __init__(self, reader: Reader, **leniencies: bool) -> None:
         self._reader = reader
         self._leniencies = leniencies
         self.on_body = reader.on_body
         self._framing: list[tuple[bytes, bytes]] = []
-        self._again = False  # true after a head with an upgrade offer, until that head was read again without the offer
-        self._tunnel = False  # after CONNECT
+        self._again = False  # while a head without its upgrade offer is fed again; `reader` has seen that head already
+        self._tunnel = False  # after CONNECT: input is skipped
         self._parser = self._made()
 
     def _made(self) -> httptools.HttpRequestParser:
@@ -53,7 +53,10 @@ class RequestParser:
         return parser
 
     def feed_data(self, data: bytes) -> None:
-        """Parses more bytes. Raises `httptools.HttpParserError`."""
+        """Parses `data` and calls the reader.
+
+        :raises httptools.HttpParserError: the data is not HTTP/1.1.
+        """
         rest = memoryview(data)
         while rest and not self._tunnel:
             try:

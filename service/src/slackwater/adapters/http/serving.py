@@ -1,4 +1,7 @@
-"""Runs uvicorn servers in a task group. The group ends them; they install no signal handlers."""
+"""Runs one listener: a uvicorn server as a task of the caller's task group, which alone decides when the server stops.
+
+`serve_app` serves an ASGI application, `serve_direct` an `http_server.Application`. uvicorn installs no signal handlers.
+"""
 
 import asyncio
 import contextlib
@@ -18,21 +21,21 @@ from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import Application, DirectProtocol
 from slackwater.adapters.http.tls_door import TlsDoor
 
-#: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request sent at that moment
-#: would be lost: Go does not repeat a POST.
+#: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request that is being sent
+#: would be lost, since Go does not repeat a POST.
 _KEEP_ALIVE_SECONDS: Final = 600
-#: For the ops listener: longer than the usual interval between two scrapes or probes.
+#: Keep-alive of the ops listener: longer than the usual interval of Prometheus' scrapes and kubelets' probes.
 _APP_KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 2048
 _GRACE_SECONDS: Final = 4
-#: The most connections. kube-scheduler opens one for each concurrent call, and keeps two.
+#: kube-scheduler opens one connection for each concurrent call, and keeps two of them.
 _MAX_CONNECTIONS: Final = 2048
 
 
 def listen(name: str, host: str, port: int) -> socket.socket:
-    """Opens a listening socket.
+    """Opens a listening TCP socket. `name` is the listener's, for the error text.
 
-    :raises ListenError: the address is taken or not ours.
+    :raises ListenError: the address is in use or not one of this host.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -42,8 +45,11 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that accepts on a copy of `sock`, which stays open: a later server accepts from the same queue, so no caller is
-    refused in between. With `certificates`, a `TlsDoor` in `group` accepts."""
+    """A uvicorn server that accepts on a duplicate of `sock`, which stays open.
+
+    So a later server accepts from the same queue, and no caller is refused in between. With `certificates` a `TlsDoor` in
+    `group` accepts the connections.
+    """
 
     def __init__(
         self,
@@ -90,8 +96,10 @@ async def serve_app(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves an ASGI application until cancelled. Requests in progress then get a limited time. `on_stop` is called before
-    that, to end answers that would never end by themselves."""
+    """Serves an ASGI application until cancelled; then pending answers may end within `_GRACE_SECONDS`.
+
+    `on_stop` is called when stopping begins, to end answers that would not end by themselves (the dashboard's streams).
+    """
     config = _config(app, BoundedProtocol, _APP_KEEP_ALIVE_SECONDS)
     await _serve(
         config,
@@ -111,7 +119,7 @@ async def serve_direct(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves an application that answers whole requests (see `http_server`). Connections above the limit get 503."""
+    """Serves an `http_server.Application` until cancelled. Connections above `max_connections` get 503 and are closed."""
     config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
     await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
 
@@ -121,7 +129,7 @@ def _config(app: Callable[..., Any], protocol: type[asyncio.Protocol], keep_aliv
         app,
         http=protocol,
         ws="none",
-        proxy_headers=False,  # what a caller says of its own address is not trusted, see `callers`
+        proxy_headers=False,  # a caller may write any address there; `callers` never grants anything because of them
         loop="none",
         lifespan="off",
         log_config=None,
@@ -162,6 +170,6 @@ async def _serve(
 
 
 async def _until_stopped(server: uvicorn.Server) -> None:
-    # Shielded, since uvicorn ends by `should_exit`; it bounds its own end by `timeout_graceful_shutdown`.
+    # Shielded from cancellation: `should_exit` stops uvicorn, within `timeout_graceful_shutdown`.
     with anyio.CancelScope(shield=True):
         await server.serve()

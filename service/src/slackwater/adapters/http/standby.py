@@ -1,8 +1,8 @@
-"""The answers of a replica that does not lead: an error for kube-scheduler, and the leader's answer for an agent.
+"""Applications that answer on a replica with leader election: requests are served only while the replica leads.
 
-Each class wraps the application that decides, and checks the leader before each request. A replica that does not lead decides
-nothing, not even for a request that began while it led. The election is elsewhere (`controllers/leadership`), as is the
-connection to the leader (`forwarding`).
+A standby answers kube-scheduler with an error, and forwards agents' requests to the leader. `LedExtender` and `LedAgents` wrap
+the applications that decide, and check the leadership before each request; `LedAgents` checks it again before a delayed answer.
+The leadership itself comes through `Stand`; `forwarding` talks to the leader.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,34 +10,33 @@ from typing import Final, Protocol
 
 from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, Terms
 
-#: A kube-scheduler that has just become the leader may call milliseconds before we know that we lead. It waits longer than
-#: this.
+#: kube-scheduler may learn that it leads, and call, milliseconds before this replica does. Its own timeout is longer than this.
 _HEAR_SECONDS: Final = 1.0
 _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
 class Stand(Protocol):
-    """Tells whether this replica leads."""
+    """Says whether this replica leads."""
 
     def leads(self) -> bool: ...
 
     async def awaited(self, seconds: float) -> bool:
-        """Whether this replica leads after another look at the Lease, within `seconds`."""
+        """Waits up to `seconds` for one more look at the Lease; returns whether this replica leads then."""
         ...
 
 
 class Forwarder(Protocol):
-    """Forwards a request to the leader. Never raises."""
+    """Forwards a request to the leader and returns the answer. Never raises."""
 
-    #: Names, in lower case, of the headers that it needs.
+    #: Names, in lower case, of the headers that the forwarder reads.
     headers: frozenset[bytes]
 
     async def forward(self, request: Request) -> Answer: ...
 
 
 class LedExtender:
-    """The extender listener's application if there are several replicas. `holder` returns the leader's name, "" without one."""
+    """The extender listener's application with leader election. `holder` returns the Lease's holder, "" if there is none."""
 
     def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str]) -> None:
         self._app = app
@@ -62,7 +61,10 @@ class LedExtender:
 
 
 class LedAgents:
-    """The agents listener's application if there are several replicas. `forwarder` is None if requests cannot be forwarded."""
+    """The agents listener's application with leader election.
+
+    `holder` returns the Lease's holder, "" if there is none. Without a `forwarder` a standby answers with 503.
+    """
 
     def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str], forwarder: Forwarder | None) -> None:
         self._app = app
@@ -90,7 +92,7 @@ class LedAgents:
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
     async def _answer_while_leading(self, pending: Awaitable[Answer]) -> Answer:
-        """Answers, unless another replica has become the leader in the meantime: then the answer is worth nothing."""
+        """Awaits a delayed answer, and replaces it with 503 if another replica leads by then: it can no longer be kept."""
         answer = await pending
         return answer if self._stand.leads() else self._unled()
 

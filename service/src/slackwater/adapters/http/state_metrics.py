@@ -1,4 +1,4 @@
-"""Metrics of the state machine, read from its state at each scrape, so that they never differ from it."""
+"""Prometheus metrics of the state machine. They are read from its state at each scrape, so they cannot differ from it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -53,7 +53,7 @@ _COUNTS = (
 
 
 class StateCollector(Collector):
-    """Yields the families at each scrape."""
+    """Collects the families of the state machine, and of the dispatcher, event sources and audits, at each scrape."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class StateCollector(Collector):
             yield family
 
     def _should_deny(self) -> Metric:
-        """A node's series ends with the node: where nodes come and go there would be more of them with each."""
+        """Returns the admissions over total by node. A node's count ends with the node, so the number of series is bounded."""
         family = CounterMetricFamily(
             "slackwater_reserve_should_deny",
             "Pods that others bound to a node without room for them, by node.",

@@ -1,4 +1,4 @@
-"""`GET /statusz`: a short status of the service, for people and for the dashboard. `/metrics` has more numbers."""
+"""`GET /statusz` on the ops listener: a short status of the service, for people and the dashboard. `/metrics` has more."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class EventSourceStatus(BaseModel):
-    """One resource type, as the API server tells of it."""
+    """The watch of one resource type."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -79,7 +79,7 @@ class Status(BaseModel):
 
 
 class SettingsView:
-    """The configuration as the ops listener shows it; the wiring keeps it true."""
+    """The configuration that the ops listener shows. `app.wiring` updates it when the configuration file changes."""
 
     def __init__(self, in_force: dict[str, Any]) -> None:
         self.in_force = in_force
@@ -88,8 +88,10 @@ class SettingsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The parts of the status that are not in the state machine. `autoscaler` returns its last loop, or None if it does not
-    run."""
+    """Sources of the status other than the state machine.
+
+    `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run.
+    """
 
     settings: SettingsView
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None

@@ -1,9 +1,9 @@
-"""Accepts TLS connections. Each takes a place in the connection limiter before its handshake, so unfinished handshakes count
-too.
+"""Accepts TLS connections of one listener, and counts each in the connection limiter before its handshake.
 
-asyncio's own servers report a connection only after its handshake. Here a connection without a place is closed before it costs
-anything, and a handshake that fails or takes too long gives its place back. Each handshake uses the TLS context that is in use
-when it begins, so a renewed certificate needs no new listener (docs/adr/0152).
+asyncio's own servers report a connection only after its handshake, so handshakes that never end would not be counted. Here a
+connection above the limit is closed before its handshake, and a handshake that fails or takes too long gives its place back.
+Each handshake uses the TLS context that is current when it begins, so a renewed certificate needs no new listener
+(docs/adr/0152).
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from slackwater.adapters.http.connection_limiter import ConnectionLimiter, Enter
 
 _log = structlog.get_logger(__name__)
 
-#: The time limit of a handshake.
+#: A handshake that takes longer is aborted.
 HANDSHAKE_SECONDS: Final = 10.0
-#: The pause when the kernel has no resources for another connection, as in asyncio's own servers.
+#: The kernel has no resources for another connection. Like asyncio's own servers, we try again after a second.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _AGAIN_SECONDS: Final = 1.0
 
 
 class MakeConnection(Protocol):
-    """Creates the protocol of one connection."""
+    """Creates the asyncio protocol of one connection. The protocol calls `enter` for its place in the limiter."""
 
     def __call__(self, *, enter: Enter) -> asyncio.Protocol: ...
 
 
 class TlsDoor:
-    """Accepts the connections of one listening socket."""
+    """Accepts connections at one listening socket and performs their TLS handshakes."""
 
     def __init__(
         self, sock: socket.socket, certificates: Certificates, connection_limiter: ConnectionLimiter, make: MakeConnection
@@ -45,7 +45,7 @@ class TlsDoor:
         self._make = make
 
     async def run(self) -> None:
-        """Accepts until cancelled; unfinished handshakes end then. The socket itself stays open."""
+        """Accepts until cancelled, which also cancels handshakes in progress. The socket itself stays open."""
         async with anyio.create_task_group() as handshakes:
             with self._sock.dup() as sock:
                 sock.setblocking(False)
@@ -56,21 +56,21 @@ class TlsDoor:
                         handshakes.start_soon(self._shake_hands, accepted, place)
                     else:
                         accepted.close()
-                    await anyio.lowlevel.checkpoint()  # so that a flood of connections does not block the event loop
+                    await anyio.lowlevel.checkpoint()  # many waiting connections must not occupy the event loop
 
     async def _accepted(self, sock: socket.socket) -> socket.socket:
         loop = asyncio.get_running_loop()
         while True:
             try:
                 return (await loop.sock_accept(sock))[0]
-            except OSError as error:  # for other errors: the caller hung up before the accept
+            except OSError as error:  # any other error: the caller closed the connection before it was accepted
                 if error.errno in _EXHAUSTED:
                     _log.error("no connection can be accepted", listener=self._certificates.listener, problem=str(error))
                     await anyio.sleep(_AGAIN_SECONDS)
             await anyio.lowlevel.checkpoint()
 
     async def _shake_hands(self, accepted: socket.socket, place: Place) -> None:
-        """Completes the handshake. After that, the connection's protocol gives the place back when the connection is lost."""
+        """Performs one handshake. Afterwards the connection's protocol owns the place, and gives it back on closing."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._make(enter=lambda _host: place),
@@ -78,7 +78,7 @@ class TlsDoor:
                 ssl=self._certificates.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
             )
-        except OSError:  # no TLS, a certificate that is not trusted, or too slow
+        except OSError:  # not TLS, no trusted certificate, or not finished in time
             place.leave()
         except BaseException:
             place.leave()
@@ -88,5 +88,5 @@ class TlsDoor:
 def _host(accepted: socket.socket) -> str:
     try:
         return str(accepted.getpeername()[0])
-    except OSError:  # the caller has hung up already
+    except OSError:  # the caller has closed the connection already
         return ""

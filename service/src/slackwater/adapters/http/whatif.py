@@ -1,7 +1,7 @@
-"""`POST /simulate/...` on the ops listener: what would happen on the present cluster state, with some changes to it.
+"""`POST /simulate/...` on the ops listener: simulates placement, scale-up or scale-down on the present state with changes.
 
-A JSON body becomes a `ports.protocols.Supposed`, and the answer is the JSON that `slackwater simulate` would print. Which
-callers may ask is decided in `callers`.
+Flow: JSON body -> `ports.protocols.Supposed` -> the JSON that `slackwater simulate` prints. `callers` decides who may ask; a
+`ports.protocols.WhatIf` runs the simulation. Size and number of bodies in memory are bounded.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from slackwater.ports.protocols import Question, Supposed, WhatIf, WhatIfRefused
 
 
 class Refusal(BaseModel):
-    """Why no new node of a group could take a pod, in kube-scheduler's words."""
+    """Why a node rejects a pod, or why a group's new node would, in kube-scheduler's words."""
 
     plugin: str
     reasons: list[str]
@@ -24,7 +24,7 @@ class Refusal(BaseModel):
 
 
 class GroupScaleUp(BaseModel):
-    """One group of the plan."""
+    """One group's part of a scale-up plan."""
 
     name: str
     newNodes: Annotated[int, Field(description="Before any cap on nodes in creation.")]
@@ -39,14 +39,14 @@ class Placed(BaseModel):
 
 
 class Unhelpable(BaseModel):
-    """A pod that no group can help."""
+    """A pod that no group's new node would take."""
 
     pod: str
     groups: dict[str, Refusal]
 
 
 class NotCounted(BaseModel):
-    """A pod that gets no node now."""
+    """A pod for which no node is added now."""
 
     pod: str
     reason: str
@@ -65,7 +65,7 @@ class ScaleUpAnswer(BaseModel):
 
 
 class PlacementLine(BaseModel):
-    """The result for one pending pod: feasible nodes and reasons for the others, or the node where it was placed."""
+    """The result for one pending pod: feasible and rejected nodes, or with `sequential` the chosen node."""
 
     pod: str
     feasible: Annotated[list[str], Field(description="Nodes that take it. Not there with `sequential`.")] = []
@@ -75,7 +75,7 @@ class PlacementLine(BaseModel):
 
 
 class Removable(BaseModel):
-    """A node that can be removed, together with all others of the answer."""
+    """A node that can be removed, together with all other removable nodes of the answer."""
 
     node: str
     empty: Annotated[bool, Field(description="No pod has to move.")]
@@ -101,7 +101,7 @@ class ScaleDownAnswer(BaseModel):
     seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
 
 
-#: The size limit of a body: ten thousand pods as an API server returns them.
+#: Bytes; enough for ten thousand pods with all their fields.
 LARGEST_BODY: Final = 1 << 26
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
@@ -113,7 +113,7 @@ _MOST_PROBLEMS: Final = 5
 
 
 class Named(BaseModel):
-    """The name of an object."""
+    """A reference to an object by kind, namespace and name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -123,7 +123,7 @@ class Named(BaseModel):
 
 
 class WhatIfBody(BaseModel):
-    """Changes to the cluster that the simulation assumes. An empty body assumes none."""
+    """Changes to the present cluster state before the simulation. An empty body has none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -155,11 +155,12 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 async def nobody(_question: Question, _supposed: Supposed) -> bytes:
-    """Refuses every question, where what-if is not available."""
+    """Raises `WhatIfRefused` (503); used if no `WhatIf` is configured."""
     raise WhatIfRefused("nobody answers what-if here", busy=True)
 
 
 def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
+    """Adds the three routes. All of them answer 503 until `ready`."""
     reading = anyio.Semaphore(_MOST_BODIES)
 
     async def answer(question: Question, request: Request) -> Response:
@@ -210,7 +211,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
 
 
 def _body_schema() -> dict[str, Any]:
-    """The schema of the body, for OpenAPI: the body is read by hand, because its size is limited."""
+    """Returns the OpenAPI schema of the body, which FastAPI cannot derive: the route reads it with a size limit."""
     schema = WhatIfBody.model_json_schema()
     named = schema.pop("$defs")["Named"]
     schema["properties"]["remove"]["items"] = named
@@ -227,7 +228,10 @@ async def _body_of(request: Request) -> bytes:
 
 
 def supposed_of(body: bytes) -> Supposed:
-    """Reads a body; an empty one assumes no changes. Raises `WhatIfRefused` with the place of the error."""
+    """Decodes a body; an empty one has no changes.
+
+    :raises WhatIfRefused: the body is invalid; the message names the fields.
+    """
     try:
         said = WhatIfBody.model_validate_json(body) if body.strip() else WhatIfBody()
     except ValidationError as error:

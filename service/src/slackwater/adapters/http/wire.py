@@ -1,7 +1,8 @@
-"""Reads and writes the messages of kube-scheduler's extender API v1 with msgspec. Names of nodes are decoded only if needed.
+"""Messages of kube-scheduler's extender v1 protocol, decoded and encoded with msgspec for speed.
 
-The Go types have no JSON tags (trap T1 in docs/extender.md): keys are written in Go case and read in any case. The documented
-pydantic models of the same messages are in `slackwater_protocol.extender`; a test compares the two.
+The Go types have no JSON tags (docs/extender.md, T1): kube-scheduler writes keys in Go's case and accepts any. We accept any
+case and write Go's. Objects and lists of names stay undecoded bytes until they are needed. `slackwater_protocol.extender` has
+the same messages as documented pydantic models; a test asserts that both agree.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ NULL: Final = msgspec.Raw(b"null")
 
 
 class BadRequest(Exception):
-    """Raised for a body that does not fit the verb. The message says what was seen and what is wanted."""
+    """The body is invalid for the verb; the message says what was found and what is wanted."""
 
 
 class PlacingArgs(msgspec.Struct, gc=False):
@@ -39,12 +40,14 @@ class ObjectHead(msgspec.Struct, gc=False):
 
 
 class NodeItems(msgspec.Struct, gc=False):
-    """A NodeList whose nodes are kept undecoded."""
+    """A NodeList whose nodes stay undecoded."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class BindingArgs(msgspec.Struct, gc=False):
+    """Body of bind."""
+
     PodName: str = ""
     PodNamespace: str = ""
     PodUID: str = ""
@@ -56,17 +59,21 @@ class MetaPod(msgspec.Struct):
 
 
 class MetaVictims(msgspec.Struct):
+    """Victims of one node, by UID."""
+
     Pods: list[MetaPod] | None = None
     NumPDBViolations: int = 0
 
 
 class Victims(msgspec.Struct):
+    """Victims of one node, as whole pods of which only the metadata is decoded."""
+
     Pods: list[ObjectHead] | None = None
     NumPDBViolations: int = 0
 
 
 class PreemptionArgs(msgspec.Struct):
-    """Body of preempt: one of the two maps, by `nodeCacheCapable`."""
+    """Body of preempt: with `nodeCacheCapable: true` the map of `MetaVictims`, otherwise that of `Victims`."""
 
     Pod: msgspec.Raw = NULL
     NodeNameToVictims: dict[str, Victims | None] | None = None
@@ -92,7 +99,10 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def placing_args(body: bytes) -> PlacingArgs:
-    """:raises BadRequest: malformed, without a pod, or without any nodes."""
+    """Decodes the body of filter or prioritize.
+
+    :raises BadRequest: the body is malformed, or has no pod or no nodes.
+    """
     args = _decoded(_placing, body)
     if args.Pod == NULL or (args.NodeNames == NULL and args.Nodes == NULL):
         args = _decoded(_placing, _in_go_case(body, PlacingArgs))
@@ -104,7 +114,10 @@ def placing_args(body: bytes) -> PlacingArgs:
 
 
 def binding_args(body: bytes) -> BindingArgs:
-    """:raises BadRequest: malformed, or without one of the four names."""
+    """Decodes the body of bind.
+
+    :raises BadRequest: the body is malformed, or lacks one of the four fields.
+    """
     args = _decoded(_binding, body)
     if not (args.PodName and args.PodNamespace and args.PodUID and args.Node):
         args = _decoded(_binding, _in_go_case(body, BindingArgs))
@@ -115,7 +128,10 @@ def binding_args(body: bytes) -> BindingArgs:
 
 
 def preemption_args(body: bytes) -> PreemptionArgs:
-    """:raises BadRequest: malformed, without a pod, or without any victims."""
+    """Decodes the body of preempt.
+
+    :raises BadRequest: the body is malformed, or has no pod or neither map of victims.
+    """
     args = _decoded(_preemption, body)
     if args.Pod == NULL or (args.NodeNameToVictims is None and args.NodeNameToMetaVictims is None):
         args = _decoded(_preemption, _in_go_case(body, PreemptionArgs))
@@ -127,9 +143,9 @@ def preemption_args(body: bytes) -> PreemptionArgs:
 
 
 def head(raw: bytes, what: str) -> ObjectMeta:
-    """The metadata of an object.
+    """Decodes the metadata of an object. `what` names the object in the error.
 
-    :raises BadRequest: it has none, or no name.
+    :raises BadRequest: the object has no metadata or no name.
     """
     meta = _decoded(_head, raw, what).metadata
     if not meta.name:
@@ -138,25 +154,31 @@ def head(raw: bytes, what: str) -> ObjectMeta:
 
 
 def names(raw: bytes) -> list[bytes]:
-    """The strings of a JSON list, as msgspec writes them between quotes: with escapes only where they are needed.
+    """Decodes a JSON list of strings; returns each in JSON form without its quotes, escaped only where needed.
 
-    :raises BadRequest: no list of strings.
+    :raises BadRequest: `raw` is not a list of strings.
     """
     return [encode(name)[1:-1] for name in texts(raw)]
 
 
 def texts(raw: bytes) -> list[str]:
-    """The strings of a JSON list. :raises BadRequest: no list of strings."""
+    """Decodes a JSON list of strings.
+
+    :raises BadRequest: `raw` is not a list of strings.
+    """
     return _decoded(_names, raw, "NodeNames")
 
 
 def name(raw: bytes) -> str:
-    """A name in quotes."""
+    """Decodes one JSON string, quotes included."""
     return _name.decode(raw)
 
 
 def node_items(raw: bytes) -> list[msgspec.Raw]:
-    """:raises BadRequest: no NodeList."""
+    """Returns the undecoded nodes of a NodeList.
+
+    :raises BadRequest: `raw` is not a NodeList.
+    """
     return _decoded(_node_items, raw, "Nodes").items or []
 
 
@@ -167,18 +189,18 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", body: bytes, what: str = "body
         raise BadRequest(f"{what}: {error}") from None
 
 
-#: Every key of the messages in Go case, by its lower-case form.
+#: The field names of the messages in Go's case, by their lower-case form.
 _GO_NAMES: Final = {
     name.lower(): name
     for struct in (PlacingArgs, BindingArgs, PreemptionArgs, Victims, MetaVictims, MetaPod)
     for name in struct.__struct_fields__
 }
-#: Below these keys are node names or API objects, whose case is kept.
+#: The maps of victims. Their keys are node names, so only the values of the maps have fields to rename.
 _VICTIM_MAPS: Final = {"NodeNameToVictims", "NodeNameToMetaVictims"}
 
 
 def _in_go_case(body: bytes, struct: type[msgspec.Struct]) -> bytes:
-    """The body with the keys of its messages in Go case. A key in Go case takes precedence over another spelling of it."""
+    """Rewrites the body's keys to Go's case. A key that is in Go's case already wins over other spellings of it."""
     try:
         message = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

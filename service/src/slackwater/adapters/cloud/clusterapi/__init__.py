@@ -1,1 +1,1 @@
-"""Node groups of Cluster API: MachineDeployments, MachineSets and MachinePools with Cluster Autoscaler's annotations."""
+"""A node provider for Cluster API: MachineDeployments, MachineSets and MachinePools with Cluster Autoscaler's annotations."""

@@ -1,6 +1,6 @@
-"""Reads a group's annotations: its size limits, its options, and the template of a new node. Pure.
+"""Reads Cluster Autoscaler's annotations of Cluster API groups: size limits, options, and the template of new nodes.
 
-An annotation that cannot be read raises `ValueError` with its name, its value, and what is wanted.
+The functions are pure. An invalid annotation raises `ValueError`, with the annotation, its value and what is wanted.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,21 +26,21 @@ PAUSED: Final = f"{CLUSTER_API_GROUP}/paused"
 _OPTIONS: Final = f"{CLUSTER_API_GROUP}/autoscaling-options-"
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 
-#: Resources by the annotation that gives their amount.
+#: Resources by the name of the annotation with their amount.
 _RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 #: Kubernetes' own default of `maxPods`.
 _PODS: Final = "110"
 _NANO: Final = 10**9
-#: The highest count of nodes.
+#: Limit of digits of a number of nodes.
 _MOST_DIGITS: Final = 9
-#: The labels of a Machine that Cluster API copies to its Node.
+#: Labels of a Machine that Cluster API copies to its Node.
 _COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The least and the most nodes of a group."""
+    """The smallest and greatest number of nodes that a group may have."""
 
     min_size: int
     max_size: int
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infrastructure:
-    """What the infrastructure template says about its machines. The group's annotations take precedence."""
+    """What an infrastructure template specifies for its machines. The group's annotations take precedence."""
 
     capacity: Mapping[str, str | int | float] = field(default_factory=dict)
     architecture: str = ""
@@ -59,7 +59,10 @@ NOTHING_SAID: Final = Infrastructure()
 
 
 def limits(annotations: Mapping[str, str]) -> Limits | None:
-    """The limits of a group; None for an object that must not be scaled: it has no limits, or is paused. Raises ValueError."""
+    """Reads the size limits; None if the object must not be scaled: it has neither annotation, or is paused.
+
+    :raises ValueError: a limit is missing or invalid.
+    """
     if PAUSED in annotations or not annotations.keys() & {MIN_SIZE, MAX_SIZE}:
         return None
     found = Limits(_count(annotations, MIN_SIZE), _count(annotations, MAX_SIZE))
@@ -69,7 +72,10 @@ def limits(annotations: Mapping[str, str]) -> Limits | None:
 
 
 def options(annotations: Mapping[str, str]) -> GroupOptions:
-    """The group's own options. Raises ValueError."""
+    """Reads the group's own options; options without an annotation are None.
+
+    :raises ValueError: an annotation is invalid.
+    """
 
     def said(name: str, read: Callable[[str], T]) -> T | None:
         text = annotations.get(_OPTIONS + name)
@@ -85,7 +91,10 @@ def options(annotations: Mapping[str, str]) -> GroupOptions:
 
 
 def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) -> Node | None:
-    """A new node of the group; None if its CPU or memory is not known. Raises ValueError."""
+    """Builds the template of the group's new nodes; None if CPU or memory is specified nowhere.
+
+    :raises ValueError: an annotation or quantity is invalid.
+    """
     annotations = group.metadata.annotations or {}
     nanos: dict[str, int] = {name: parse_nanos(amount) for name, amount in infrastructure.capacity.items()}
     nanos |= _resources(annotations)
@@ -124,7 +133,7 @@ def _labels(group: GroupWire, annotations: Mapping[str, str], infrastructure: In
         "kubernetes.io/arch": infrastructure.architecture or "amd64",
         "kubernetes.io/os": infrastructure.operating_system or "linux",
     }
-    # Cluster Autoscaler reads the second one.
+    # Cluster API copies the labels of the first to Machines; Cluster Autoscaler reads those of the second.
     for said in (group.spec.template.metadata.labels, group.spec.template.spec.metadata.labels):
         labels |= {key: value for key, value in (said or {}).items() if _is_copied(key)}
     key = _CAPACITY + "labels"
@@ -137,7 +146,7 @@ def _is_copied(key: str) -> bool:
 
 
 def _taints(said: "list[TaintWire] | tuple[TaintWire, ...]", annotations: Mapping[str, str]) -> tuple[Taint, ...]:
-    """The taints. Of two with the same key and effect, the annotation's is used."""
+    """Returns the Machine template's taints and the annotation's, which wins for the same key and effect."""
     found = {(taint.key, taint.effect): Taint(taint.key, taint.value, taint.effect) for taint in said}
     key = _CAPACITY + "taints"
     for taint in _read(key, annotations.get(key, ""), _annotated_taints):

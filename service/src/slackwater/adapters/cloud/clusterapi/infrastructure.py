@@ -1,7 +1,7 @@
-"""Reads infrastructure templates (`status.capacity`, `status.nodeInfo`), for groups without nodes.
+"""Reads capacity, architecture and operating system of new machines from Cluster API's infrastructure templates.
 
-An answer is cached, because templates do not change. A template without these fields is read again at the next look. Fields
-that only one infrastructure provider has are not read.
+Only the contract's fields `status.capacity` and `status.nodeInfo` are read, no fields of a certain infrastructure provider. A
+template with a capacity is cached, since templates do not change; one without is read again at the next call.
 """
 
 from collections.abc import Collection
@@ -52,19 +52,23 @@ _API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
 
 
 class InfrastructureTemplates:
-    """Reads and caches templates. One that cannot be read counts as empty: the annotations may be enough."""
+    """Reads and caches infrastructure templates. One that the API server does not return counts as one without values."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
 
     def keep(self, groups: Collection[GroupWire]) -> None:
-        """Drops the templates that none of these groups uses."""
+        """Drops cached templates that none of these groups uses."""
         used = {_key(group) for group in groups}
         self._known = {key: said for key, said in self._known.items() if key in used}
 
     async def of(self, group: GroupWire) -> Infrastructure:
-        """The content of a template. Raises what the API server's port raises."""
+        """Returns what the group's infrastructure template specifies.
+
+        :raises NotSent, Unanswered: there was no answer; a status other than 200 raises nothing.
+        :raises msgspec.MsgspecError: the answer cannot be decoded.
+        """
         key = _key(group)
         if not key[1].kind or not key[1].name:
             return NOTHING_SAID

@@ -1,4 +1,4 @@
-"""Assigns Machines to groups, and turns them into instances. Pure: objects in, machines of groups out."""
+"""Assigns Cluster API's Machines to node groups, converts them to instances, and selects machines to delete. Pure functions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import Instance, InstanceError, InstanceErrorKind, InstanceId
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
-#: The annotation of machines that are deleted first when their group shrinks.
+#: Cluster API deletes Machines with this annotation first when their group shrinks.
 DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
 _OUT_OF_RESOURCES: Final = "InsufficientResources"
 _FAILED: Final = "Failed"
@@ -19,7 +19,7 @@ _FAILED: Final = "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The machines of one group. `rolling`: they belong to several MachineSets, so we cannot decide which are deleted first."""
+    """The machines of one group. `rolling`: they are of several MachineSets, so Cluster API decides which are deleted first."""
 
     machines: Sequence[MachineWire]
     rolling: bool = False
@@ -31,7 +31,7 @@ class Holdings:
 
 
 def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: Iterable[MachineWire]) -> dict[str, Holdings]:
-    """The machines by the UID of their group. A MachineDeployment owns them through its MachineSets, other groups directly."""
+    """Returns the machines of each group, by the group's UID. A MachineDeployment owns machines through its MachineSets."""
     owner_of_set = {item.metadata.uid: _owner(item.metadata, "MachineDeployment") for item in sets}
     found: defaultdict[str, list[MachineWire]] = defaultdict(list)
     used_sets: defaultdict[str, set[str]] = defaultdict(set)
@@ -45,7 +45,7 @@ def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: I
 
 
 def is_owned(machine_set: GroupWire) -> bool:
-    """Does the MachineSet belong to a MachineDeployment? Then that is the group."""
+    """True if the MachineSet belongs to a MachineDeployment, which is the group then."""
     return bool(_owner(machine_set.metadata, "MachineDeployment"))
 
 
@@ -54,14 +54,14 @@ def _owner(meta: MetaWire, kind: str) -> str:
 
 
 def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
-    """The instances of a MachinePool without Machines, from its providerIDList."""
+    """Returns a group's instances; for a MachinePool without Machines those of its `providerIDList`."""
     if held.machines or group.spec.provider_id_list is None:
         return tuple(instance(machine) for machine in held.machines)
     return tuple(Instance(id=InstanceId(id_), state="running") for id_ in group.spec.provider_id_list)
 
 
 def instance(machine: MachineWire) -> Instance:
-    """A Machine as an instance. An upcoming one may have no provider ID yet; then its name is used."""
+    """Converts a Machine: it is creating until it has a node. Without a provider id, `own_id` identifies it."""
     node, leaving = node_of(machine), machine.metadata.deletion_timestamp is not None
     if leaving:
         return Instance(id=id_of(machine), state="deleting", node=node)
@@ -93,7 +93,7 @@ def _error(machine: MachineWire) -> InstanceError | None:
 
 
 def named(held: Holdings, ids: frozenset[InstanceId]) -> list[MachineWire]:
-    """The machines with these IDs. A machine that has got its provider ID in the meantime is also found by its name."""
+    """Returns the machines with these ids. A machine that has a provider id now is still found by its `own_id`."""
     return [machine for machine in held.machines if {id_of(machine), own_id(machine)} & ids]
 
 
@@ -102,14 +102,17 @@ def is_marked(machine: MachineWire) -> bool:
 
 
 def still_to_lower(doomed: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
-    """By how much the size has still to go down for these to go: where there are more machines than the size says, as many
-    that are marked already were counted by an earlier call whose answer was lost."""
+    """Returns by how much the group's size must still be lowered to delete the `doomed` machines.
+
+    An earlier call whose answer was lost may have lowered the size already. Then there are more machines than `replicas`, and
+    as many of the marked ones are already counted.
+    """
     excess = max(len(held.alive) - replicas, 0)
     return len(doomed) - min(sum(map(is_marked, doomed)), excess)
 
 
 def given_up(held: Holdings, to: int) -> list[MachineWire]:
-    """The machines without a node to delete so that `to` are left: failed ones first, then the youngest."""
+    """Returns machines without a node to delete, so that `to` machines are left: failed ones first, then the youngest."""
     pending = [machine for machine in held.alive if node_of(machine) is None]
     pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
     count = max(len(held.alive) - to, 0)

@@ -1,6 +1,6 @@
-"""Reads Cluster API's objects: the fields that are used, the paths of the objects, and a group's name.
+"""Reads Cluster API's objects: structs of the fields that are used, their paths, and the names of groups.
 
-Versions v1beta1 and v1beta2 of the contract have these fields in the same places, except for references.
+Both versions of the contract (v1beta1, v1beta2) have these fields in the same places, except for references.
 """
 
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ class TaintWire(Wire):
 
 
 class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A reference: `api_version` (v1beta1) has group and version, `api_group` (v1beta2) the group only."""
+    """The reference to an infrastructure template. v1beta1 sets `api_version` (group/version), v1beta2 sets `api_group`."""
 
     kind: str = ""
     name: str = ""
@@ -107,7 +107,7 @@ _GROUP: Final = msgspec.json.Decoder(GroupWire)
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupId:
-    """The name of a group: `MachineDeployment/default/md-0`."""
+    """The identity of a group, in text `kind/namespace/name`: `MachineDeployment/default/md-0`."""
 
     kind: Kind
     namespace: str
@@ -122,7 +122,7 @@ class GroupId:
 
 
 def read_group_id(name: str) -> GroupId | None:
-    """Reads a group's name; None if it is not the name of a Cluster API group."""
+    """Parses the text of a `GroupId`; None if `name` does not have its form."""
     parts = name.split("/")
     if len(parts) != 3 or not all(parts):
         return None
@@ -133,7 +133,10 @@ def read_group_id(name: str) -> GroupId | None:
 
 
 class ClusterApiObjects:
-    """Reads objects, of all namespaces or of one. A type that is not installed has none. Raises `ProviderError`."""
+    """Reads groups and Machines of one namespace, or of all if `namespace` is None.
+
+    A type that is not installed has no objects. Failures are raised as `ProviderError`.
+    """
 
     def __init__(self, api: ApiServer, *, namespace: str | None) -> None:
         self._api = api
@@ -151,7 +154,7 @@ class ClusterApiObjects:
             yield item
 
     async def group(self, group: GroupId) -> GroupWire | None:
-        """The group; None if it does not exist."""
+        """Reads one group; None if it does not exist."""
         path = await self.group_path(group)
         answer = await self._api.ask("GET", path)
         if answer.status == NOT_FOUND:
@@ -174,7 +177,7 @@ class ClusterApiObjects:
         return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
 
     async def _preferred_version(self) -> str:
-        """The version that the API server prefers. It is asked again until Cluster API is installed."""
+        """Returns the API version that the API server prefers. Cached once Cluster API is installed."""
         if self._version is not None:
             return self._version
         answer = await self._api.ask("GET", _GROUP_PATH)

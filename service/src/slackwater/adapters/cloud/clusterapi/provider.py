@@ -1,9 +1,8 @@
-"""Implements `ports.protocols.NodeProvider` with Cluster API. Sizes are changed by the scale subresource, under the version
-read.
+"""A `NodeProvider` for Cluster API: sets sizes by the scale subresource, with the resourceVersion that was read.
 
-To delete machines, the provider marks them and lowers the size by their number: their controller deletes marked machines first.
-If machines are still being created, the controller would delete none, so the provider also deletes the marked ones itself.
-`inventory.still_to_lower` says what a mark means after an answer was lost.
+`delete` marks machines and lowers the size by their number, since their controller deletes marked machines first. If fewer
+machines exist than the size says, lowering it would delete too few, so the marked machines are deleted as well.
+`inventory.still_to_lower` handles marks of an earlier call whose answer was lost.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -37,13 +36,16 @@ _DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
 
 
 class ClusterApiWrites:
-    """The writes. `stamp` returns the time as RFC 3339, which marks contain. They raise `ProviderError`."""
+    """The writes to Cluster API's objects. Failures are raised as `ProviderError`.
+
+    `stamp` returns the present time as RFC 3339, the value of a mark.
+    """
 
     def __init__(self, api: ApiServer, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
         self._api, self._objects, self._stamp = api, objects, stamp
 
     async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
-        """Sets the size. None if the group has changed since it was read: then nothing has happened."""
+        """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read`."""
         path = f"{await self._objects.group_path(group)}/scale"
         body = {
             "apiVersion": "autoscaling/v1",
@@ -64,7 +66,7 @@ class ClusterApiWrites:
         return True
 
     async def mark(self, group: GroupName, machine: MachineWire) -> None:
-        """Marks a machine to be deleted first. A machine that is gone counts as marked."""
+        """Annotates the machine so that its controller deletes it first; does nothing if it is gone."""
         await self._annotate(group, machine, self._stamp())
 
     async def unmark(self, group: GroupName, machine: MachineWire) -> None:
@@ -78,7 +80,7 @@ class ClusterApiWrites:
             raise refusal(group, f"mark {path}", answer)
 
     async def delete(self, group: GroupName, machine: MachineWire) -> None:
-        """Deletes the machine with this UID. A machine that is gone counts as deleted."""
+        """Deletes the Machine with this UID; does nothing if it is gone."""
         path = await self._objects.machine_path(machine.metadata)
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
         answer = await self._api.ask("DELETE", path, body=body)
@@ -91,15 +93,15 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 _CLUSTER_NAME: Final = f"{CLUSTER_API_GROUP}/cluster-name"
-#: How many machines are marked at the same time.
+#: Machines that are marked, unmarked or deleted at the same time.
 _WIDTH: Final = 8
-#: Problems of groups are reported once. Beyond so many, they may be reported again.
+#: Problems of annotations are logged once each; after this many different ones the memory is cleared.
 _REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Selects our groups among the annotated objects. Empty: all of them."""
+    """Selects which of the annotated objects are managed groups; the defaults select all."""
 
     namespace: str | None = None
     cluster_name: str = ""
@@ -113,7 +115,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """A group as it was read. Writes of its size name that version."""
+    """The state of a group as it was read. Its size is written with that resourceVersion."""
 
     id: GroupId
     item: GroupWire
@@ -132,8 +134,10 @@ _Marks = list[MachineWire]
 
 
 class ClusterApiProvider:
-    """Implements `ports.protocols.NodeProvider` on the management cluster's API server. `stamp` returns the
-    time as RFC 3339."""
+    """Implements `ports.protocols.NodeProvider` on the management cluster's API server.
+
+    `stamp` returns the present time as RFC 3339.
+    """
 
     name: Final = "clusterapi"
 
@@ -167,7 +171,7 @@ class ClusterApiProvider:
             async with self._marks(group) as marks:
                 await repeated(lambda: self._deleted(group, marks, ids))
 
-    # Each attempt answers None where the group has changed since it was read; its size is then as it was.
+    # Each of these attempts returns None if the group has changed since it was read; its size is not changed then.
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         standing = await self._read(group)
@@ -201,7 +205,7 @@ class ClusterApiProvider:
         self._check_deletion(standing, held, doomed, by)
         if by and not await self._scaled_without(standing, doomed, marks, to=to):
             return None
-        if len(held.alive) - to < len(doomed):  # those that their controller will delete by itself
+        if len(held.alive) - to < len(doomed):  # their controller would delete fewer machines by itself
             await each(standing.group, doomed, lambda machine: self._writes.delete(standing.group, machine), width=_WIDTH)
         return True
 
@@ -214,7 +218,7 @@ class ClusterApiProvider:
             raise ProviderError("other", standing.group, "it rolls out: which machines go is not decided here")
 
     async def _emptied(self, standing: _Standing, ids: frozenset[InstanceId]) -> Literal[True] | None:
-        """A MachinePool without Machines does not let us choose instances, so all of them are deleted or none."""
+        """Scales a MachinePool without Machines to 0. Its instances cannot be chosen, so a part of them cannot be deleted."""
         there = frozenset(InstanceId(id_) for id_ in standing.item.spec.provider_id_list or ())
         if not there & ids:
             await self._check_nobody_elses(standing, ids)
@@ -237,8 +241,10 @@ class ClusterApiProvider:
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
-        """Marks the machines for the time of the body. If the body has certainly failed, the marks are removed: otherwise the
-        machines would be deleted when somebody else lowers the size."""
+        """A context whose body adds the machines it marks. If the body certainly failed, the marks are removed again.
+
+        Otherwise these machines would be deleted when another client lowers the size.
+        """
         marks: _Marks = []
         try:
             yield marks
@@ -248,7 +254,7 @@ class ClusterApiProvider:
             raise
 
     async def _check_nobody_elses(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
-        """Checks that machines which the group does not have are in no other group. They may be gone."""
+        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
         others = [other.item async for other in self._all() if other.item.metadata.uid != standing.item.metadata.uid]
         held = await self._holdings(others)
         for other in others:
@@ -275,8 +281,7 @@ class ClusterApiProvider:
         return standing
 
     def _ours(self, kind: Kind, item: GroupWire) -> _Standing | None:
-        """The group; None for an object that must not be scaled, or not by us. Mistakes in its annotations
-        are reported once."""
+        """Returns the group's state; None if it is not managed. Invalid annotations are logged once, and also return None."""
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)

@@ -1,1 +1,1 @@
-"""Client of Cluster Autoscaler's external gRPC provider protocol. Needs the extra `slackwater[externalgrpc]`."""
+"""A node provider over Cluster Autoscaler's external gRPC protocol. Needs the extra `slackwater[externalgrpc]`."""

@@ -1,7 +1,7 @@
-"""A gRPC channel to the provider's server: each call has a deadline, and each failure is a `ProviderError`.
+"""A gRPC client of the provider's server: every call has a deadline, and every failure is a `ProviderError`.
 
-The status decides the kind of the error. If the server has refused, nothing has happened. If it has not answered, or reports an
-internal error, the change may have happened. There are no retries.
+The gRPC status determines the error's kind. After statuses with which the server refuses a call nothing has happened (`gone`,
+`out-of-resources`, `other`); after any other the call may have had its effect (`unknown`). There are no retries.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -48,7 +48,7 @@ _LONGEST_DETAIL: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Rpc(Generic[Q, R]):
-    """One method of the protocol."""
+    """One RPC of the protocol: its name and the types of its messages."""
 
     name: str
     request: type[Q]
@@ -71,7 +71,10 @@ OPTIONS: Final = Rpc("NodeGroupGetOptions", pb.NodeGroupAutoscalingOptionsReques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. Without `ca_file` the system's CAs are used. `server_name` None: the host of the address."""
+    """Paths of PEM files. Without `ca_file` the default root certificates are trusted.
+
+    `server_name` is the name that the server's certificate must have; None: the host of the address.
+    """
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -80,14 +83,17 @@ class Tls:
 
 
 class Client:
-    """Made by `open_client`. `timeout_seconds` is the limit of every call."""
+    """Makes calls on one channel; create it with `open_client`. `timeout_seconds` limits each call."""
 
     def __init__(self, channel: grpc.aio.Channel, *, timeout_seconds: float) -> None:
         self._channel = channel
         self._timeout_seconds = timeout_seconds
 
     async def ask(self, rpc: Rpc[Q, R], request: Q, *, group: GroupName | None = None) -> R:
-        """Calls a method. Raises `ProviderError`."""
+        """Makes one call. `group` is the node group that an error names.
+
+        :raises ProviderError: the call failed.
+        """
         answer = await self.ask_unless(rpc, request, (), group=group)
         assert answer is not None
         return answer
@@ -95,18 +101,21 @@ class Client:
     async def ask_unless(
         self, rpc: Rpc[Q, R], request: Q, codes: Collection[grpc.StatusCode], *, group: GroupName | None = None
     ) -> R | None:
-        """Calls a method. None if the server answers with one of `codes`. Raises `ProviderError`."""
+        """Makes one call; returns None if the server answers with one of `codes`.
+
+        :raises ProviderError: the call failed with another status.
+        """
         call = self._channel.unary_unary(
             f"/{SERVICE}/{rpc.name}",
             request_serializer=rpc.request.SerializeToString,
             response_deserializer=rpc.answer.FromString,
         )
         try:
-            # The deadline is sent, so that the server knows how long the caller waits.
+            # gRPC sends the timeout to the server, so that it can give up too.
             left = anyio.current_effective_deadline() - anyio.current_time()
             answer: R = await call(request, timeout=max(min(self._timeout_seconds, left), 0.0))
         except anyio.get_cancelled_exc_class():
-            # gRPC raises one of its own, in which the scope that was cancelled would not know its own again.
+            # gRPC raises its own CancelledError, which anyio's cancelled scope would not recognize. This raises anyio's.
             await anyio.lowlevel.checkpoint_if_cancelled()
             raise
         except grpc.aio.AioRpcError as error:
@@ -120,8 +129,10 @@ class Client:
 
 @asynccontextmanager
 async def open_client(address: str, *, timeout_seconds: float, tls: Tls | None = None) -> AsyncIterator[Client]:
-    """Opens a client of the server at `address` (host:port), without connecting yet. Raises `OSError` for an
-    unreadable file."""
+    """Opens a channel to the server at `address` (host:port) and yields a client. The first call connects.
+
+    :raises OSError: a file of `tls` cannot be read.
+    """
     options: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),
         ("grpc.enable_retries", 0),

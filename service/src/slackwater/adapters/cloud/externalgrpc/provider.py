@@ -1,8 +1,8 @@
-"""Implements `ports.protocols.NodeProvider` with the external gRPC protocol.
+"""A `NodeProvider` over Cluster Autoscaler's external gRPC protocol.
 
-The protocol increases a size by a difference, so the provider reads the size first, under a lock. Two calls of this process
-never grow a group twice. Two processes could, because the protocol has no precondition; only a leader acts. Prices, GPU types,
-and what the protocol has for Cluster Autoscaler's own dashboards are not used.
+The protocol changes sizes by a difference and has no precondition. So each change reads the target first, under a lock for the
+group: two calls of this process never grow a group twice. Two processes could, so only the leader makes changes. Prices, GPU
+types and debugging calls of the protocol are not used.
 """
 
 from collections import defaultdict
@@ -24,10 +24,10 @@ from slackwater.ports.protocols import ProviderError
 
 _log = structlog.get_logger(__name__)
 
-#: How many groups are read at the same time.
+#: Groups that are read at the same time.
 _WIDTH: Final = 8
 _UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
-#: The statuses with which servers say that they do not know a node.
+#: Statuses with which servers answer for a node that they do not know.
 _NOT_KNOWN: Final = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.UNKNOWN,
@@ -37,7 +37,7 @@ _NOT_KNOWN: Final = (
 
 
 class ExternalGrpcProvider:
-    """Implements `ports.protocols.NodeProvider`. `defaults` are the configuration's options for groups without their own."""
+    """Implements `ports.protocols.NodeProvider`. `defaults` are the configured options, for groups without their own."""
 
     name: Final = "externalgrpc"
 
@@ -75,7 +75,7 @@ class ExternalGrpcProvider:
                 await self._check_seen(group, seen)
                 if to < limits.minSize:
                     raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
-                # Servers should check this; one that does not would delete nodes.
+                # Servers should check this themselves; one that does not would delete nodes.
                 exist = sum(instance.state == "running" for instance in await self._instances(group))
                 if to < exist:
                     raise ProviderError("conflict", group, f"{exist} machines run, want at most {to}")
@@ -159,7 +159,7 @@ class ExternalGrpcProvider:
         return reading.options(answer.nodeGroupAutoscalingOptions)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
-        """Checks that machines which the group does not list are in no other group. They may be gone."""
+        """Raises a `conflict` if one of the instances is in another group. Instances that the server does not know are gone."""
         for instance in unknown:
             request = pb.NodeGroupForNodeRequest(node=_node(instance))
             answer = await self._client.ask_unless(rpc.GROUP_FOR_NODE, request, _NOT_KNOWN, group=group)
@@ -169,5 +169,5 @@ class ExternalGrpcProvider:
 
 
 def _node(instance: Instance) -> pb.ExternalGrpcNode:
-    """The message about a machine. Without a registered Node its ID is used, as in Cluster Autoscaler."""
+    """The protocol's node of an instance. Like Cluster Autoscaler, uses the id as name if no Node has registered."""
     return pb.ExternalGrpcNode(providerID=instance.id, name=instance.node or instance.id)

@@ -1,6 +1,6 @@
-"""Converts the server's messages to values of `model`, and the defaults of a group's options to a message.
+"""Converts the server's messages to objects of `model`, and the configured default options to a message.
 
-A template arrives as a serialised v1.Node. A message that cannot be read raises `ValueError`, which names it.
+A template is a serialized v1.Node. An unreadable one raises `ValueError`, which names its group.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NANO: Final = 10**9
 
 
 def instance(told: pb.Instance) -> Instance:
-    """An instance. Without a state it counts as running."""
+    """Converts an instance; one without a state is taken as running."""
     error = told.status.errorInfo
     return Instance(
         id=InstanceId(told.id),
@@ -44,7 +44,10 @@ def _error(told: pb.InstanceErrorInfo) -> InstanceError:
 
 
 def template(raw: bytes, group: GroupName) -> Node | None:
-    """The template of a new node; None if there are no bytes. Raises ValueError."""
+    """Converts the template of a group's new nodes from a serialized v1.Node; None if `raw` is empty.
+
+    :raises ValueError: `raw` is not a v1.Node, or a quantity or annotation of it cannot be read.
+    """
     if not raw:
         return None
     try:
@@ -80,7 +83,7 @@ def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:
 
 
 def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
-    """The configuration's options as a message, for servers that change only some of them."""
+    """Converts the configured options to the protocol's defaults, of which a server may change some."""
     return pb.NodeGroupAutoscalingOptions(
         scaleDownUtilizationThreshold=options.utilization_threshold or 0.0,
         scaleDownGpuUtilizationThreshold=options.gpu_utilization_threshold or 0.0,
@@ -93,8 +96,10 @@ def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
 
 
 def options(told: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
-    """The options of a group. The protocol cannot leave a field out, so a server returns the defaults that it was given. A
-    duration that is absent is not set."""
+    """Converts a group's options. Every number and flag is set, since the protocol cannot leave them out.
+
+    Servers get the defaults with the request and return them for what they do not change. A missing duration is None.
+    """
     return GroupOptions(
         utilization_threshold=told.scaleDownUtilizationThreshold,
         gpu_utilization_threshold=told.scaleDownGpuUtilizationThreshold,

@@ -1,4 +1,4 @@
-"""Simulated nodes: Node objects that KWOK's controller keeps alive.
+"""A node provider without machines: it creates Node objects, which KWOK's controller keeps alive if it runs.
 
-For the demo, trials and tests: a group grows and shrinks as in a cloud, with delays and failures, at no cost.
+For demos and tests: groups grow and shrink as in a cloud, with simulated delays and failures.
 """

@@ -1,7 +1,6 @@
-"""Lets recorded machines arrive: creates their Nodes when they are due, boots them later, and then removes them from the
-record.
+"""Lets requested machines arrive: creates their Nodes when due, boots these later, then removes the machines from the record.
 
-Every step may be repeated, also by several processes: an existing Node counts as created.
+Every step is idempotent and may be done by several processes: a Node that exists already is not created again.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,26 +22,32 @@ from slackwater.ports.protocols import ProviderError
 
 _log = structlog.get_logger(__name__)
 
-#: How often the record is read while nothing is due: another process may have written to it.
+#: Interval of reading the record if nothing is due, since another process may have changed it.
 _LOOK_EVERY_SECONDS: Final = 5.0
 _RETRY_AFTER_SECONDS: Final = 1.0
-#: The pause between two passes. Each pass reads all Nodes, so machines that are due shortly after each other arrive together.
+#: Least time between two passes. Each pass lists all Nodes, so machines that are due soon after each other share a pass.
 _GATHER_SECONDS: Final = 0.25
 _PASS_SECONDS: Final = 60.0
-#: How many Nodes are created or booted at the same time.
+#: Nodes that are created or booted at the same time.
 _WIDTH: Final = 8
 
 
 @dataclass(slots=True)
 class _Pass:
-    """The result of one pass over a group: the numbers whose Nodes are up, and when the next step is due."""
+    """The result of one pass over a group: numbers of machines to remove from the record, and when next steps are due.
+
+    `due_at` are Unix seconds.
+    """
 
     up: set[int] = field(default_factory=set)
     due_at: list[float] = field(default_factory=list)
 
 
 class Arrivals:
-    """Runs until cancelled. Holds `lock` while machines arrive."""
+    """The task that lets machines arrive. `lock` is held during each pass, so that `KwokProvider` gives up none meanwhile.
+
+    `now` returns Unix seconds.
+    """
 
     def __init__(
         self,
@@ -59,10 +64,11 @@ class Arrivals:
         self._woken = anyio.Event()
 
     def wake(self) -> None:
-        """Wakes the loop: something may be due."""
+        """Starts the next pass soon, since the record has changed."""
         self._woken.set()
 
     async def run(self) -> None:
+        """Makes passes until cancelled. After a `ProviderError` it logs and tries again."""
         while True:
             self._woken = anyio.Event()
             try:
@@ -76,7 +82,10 @@ class Arrivals:
                 await self._woken.wait()
 
     async def settle(self) -> float | None:
-        """Does everything that is due. Returns when the next step is due, in Unix seconds, or None. Raises `ProviderError`."""
+        """Makes one pass: does all steps that are due. Returns when the next one is due in Unix seconds, None if none is.
+
+        :raises ProviderError: the API server failed.
+        """
         due_at: list[float] = []
         with bounded(None, _PASS_SECONDS):
             async with self._lock:
@@ -112,7 +121,7 @@ class Arrivals:
         age = self._now() - asked_at
         boots = life.fate == "fine" and age >= life.boots_after
         if name in members.leaving:
-            done.up.add(number)  # somebody else deletes it, so it is not created again
+            done.up.add(number)  # another client deletes the Node: it is not created again
             return
         if life.fate not in ("fine", "unready"):
             return
@@ -133,7 +142,7 @@ class Arrivals:
             await nodes.boot(self._api, group.name, member)
 
     async def _strike(self, group: GroupName, up: set[int]) -> None:
-        """Removes machines from the record, also while others write to it."""
+        """Removes the machines from the record; repeats after conflicts with other writers."""
 
         async def attempt() -> Literal[True] | None:
             page = await self._record.read()

@@ -1,21 +1,21 @@
-"""Decides what happens to a requested machine, from the seed and its name, so that every process decides the same."""
+"""Simulates what becomes of requested machines. The outcome depends on seed and name only, so all processes agree on it."""
 
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-#: fine: its Node appears and boots. failed: it ends in an error. silent: it runs, but no Node appears. unready: the Node never
-#: boots.
+#: fine: its Node appears and boots. failed: an error instead. silent: it runs, no Node appears. unready: its Node never boots.
 Fate = Literal["fine", "failed", "silent", "unready"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """How the simulated cloud of a group behaves. Times are in seconds; an evenly drawn part of `..._spread` is added. Shares
-    are of all machines, and add up to at most 1.
+    """The simulated behaviour of a group's cloud.
 
-    `stock` is the number of machines that exist; requests beyond it fail for lack of resources until others are deleted.
-    `quota` is the largest size of the group. None: no limit.
+    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is the first value plus a
+    uniformly distributed part between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all machines;
+    together at most 1. `stock` is the number of available machines: others are out of resources until some are deleted.
+    `quota` is the greatest size that the group may grow to. None means no limit.
     """
 
     appear_seconds: float = 0.0
@@ -34,7 +34,7 @@ FAIR = Weather()
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The life of one machine. `appears_after` and `boots_after` are seconds since the machine was requested."""
+    """The simulated course of one machine. `appears_after` and `boots_after` are seconds since it was requested."""
 
     fate: Fate
     appears_after: float
@@ -42,7 +42,7 @@ class Course:
 
 
 def course(weather: Weather, seed: int, name: str) -> Course:
-    """The life of a machine, drawn from seed and name."""
+    """Returns the course of machine `name`; the same for the same seed and name."""
     draw = Random(f"{seed}/{name}").random
     luck, appear, boot = draw(), draw(), draw()
     appears = weather.appear_seconds + appear * weather.appear_spread_seconds

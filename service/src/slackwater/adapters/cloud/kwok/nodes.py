@@ -1,4 +1,4 @@
-"""The Node objects of groups: builds, lists, creates, boots and deletes them. Raises `ProviderError`."""
+"""The Node objects of kwok groups: builds, lists, creates, boots and deletes them. Failures are raised as `ProviderError`."""
 
 import hashlib
 import re
@@ -35,16 +35,18 @@ ID_PREFIX: Final = "kwok://"
 #: The annotation with which KWOK's controller keeps a Node alive.
 _KWOK: Final = {"kwok.x-k8s.io/node": "fake"}
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-#: 202: the Node has finalizers and is being deleted.
+#: Statuses of a successful deletion. 202: the Node has finalizers and is being deleted.
 _DELETED: Final = frozenset({OK, 202, NOT_FOUND})
-#: The longest prefix of a Node's name, so that the number still fits.
+#: Limit of a Node name's part before the number, so that the whole name is short enough.
 _LONGEST_PREFIX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KwokGroup:
-    """A group as configured. `body` is a Node object without a name, with labels, taints and capacity. `template` is the same
-    decoded."""
+    """The configuration of one group. `body` is a Node object without a name (labels, taints, capacity), as JSON values.
+
+    `template` is the same Node, decoded.
+    """
 
     name: GroupName
     min_size: int
@@ -54,11 +56,11 @@ class KwokGroup:
     weather: Weather = FAIR
 
     def node_name(self, number: int) -> NodeName:
-        """The name of a Node. Names sort like the numbers, and no two groups share a name."""
+        """Returns the Node name of a machine. Names sort like the numbers (below a million), and differ between groups."""
         return NodeName(f"{_prefix(self.name)}-{number:06}")
 
     def number_of(self, name: str) -> int | None:
-        """The number in a Node's name; None if the name is not one of this group."""
+        """Returns the number in a Node's name; None if the name is not one of this group's."""
         prefix, _, number = name.rpartition("-")
         return int(number) if prefix == _prefix(self.name) and number.isdecimal() and number.isascii() else None
 
@@ -79,7 +81,7 @@ class _NodeWire(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A Node of a group, also one that others created. `booted`: KWOK keeps it alive."""
+    """A Node with the group's label, also if another client created it. `booted`: it has KWOK's annotation."""
 
     name: NodeName
     uid: str
@@ -89,14 +91,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """The Nodes of a group by name. `leaving` are those that are being deleted."""
+    """A group's Nodes by name: `leaving` are being deleted, `there` are all others."""
 
     there: dict[NodeName, Member] = field(default_factory=dict)
     leaving: dict[NodeName, Member] = field(default_factory=dict)
 
 
 async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupName, Members]:
-    """Lists the Nodes of one group, or of all."""
+    """Lists the Nodes of one group, or of all groups."""
     found: defaultdict[GroupName, Members] = defaultdict(Members)
     selector = NODE_GROUP if group is None else f"{NODE_GROUP}={group}"
     async for node in listed(api, NODES_PATH, _NodeWire, selector=selector):
@@ -114,22 +116,24 @@ async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupN
 
 
 async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bool) -> None:
-    """Creates a Node. An existing one counts as created."""
+    """Creates a Node; does nothing if it exists already."""
     answer = await api.ask("POST", NODES_PATH, body=_new(group, name, booted=booted))
     if answer.status not in (CREATED, CONFLICT):
         raise refusal(group.name, f"create node {name}", answer)
 
 
 async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
-    """Boots a Node. One that is gone counts as booted."""
+    """Adds KWOK's annotation and removes the not-ready taint; does nothing if the Node is gone."""
     answer = await repeated(lambda: _booted(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
 
 
 async def _booted(api: ApiServer, member: Member) -> Answer | None:
-    """Patches under the version that was read, because a merge patch replaces whole lists. None if the Node
-    has changed since."""
+    """Makes one attempt to boot a Node; returns None if the Node has changed since it was read.
+
+    The patch has the resourceVersion as precondition, since a merge patch replaces the whole list of taints.
+    """
     path = _path(member.name)
     read = await api.ask("GET", path)
     if read.status != OK:
@@ -148,7 +152,7 @@ async def _booted(api: ApiServer, member: Member) -> Answer | None:
 
 
 async def delete(api: ApiServer, group: GroupName, member: Member) -> None:
-    """Deletes the Node with this UID. One that is gone counts as deleted, even if another Node has its name now."""
+    """Deletes the Node with this UID; does nothing if it is gone, even if another Node has its name now."""
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": member.uid}}
     answer = await api.ask("DELETE", _path(member.name), body=body)
     if answer.status not in _DELETED and answer.status != CONFLICT:

@@ -1,8 +1,7 @@
-"""Implements `ports.protocols.NodeProvider` with Node objects: members of groups, sizes, and changes of them.
+"""A `NodeProvider` over Node objects: reads the members and targets of kwok groups, and changes them.
 
-A group's target size is the number of its machines: recorded ones that are not up yet, and its Nodes. Growing, and giving up
-machines that are not up, only change the record; deleting changes the record first. `arrivals` turns recorded machines into
-Nodes.
+A group's target is the number of its Nodes, and of machines on the record that have no Node yet. `grow` and `lower` change only
+the record; `delete` changes the record before it deletes Nodes. `arrivals` creates the Nodes of machines on the record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,15 +23,15 @@ from slackwater.ports.protocols import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
 _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
-#: The ConfigMap with the record, see `record`.
+#: The name of the ConfigMap with the record (see `record`).
 CONFIG_MAP: Final = "slackwater-kwok"
-#: How many Nodes one call deletes at the same time.
+#: Nodes that one call deletes at the same time.
 _WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """A group as it was read: its part of the record, and its Nodes."""
+    """The state of a group as it was read: its record and its Nodes."""
 
     group: KwokGroup
     page: Page
@@ -44,7 +43,7 @@ class _Standing:
 
     @property
     def coming(self) -> dict[NodeName, int]:
-        """The numbers of recorded machines without a Node."""
+        """The machines on the record that have no Node: numbers by Node name."""
         named = {self.group.node_name(number): number for number in self.machines.asked_at}
         known = self.members.there.keys() | self.members.leaving.keys()
         return {name: number for name, number in named.items() if name not in known}
@@ -55,9 +54,9 @@ class _Standing:
 
 
 class KwokProvider:
-    """Implements `ports.protocols.NodeProvider`. `now` returns Unix seconds, because the record outlives the process.
+    """Implements `ports.protocols.NodeProvider`. `now` returns Unix seconds, since the record outlives the process.
 
-    `arrivals` has to run in some process; it may run in several.
+    The caller runs `arrivals` as a task; with several processes each may run it.
     """
 
     name: Final = "kwok"
@@ -76,7 +75,7 @@ class KwokProvider:
         self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
         self._now = now
         self._seed = seed
-        # Under the lock of `arrivals`: otherwise a machine could arrive between the read and the write.
+        # Held by arrivals, `lower` and `delete`, so that no machine arrives between their reading and writing of the record.
         self._lock = anyio.Lock()
         self.arrivals: Final = Arrivals(api, self._groups, self._record, lock=self._lock, now=now, seed=seed)
 
@@ -106,7 +105,7 @@ class KwokProvider:
                 doomed = await repeated(lambda: self._struck(group, ids))
                 await each(group, doomed, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
 
-    # Each attempt answers None where somebody else wrote to the record; nothing has happened then.
+    # Each of these attempts returns None, without an effect, if another client has written to the record since it was read.
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         standing = await self._standing(group)
@@ -124,7 +123,7 @@ class KwokProvider:
         return await self._record.write(standing.page, group, machines)
 
     async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
-        """Removes the machines from the record. Returns their Nodes, which still exist."""
+        """Removes the machines from the record; returns their Nodes, which the caller deletes."""
         standing = await self._standing(group)
         await self._check_ours(standing, ids)
         there = [member for member in standing.members.there.values() if member.id in ids]
@@ -140,7 +139,7 @@ class KwokProvider:
         return None
 
     async def _check_ours(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
-        """Checks that machines which the group does not have are in no other group. They may be gone."""
+        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
         mine = {member.id for member in (*standing.members.there.values(), *standing.members.leaving.values())}
         unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in standing.coming}
         if not unknown:
@@ -153,13 +152,13 @@ class KwokProvider:
     async def _standing(self, name: GroupName) -> _Standing:
         if name not in self._groups:
             raise ProviderError("gone", name, "no such group is configured")
-        # The record first: a machine that arrives meanwhile is then seen twice and counted once.
+        # Reads the record first: a machine that arrives meanwhile is then in both, and `coming` leaves it out.
         page = await self._record.read()
         members = (await nodes.members(self._api, name)).get(name, Members())
         return _Standing(group=self._groups[name], page=page, members=members)
 
     def _given_up(self, standing: _Standing, count: int) -> Iterable[int]:
-        """The machines to give up, of those that do not run yet: failing ones first, then the youngest."""
+        """Returns the numbers of `count` machines that do not run yet: failed ones first, then the youngest."""
         waiting = {instance.id: instance for instance in self._instances(standing) if instance.state == "creating"}
         if count > len(waiting):
             detail = f"{standing.target - len(waiting)} machines run, want at most {standing.target - count}"
@@ -173,7 +172,7 @@ class KwokProvider:
         return [number for _, number in sorted(coming, key=order)[-count:]]
 
     def _errors(self, standing: _Standing) -> dict[NodeName, InstanceError | None]:
-        """For each machine without a Node, in the order of the requests: why it will not get one, or None if it will."""
+        """The errors of machines without a Node, in the order of their requests; None for a machine without an error."""
         weather, left = standing.group.weather, None
         if weather.stock is not None:
             left = weather.stock - len(standing.members.there)
@@ -213,7 +212,10 @@ class KwokProvider:
 
 
 def _after_all(standing: _Standing) -> Machines:
-    """The record with a next number above every Node's: if the ConfigMap was deleted, it began at 0 again."""
+    """Returns the group's machines with `next_number` above every Node's number.
+
+    If the ConfigMap was deleted, the numbers on the record begin at 0 again.
+    """
     machines, group = standing.machines, standing.group
     numbers = (group.number_of(member.name) for member in _all(standing.members))
     beyond = 1 + max((number for number in numbers if number is not None), default=-1)

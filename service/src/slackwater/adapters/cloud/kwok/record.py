@@ -1,7 +1,7 @@
-"""The record of a group's machines that are not up yet: one key of a ConfigMap, written under its resourceVersion.
+"""Persists the machines that were requested and are not up yet: a ConfigMap with one key for each group.
 
-A machine is identified by its number. Numbers are never used twice, so a late request that creates a machine again creates the
-same one. When its Node is up, the machine leaves the record. See docs/adr/0040.
+Writes have the resourceVersion as precondition. A machine is identified by its number, and numbers are never reused; so a late
+request that creates a Node again creates the same one. Once its Node is up, a machine leaves the record (docs/adr/0040).
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,10 @@ from slackwater.model.nodegroups import GroupName
 
 
 class Machines(msgspec.Struct, frozen=True, rename="camel"):
-    """`next_number` is the first unused number. `asked_at` has the request times, in Unix seconds, of
-    machines that are not up."""
+    """The machines of one group on the record. `next_number` is the lowest number that was never used.
+
+    `asked_at` has, by number, the time of the request in Unix seconds.
+    """
 
     next_number: int = 0
     asked_at: dict[int, float] = {}
@@ -55,7 +57,7 @@ _MACHINES = msgspec.json.Decoder(Machines)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The record as it was read: all groups, and the version of the ConfigMap; "" if it does not exist yet."""
+    """The record as it was read: all groups, with the ConfigMap's resourceVersion ("" if it does not exist yet)."""
 
     version: str = ""
     groups: Mapping[GroupName, Machines] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class Page:
 
 
 class Record:
-    """The ConfigMap `name` in `namespace`. Raises `ProviderError`."""
+    """Reads and writes the record in ConfigMap `name`. Failures are raised as `ProviderError`."""
 
     def __init__(self, api: ApiServer, *, namespace: str, name: str) -> None:
         self._api = api
@@ -84,7 +86,7 @@ class Record:
         return Page(version=found.metadata.resource_version, groups=groups)
 
     async def write(self, page: Page, group: GroupName, machines: Machines) -> Literal[True] | None:
-        """Writes the record. None if it has changed since `page` was read: then nothing was written."""
+        """Writes one group's machines; returns None, without an effect, if another client has written since `page` was read."""
         data = {group: msgspec.json.encode(machines).decode()}
         if not page.version:
             made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
@@ -92,7 +94,7 @@ class Record:
         else:
             patch = {"metadata": {"resourceVersion": page.version}, "data": data}
             answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
-        # Not found: it was deleted since, and is created again from what is read next.
+        # 404: the ConfigMap was deleted since. The next attempt reads an empty record and creates it again.
         if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
             return None
         if answer.status not in (OK, CREATED):

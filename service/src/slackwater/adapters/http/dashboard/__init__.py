@@ -1,8 +1,8 @@
-"""The dashboard on the ops listener: a page without a build step, and a stream of what it draws.
+"""The dashboard on the ops listener: a static page without a build step, and a stream of the data that it draws.
 
-pages.py    the files of `static/`, with headers that forbid the page to load anything from elsewhere
-frames.py   what is sent: the whole view, then changes of it
-stream.py   how it is sent: server-sent events, limited in number and time
+pages.py    the files of `static/`, with headers that forbid the page to load anything from other hosts
+frames.py   the data: a frame with everything, then frames with changes
+stream.py   their transport: server-sent events to a bounded number of listeners for a bounded time
 """
 
 from slackwater.adapters.http.dashboard.frames import Frames

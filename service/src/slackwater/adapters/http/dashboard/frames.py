@@ -1,11 +1,11 @@
-"""The data of the dashboard, made once for all readers: the whole view, then its changes.
+"""Builds the dashboard's frames, once for all open dashboards: a frame with everything (`board`), then changes.
 
-    frames = Frames(world, about=..., clock=..., timeline=...)
-    for seq, event, data in await frames.after(seen): ...      # nothing: nothing new yet
+    frames = Frames(state_machine, about=..., clock=..., decision_log=...)
+    for seq, event, data in await frames.after(seen): ...      # empty: nothing new yet
 
-A frame is made when a reader asks and the last frame is old enough; without readers nothing is done. Nodes are columns of
-integers, and later frames have only the changed ones; every other section is repeated if it differs. Pods are read in slices,
-so that the event loop is never blocked for long. Connections are in `stream`.
+A frame is built only when a stream asks and the last frame is older than `PERIOD_SECONDS`. Nodes are columns of integers, and a
+change has only the nodes that differ; every other section is sent whole if it differs. Pods are scanned in slices, so that
+the event loop is never occupied for long. `stream` has the connections.
 """
 
 from collections import deque
@@ -28,11 +28,11 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: Seconds between two frames.
 PERIOD_SECONDS: Final = 1.0
-#: Decisions in the time line.
+#: Limit of decisions in a frame.
 MOST_DECISIONS: Final = 300
-#: Pods read before other tasks run: about half a millisecond.
+#: Pods scanned before other tasks get a turn: about half a millisecond.
 _SLICE: Final = 8192
-#: Frames that are kept for readers that are behind. A reader further behind gets the whole view.
+#: Frames whose changes are kept for streams that are behind; a stream that is further behind gets everything.
 _KEPT: Final = 4
 
 _encode = msgspec.json.Encoder().encode
@@ -40,8 +40,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """`seq` grows by one from frame to frame. `change` has the differences from the frame before; empty: read
-    the whole view."""
+    """One frame. `seq` grows by one with each.
+
+    `change` is the JSON of what differs from the frame before; empty if only the whole frame can be sent.
+    """
 
     seq: int
     change: bytes
@@ -58,10 +60,10 @@ class _Last:
 
 
 class Frames:
-    """Makes the frames that all readers of the dashboard share.
+    """Builds the frames that all streams share.
 
-    `about` returns the short sections that are not in the state machine, as JSON values: the service's status, and the last
-    loop of the autoscaler."""
+    `about` returns the sections that do not come from the state machine, as JSON values: the service's status and the
+    autoscaler's last loop."""
 
     def __init__(
         self,
@@ -83,8 +85,10 @@ class Frames:
         self._one = anyio.Lock()
 
     async def after(self, seen: int) -> list[tuple[int, str, bytes]]:
-        """(seq, event, data) of the frames after `seen` (0: of the whole view), in order. Makes a new frame if the last one is
-        old."""
+        """Returns the events after frame `seen` (0: none was seen) as (seq, event, data), in order. `data` is JSON.
+
+        Builds a new frame if the last one is older than the period.
+        """
         async with self._one:
             if self._clock() - self._last.at >= self._period:
                 await self._make()
@@ -108,7 +112,7 @@ class Frames:
         self._kept.append(Frame(seq=seq, change=change))
 
     async def _sections(self) -> dict[str, bytes]:
-        """Each section as JSON."""
+        """Returns each section's JSON by name."""
         waiting = await self._waiting()
         told = dashboard_view.sections(self._state_machine, self._clock())
         told |= {"pending": dashboard_view.pending(waiting), **self._about()}

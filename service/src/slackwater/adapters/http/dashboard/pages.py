@@ -1,6 +1,6 @@
-"""Serves the page's files, each under a fixed path: no file is looked up by what a request says.
+"""Serves the dashboard's files from package data, each under a fixed path; no path of a request is used to find a file.
 
-The files are package data, read once. The page loads nothing from other hosts and runs only its own scripts.
+The files are read once. Their headers allow the page to load and run only this listener's own files.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _HEADERS: Final = {
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    # The next answer may come from another version of the service, whose page and stream belong together.
+    # After an upgrade the browser must load the new page, since page and stream of one version belong together.
     "cache-control": "no-cache",
 }
 _MEDIA: Final = {
@@ -26,7 +26,7 @@ _MEDIA: Final = {
 
 
 def add_pages(app: FastAPI) -> None:
-    """`/` and each of its files under `/dashboard/`."""
+    """Adds the page at `/` and its other files under `/dashboard/`."""
     page = resources.files(__package__).joinpath("static", "index.html").read_text("utf-8")
 
     @app.get("/", response_class=HTMLResponse, summary="The dashboard")
@@ -38,7 +38,7 @@ def add_pages(app: FastAPI) -> None:
 
 
 def _files() -> Iterator[tuple[str, str, bytes]]:
-    """(name, media type, content) of each file except the page itself."""
+    """Yields name, media type and content of each file except the page itself."""
     for entry in sorted(resources.files(__package__).joinpath("static").iterdir(), key=lambda entry: entry.name):
         media = _MEDIA.get(entry.name.rpartition(".")[2])
         if media is not None:

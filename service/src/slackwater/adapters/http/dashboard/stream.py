@@ -1,7 +1,8 @@
-"""`GET /dashboard/events`: sends frames as server-sent events to a limited number of listeners, each for a limited time.
+"""`GET /dashboard/events`: sends the dashboard's frames as server-sent events to at most `MOST_LISTENERS` browsers.
 
-A listener gets the whole view, then changes. Its stream ends when the browser closes it, when it reads nothing for a while,
-after `LONGEST_SECONDS` (the browser then connects again), and when the service stops. Listeners above `MOST_LISTENERS` get 503.
+A stream begins with everything (`board`), then sends changes. It ends when the browser disconnects or does not read for
+`_SEND_SECONDS`, after `LONGEST_SECONDS` (the browser reconnects by itself), and when the service stops. Requests above
+`MOST_LISTENERS` get 503.
 """
 
 from collections.abc import Callable
@@ -16,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 from slackwater.adapters.http.dashboard.frames import PERIOD_SECONDS, Frames
 
 MOST_LISTENERS: Final = 16
-#: Something is sent at least this often, to notice connections that are gone.
+#: Interval of comments on a stream without events: only sending shows that a connection is lost.
 HEARTBEAT_SECONDS: Final = 15.0
-#: A listener that does not read within this time is disconnected.
+#: A stream ends if the browser does not read an event within this time.
 _SEND_SECONDS: Final = 20.0
 LONGEST_SECONDS: Final = 1800.0
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
-    "x-accel-buffering": "no",  # such proxies would buffer the frames
+    "x-accel-buffering": "no",  # otherwise nginx would buffer the events
 }
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -43,7 +44,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class Listeners:
-    """The present listeners. `close` ends their streams and admits no more."""
+    """The open streams, at most `most`. `close` ends all of them and refuses new ones."""
 
     def __init__(self, most: int = MOST_LISTENERS) -> None:
         self._most = most
@@ -70,7 +71,7 @@ class Listeners:
 
 
 class _Stream(Response):
-    """Sends frames until one of the ends that the module's text names."""
+    """The response with the events of one stream. The module's docstring lists what ends a stream."""
 
     media_type = "text/event-stream"
 
@@ -81,7 +82,7 @@ class _Stream(Response):
         self._listeners = listeners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._listeners.full:  # others have connected since the request was checked
+        if self._listeners.full:
             await _refused(f"{len(self._listeners)} listeners are there already, or the service stops")(scope, receive, send)
             return
         await self._serve(receive, send)
@@ -97,7 +98,7 @@ class _Stream(Response):
                     group.cancel_scope.cancel()
             finally:
                 self._listeners.leave(scope)
-        # Where the browser has gone nobody hears this.
+        # Ends the response properly. The browser may have disconnected already.
         with anyio.move_on_after(1, shield=True), suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -129,7 +130,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
-    """Adds the stream, which begins when the cluster state is complete."""
+    """Adds the route. It answers 503 until `ready`."""
 
     @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
     async def events() -> Response:

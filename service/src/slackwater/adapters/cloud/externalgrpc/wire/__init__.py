@@ -1,1 +1,1 @@
-"""The protocol's messages. `make protobuf` generates `*_pb2` from the `.proto` files in this folder."""
+"""The protocol's messages. `make protobuf` generates `*_pb2` from the `.proto` files of this folder."""

@@ -1,7 +1,7 @@
-"""The answer to filter for a gated pod: no node passes, and only the first node has a reason.
+"""Writes the answer to filter for a pod that our scheduling gate holds: no node passes, and only the first carries the reason.
 
-kube-scheduler treats nodes that an answer does not name as unresolvable, so its own preemption leaves all of them alone. It
-asks about a gated pod again and again, so the cost of the answer must not grow with the cluster.
+kube-scheduler treats nodes that an answer does not name as unresolvable, so its own preemption considers none of them. It asks
+for a gated pod repeatedly, so the cost of the answer must not grow with the number of nodes.
 """
 
 from typing import Final
@@ -12,12 +12,15 @@ from slackwater.adapters.http.wire import encode
 from slackwater.model.reasons import MEANINGS, Reason
 
 _TEXT: Final = encode(MEANINGS[Reason.GATED].text)
-#: A node's name is a DNS name.
+#: Limit of a node name's length, which is that of a DNS name.
 _LONGEST_NAME: Final = 253
 
 
 def gated_answer(names: msgspec.Raw) -> bytes | None:
-    """The answer, or None if `names`, the request's JSON list of names, is empty or not as kube-scheduler writes it."""
+    """Returns the answer's body; None if the list is empty or not in the form that kube-scheduler writes.
+
+    `names` is the JSON list of node names in the request.
+    """
     begin = bytes(memoryview(names)[: 3 + _LONGEST_NAME])
     first, quote, _ = begin[2:].partition(b'"')
     if begin[:2] != b'["' or not quote or b"\\" in first or not first.isascii():
