@@ -19,7 +19,7 @@ def anyio_backend() -> str:
 
 async def test_a_recorded_sandbox_replays_without_a_difference(tmp_path: Path) -> None:
     record = tmp_path / "decisions.rec"
-    await run_sandbox_demo(nodes=20, pods=300, duration_seconds=10.0, record=str(record))
+    await run_sandbox_demo(nodes=20, pods=600, duration_seconds=10.0, record=str(record))
     for hash_seed in ("0", "1"):
         done = await anyio.run_process(
             [str(PROGRAM), "replay", str(record)], env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=False

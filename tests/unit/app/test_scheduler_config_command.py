@@ -73,7 +73,7 @@ def test_findings(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines() == [
         "warning  extenders[0].ignorable: ignorable",
         "         why: while Slackwater does not answer, pods are placed without it and nodes go over their total",
-        "         fix: remove ignorable",
+        "         fix: remove ignorable, or set extender.ignorable: true in Slackwater's configuration if that is wanted",
     ]
     assert err == f"slackwater: {generated}: 1 finding: extenders[0].ignorable (ignorable)\n"
 

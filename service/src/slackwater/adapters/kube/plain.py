@@ -1,9 +1,8 @@
-"""What a plain pod's kind is read from, as one hashable value: pods that are alike have the same kind.
+"""The signature of a plain pod: one hashable value from which its kind follows. Pods with equal signatures have the same kind.
 
-A pod is plain where no rare part of it has a say: then its kind follows from a few texts, and need not be worked out again
-for each of its replicas. Deliberately absent: pods whose kind depends on their labels, on claims, on ports of the node, on
-requests of the pod as a whole, or on the status of a resize; these are read in full. Whatever part of a pod a kind comes to
-depend on has to be in the likeness, or has to make the pod one that is not plain.
+A pod is plain if its kind depends on a few texts only, so that it is decoded once for all its replicas. Pods are not plain, and
+are decoded in full, if their kind depends on their labels, on claims, on host ports, on pod-level requests, or on the status of
+a resize. Every part of a pod that decides its kind has to be in the signature, or has to make the pod one that is not plain.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ _NOTHING: Final = b"null"
 
 
 def plain_likeness(wire: PodWire) -> tuple[object, ...] | None:
-    """Equal for pods of one namespace only where their kind is; None for pods that are not plain."""
+    """The signature; None for pods that are not plain. Pods of one namespace with equal signatures have equal kinds."""
     spec = wire.spec
     affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
     if (
@@ -45,12 +44,12 @@ def plain_likeness(wire: PodWire) -> tuple[object, ...] | None:
 
 
 def _reads_labels(rules: bytes) -> bool:
-    """May the rules speak of the pod's own labels? matchLabelKeys and mismatchLabelKeys do, however they are written."""
+    """May the pod's rules read its own labels? matchLabelKeys and mismatchLabelKeys do."""
     return rules != _NOTHING and (b"abelKeys" in rules or b"\\" in rules)
 
 
 def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | None:
-    """Name, image, requests and restart policy of each; None where one has a host port or a rule of restarts."""
+    """Name, image, requests and restart policy of each container; None if one has a host port or a restart rule."""
     found: list[object] = []
     for container in containers:
         if container.restart_policy_rules:
@@ -65,12 +64,12 @@ def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | Non
 
 
 def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
-    """Secrets, projections, scratch space: nothing that binds the pod to a place."""
+    """Has the pod only volumes that bind it to no node: Secrets, projections, scratch space?"""
     return volumes is None or all(volume.is_plain() for volume in volumes)
 
 
 def _at_rest(wire: PodWire) -> bool:
-    """Do all containers have just what they ask, as far as the status says? Then the status changes nothing."""
+    """Do all containers have what they request, as far as the status says? Then the status changes nothing."""
     found = _reported(wire.status)
     if not found:
         return True

@@ -1,4 +1,5 @@
-"""What only some pods ask, from the wire form: ports, spread, pod affinity, volumes, and what is not covered yet."""
+"""Decodes the constraints that only some pods have: ports, spread, pod affinity, volumes, and parts that are
+not supported yet."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -23,7 +24,7 @@ _RESTART_ALL: Final = "RestartAllContainers"
 
 
 def pod_constraints(wire: PodWire, namespace: str, labels: Labels, affinities: Affinities, ask: Ask) -> PodConstraints | None:
-    """None where the pod asks nothing of the kind. Raises ValueError for quantities that are none."""
+    """The constraints of a pod; None if it has none. Raises ValueError for invalid quantities."""
     spec = wire.spec
     terms = None
     if affinities.together is not None or affinities.apart is not None:
@@ -56,7 +57,7 @@ def images(wire: PodWire) -> tuple[str, ...]:
 
 
 def _host_ports(wire: PodWire) -> tuple[HostPort, ...]:
-    """Of containers that run as long as the pod does: apps and sidecars."""
+    """The host ports of containers that run as long as the pod does: apps and sidecars."""
     spec = wire.spec
     sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
     found = [port for container in (*sidecars, *(spec.containers or ())) for port in container.ports or ()]
@@ -64,7 +65,7 @@ def _host_ports(wire: PodWire) -> tuple[HostPort, ...]:
 
 
 def _features(wire: PodWire) -> tuple[str, ...]:
-    """Kubelet features that the node has to declare (k8s.io/component-helpers/nodedeclaredfeatures v0.36.3)."""
+    """The kubelet features that the node has to declare (k8s.io/component-helpers/nodedeclaredfeatures v0.36.3)."""
     spec = wire.spec
     found = []
     if _restarts_all((*(spec.containers or ()), *(spec.init_containers or ()))):
@@ -107,7 +108,7 @@ def _disk(volume: VolumeWire) -> Iterable[DiskMount]:
 
 
 def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
-    """In-tree volumes that CSI drivers attach today, as k8s.io/csi-translation-lib v0.36.3 names them to CSI."""
+    """In-tree volumes that CSI drivers attach today, under the names of k8s.io/csi-translation-lib v0.36.3."""
     if (ebs := volume.aws_elastic_block_store) is not None:
         yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=ebs_handle(ebs.volume_id))
     if (gce := volume.gce_persistent_disk) is not None:

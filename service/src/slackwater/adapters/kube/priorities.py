@@ -1,4 +1,4 @@
-"""The ConfigMap of Cluster Autoscaler's expander `priority`, as its users have it."""
+"""Decodes the ConfigMap of Cluster Autoscaler's expander `priority`."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from slackwater.model.selectors import whole_number
 
 CONFIG_MAP: Final = "cluster-autoscaler-priority-expander"
 _KEY: Final = "priorities"
-#: It is read between two answers to kube-scheduler. Cluster Autoscaler's users have some hundred characters.
+#: The longest text. It is parsed on the event loop, and usual ones have some hundred characters.
 _LONGEST: Final = 64 << 10
 
 
@@ -24,7 +24,7 @@ _CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
 
 
 def decode_priorities(raw: bytes | msgspec.Raw) -> Priorities:
-    """From the ConfigMap's JSON. Raises BadPriorities."""
+    """The priorities in the ConfigMap's JSON. Raises BadPriorities."""
     try:
         data = _CONFIG_MAP.decode(raw).data or {}
     except UNREADABLE as err:
@@ -41,7 +41,7 @@ def decode_priorities(raw: bytes | msgspec.Raw) -> Priorities:
 
 
 def _by_number(document: object) -> object:
-    """Keys that are whole numbers as such."""
+    """The entries by priority: keys that are whole numbers, as integers."""
     if not isinstance(document, dict):
         return document
     return {key if (number := whole_number(key)) is None else number: value for key, value in document.items()}

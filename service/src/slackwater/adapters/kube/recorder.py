@@ -1,7 +1,7 @@
-"""Events for people: `Announce` effects as events.k8s.io/v1 Events, few, merged, and never in the way.
+"""Writes `Announce` effects as events.k8s.io/v1 Events.
 
-The same words about the same pod within five minutes become one Event with a growing series. A token bucket bounds the
-rate, a fixed number of entries the memory. What is too much is dropped and counted; a failed write is not repeated.
+Equal texts about the same object within five minutes become one Event with a growing series. A token bucket limits the rate,
+and a fixed number of entries the memory. Events beyond that are dropped and counted; a failed write is not repeated.
 """
 
 from collections import OrderedDict
@@ -21,20 +21,20 @@ from slackwater.model.effects import Announce
 from slackwater.model.ids import PodUid
 from slackwater.ports.protocols import Outcome
 
-#: The API's limits, in bytes of UTF-8 (note) and characters (names).
+#: The API's limits: bytes of UTF-8 for a note, characters for names.
 _LONGEST_NOTE: Final = 1024
 _LONGEST_NAME: Final = 253
 
 _NOT_FOUND: Final = 404
-#: Where Events about nodes are kept, which are in no namespace.
+#: The namespace of Events about nodes, which have none.
 _OF_NODES: Final = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderConfig:
-    """`burst` Events at once, then `per_second`. The same words are merged for `merge_seconds` after the last of them.
+    """`burst` Events are written at once, then `per_second`. Equal texts are merged until `merge_seconds` after the last one.
 
-    How often they came is written at most every `series_seconds`. `max_entries` Events are remembered for that.
+    Their count is written at most every `series_seconds`. `max_entries` Events are remembered for that.
     """
 
     per_second: float = 10.0
@@ -46,7 +46,7 @@ class RecorderConfig:
 
 @dataclass(slots=True)
 class RecorderStats:
-    """Counts that only grow. merged: told by the series of an Event that is there, at once or with its next write."""
+    """Counters. `merged`: announcements that were added to the series of an existing Event, at once or with its next write."""
 
     merged: int = 0
     dropped: int = 0
@@ -58,7 +58,7 @@ _Words = tuple[PodUid, str, str]  # (pod, reason, note)
 
 @dataclass(slots=True)
 class _Entry:
-    """One Event as it is in the cluster. `count`: how often it was announced, `written_at`: when the cluster last heard."""
+    """One Event in the cluster. `count`: how often it was announced, `written_at`: when it was last written."""
 
     path: str
     count: int
@@ -67,7 +67,7 @@ class _Entry:
 
 
 class Recorder:
-    """Writes Events. `now` is for people (their clock, UTC), `clock` for intervals; `instance` names this process."""
+    """Writes Events. `now` gives the time in them (UTC), `clock` measures intervals; `instance` names this process."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Recorder:
         self.stats = RecorderStats()
 
     async def announce(self, effect: Announce, *, timeout_seconds: float) -> Outcome:
-        """Ends as "done" or "refused", never "again": nothing depends on it."""
+        """Writes or merges an announcement. Ends as "done" or "refused", never "again": nothing depends on an Event."""
         words = (effect.uid, effect.reason, effect.note)
         entry = self._entries.get(words)
         now = self._clock()
@@ -128,7 +128,7 @@ class Recorder:
         if outcome.verdict == "done":
             self.stats.merged += 1
             return outcome
-        if outcome.code == _NOT_FOUND:  # it has outlived its time to live: the next announcement makes a new one
+        if outcome.code == _NOT_FOUND:  # the API server has expired it: the next announcement creates a new one
             self._entries.pop(words, None)
         return self._failed(outcome)
 
@@ -194,7 +194,7 @@ class Recorder:
 
 
 def _event_name(pod: str, now: datetime, number: int) -> str:
-    """Like other components' Events: the object's name and the time in hex; the number tells those of one moment apart."""
+    """The Event's name, as other components build it: the object's name and the time in hex. `number` keeps names unique."""
     suffix = f".{round(now.timestamp() * 1e6):x}{number % 4096:03x}"
     return pod[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
 

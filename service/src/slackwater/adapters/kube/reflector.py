@@ -1,9 +1,8 @@
-"""One resource type as an event source: list, then watch; after a break go on where it broke off, or list again where that is
-over.
+"""Lists and watches one resource type, as an event source. A watch that breaks is continued, or the type is listed again.
 
-What flows through: pages and watch lines come in as bytes, events go out as batches, for each object in the order of its
-history, none doubled and none left out (a list gives out the difference to what was given out before). What is kept is
-small: key, UID and version of each object. Deliberately absent: the objects themselves, and any end but cancellation.
+Pages and watch lines come in as bytes, and events go out in batches: for each object in the order of its history, without gaps
+or duplicates. A list yields the difference to the events before it. The reflector keeps key, UID and version of each object,
+not the objects. It ends by cancellation only.
 """
 
 import time
@@ -36,24 +35,23 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 _PAGE: Final = msgspec.json.Decoder(ListWire)
 
-#: After these the version is worth nothing.
+#: The statuses after which the resource version cannot be used any more.
 _LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled", "went_back"})
-#: A server that answers, but will not go on from our version so often in a row, is asked for a list instead.
+#: After so many watches in a row that the server refuses to continue from our version, the type is listed again.
 _REFUSALS: Final[frozenset[Cause]] = frozenset({"refused", "ahead"})
 _MOST_REFUSALS: Final = 5
-#: Objects decoded before other tasks get a turn: about 3 ms of work. A page of 500 takes about as long to be cut into objects.
+#: Objects decoded before other tasks run: about 3 ms of work. Splitting a page of 500 into objects takes about as long.
 _SLICE: Final = 64
-#: Lines of a watch after which others need not be given a turn: the next read gives them one.
+#: Up to so many lines of a watch are decoded without letting other tasks run: the next read does that.
 _FEW: Final = 8
-#: A watch that lasted so long was a success even if nothing happened.
+#: A watch that lasted this long counts as a success, even without events.
 _GOOD_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorConfig:
-    """`watch_seconds`: each watch lasts a random time within. A server that is silent for `grace_seconds` longer is lost.
-
-    `absent_seconds`: how often a type that may be absent, and is, is looked for again.
+    """`watch_seconds`: each watch lasts a random time within this range. A server that is silent for `grace_seconds` longer
+    counts as lost. `absent_seconds`: how often an optional type that is absent is looked for again.
     """
 
     page_size: int = 500
@@ -66,8 +64,7 @@ class ReflectorConfig:
 
 
 class Reflector(Generic[K]):
-    """Implements `ports.protocols.EventSource` for one reader: what it has given out is kept from one list or watch to the
-    next."""
+    """Implements `ports.protocols.EventSource` for one reader. It remembers which objects it has yielded."""
 
     def __init__(
         self,
@@ -89,9 +86,9 @@ class Reflector(Generic[K]):
         self._failures = 0  # since the last success
         self._known = KnownObjects(resource.gone)
         self._reader = LineReader(resource, self._known)
-        self._version = ""  # where a watch goes on from; empty: list first
-        self._refusals = 0  # of the watch, since its last success
-        self._pause_seconds = 0.0  # before the next list or watch
+        self._version = ""  # the version to watch from; empty: list first
+        self._refusals = 0  # failures of the watch in a row
+        self._pause_seconds = 0.0  # seconds before the next list or watch
         self._last_cause: Cause | None = None  # of a break, since the last success
         self._counts = Counts(clock)
 
@@ -111,7 +108,7 @@ class Reflector(Generic[K]):
         )
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        """Until cancelled. Iterate it within `contextlib.aclosing`, so that its connection is closed when you stop."""
+        """Yields batches until cancelled. Iterate within `contextlib.aclosing`, so that the connection is closed at the end."""
         while True:
             self._pause_seconds = 0.0
             turn = self._watch() if self._version else self._list()
@@ -125,7 +122,7 @@ class Reflector(Generic[K]):
             await anyio.sleep(self._pause_seconds)
 
     async def _list(self) -> AsyncGenerator[Batch, None]:
-        """Lists page by page. Ends with the version to watch from, or, where there is no such path, without one."""
+        """Lists page by page. Ends with the version to watch from, or without one if the path does not exist."""
         self._counts.lists += 1
         self._known.begin_list()
         version = token = ""
@@ -140,7 +137,7 @@ class Reflector(Generic[K]):
                     self._pause_seconds = self._config.absent_seconds
                     break
                 await anyio.sleep(pause)
-                continue  # with the same page: its token says all that the server needs
+                continue  # with the same page: the token is all that the server needs
             self._counts.alive = True
             await anyio.lowlevel.checkpoint()
             for items in _slices(page.items or ()):
@@ -175,7 +172,7 @@ class Reflector(Generic[K]):
         return page
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
-        """One watch, to its end. Whatever ends it, `_version` is that of the last line given out."""
+        """Runs one watch to its end. Then `_version` is that of the last line yielded, whatever ended the watch."""
         self._counts.watches += 1
         since, begun_at = self._version, self._clock()
         progressed = False
@@ -222,7 +219,7 @@ class Reflector(Generic[K]):
         return {name: text for name, text in selectors.items() if text}
 
     def _broke(self, error: KubeError) -> float:
-        """Counts and tells of a break; how many seconds to wait."""
+        """Counts and logs a break. Returns how many seconds to wait."""
         cause = cause_of(error)
         self._counts.note_break(cause)
         self._refusals += cause in _REFUSALS
@@ -231,7 +228,7 @@ class Reflector(Generic[K]):
             self._refusals = 0
         first = self._failures == 0
         if cause == "expired" and self._last_cause != "expired":
-            # The server is there and answers: what made the pauses grow is over, and a list is due at once.
+            # The server answers, so the reason for growing pauses is over, and a list is due at once.
             self._failures = 0
         self._last_cause = cause
         asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
@@ -251,7 +248,7 @@ def _is_void(error: KubeError) -> bool:
 
 
 def _slices(items: Iterable[T]) -> Iterator[list[T]]:
-    """A few at a time; the end of each list of lists is where other tasks get their turn."""
+    """Splits into slices. Other tasks run after each slice."""
     rest = iter(items)
     while some := list(islice(rest, _SLICE)):
         yield some

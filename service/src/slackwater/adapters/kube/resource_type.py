@@ -1,4 +1,4 @@
-"""What a reflector must know of one resource type: where it is listed, and how its objects become events."""
+"""The resource types: for each one its path, and how its objects become events."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
 BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
-#: Told of an object that cannot be read, which is then skipped: ("pods", "ns/name", what is wrong).
+#: Called for an object that cannot be read, which is then skipped: ("pods", "ns/name", what is wrong).
 OnBroken = Callable[[str, str, Exception], None]
 
 
 class Found(NamedTuple, Generic[K]):
-    """An object as the API server has it: its key (unique now), its UID (unique in time), its version, and the event."""
+    """A decoded object: its key (unique at one time), its UID (unique for ever), its version, and the event."""
 
     key: K
     uid: str
@@ -43,10 +43,10 @@ class Found(NamedTuple, Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType(Generic[K]):
-    """One resource type. `decode` raises ValueError for an object it cannot read.
+    """One resource type. `decode` raises ValueError for an object that it cannot read.
 
-    `may_be_absent`: a 404 means that there is no such type here (its CRD is not installed), hence no objects. Of the others
-    a 404 says nothing: it comes from something between us and the API server, and must not end all that we know.
+    `may_be_absent`: a 404 means that the type does not exist (its CRD is not installed), so there are no objects. For other
+    types a 404 comes from something between us and the API server, and must not delete what we know.
     """
 
     name: str
@@ -55,14 +55,14 @@ class ResourceType(Generic[K]):
     key_of: Callable[[str, str], K]  #: (namespace, name)
     gone: Callable[[K, str], SourceEvent]  #: (key, UID)
     on_broken: OnBroken
-    #: What to tell of an object that cannot be read, by (JSON, identity, why); None: nothing, it is skipped.
+    #: The event for an object that cannot be read, from (JSON, identity, reason). None: such objects are skipped.
     unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], SourceEvent | None] | None" = None
     may_be_absent: bool = False
     field_selector: str = ""
     label_selector: str = ""
 
     def selecting(self, *, fields: str = "", labels: str = "") -> "ResourceType[K]":
-        """The same, but only of objects that these selectors match."""
+        """The same type, but only objects that these selectors match."""
         return replace(self, field_selector=fields, label_selector=labels)
 
 
@@ -113,7 +113,7 @@ class _PlaceStatusWire(Wire):
 
 
 class _PlaceWire(Wire):
-    """Where a pod counts, and whether it still does: what is read of one that cannot be read whole."""
+    """A pod's node and phase: read from pods that cannot be decoded whole."""
 
     spec: _PlaceSpecWire = msgspec.field(default_factory=_PlaceSpecWire)
     status: _PlaceStatusWire = msgspec.field(default_factory=_PlaceStatusWire)
@@ -132,7 +132,7 @@ def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> Sourc
 
 
 def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:
-    """PodDisruptionBudgets; the key is (namespace, name)."""
+    """The type PodDisruptionBudget. Its key is (namespace, name)."""
 
     def decode(raw: bytes | msgspec.Raw) -> Found[tuple[str, str]]:
         budget = decode_budget(raw)

@@ -1,4 +1,5 @@
-"""JSON of storage objects and namespaces into `model.storage`. All raise ValueError for an object that cannot be read."""
+"""Decodes storage objects and namespaces into `model.storage`. All functions raise ValueError for an object
+they cannot read."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -241,7 +242,7 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
 
 
 def _attached_as(spec: _VolumeSpecWire, labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """In-tree plug-in ("" for none), CSI driver and handle; as k8s.io/csi-translation-lib v0.36.3 translates them."""
+    """In-tree plug-in ("" for none), CSI driver and handle, translated as in k8s.io/csi-translation-lib v0.36.3."""
     if spec.csi is not None:
         return "", spec.csi.driver, spec.csi.volume_handle
     if (gce := spec.gce_persistent_disk) is not None:
@@ -304,7 +305,7 @@ def decode_attachment(raw: bytes | msgspec.Raw) -> Attachment:
 
 
 def decode_namespace(raw: bytes | msgspec.Raw) -> tuple[str, Mapping[str, str]]:
-    """Its name and labels; the API server labels each with its name."""
+    """A namespace's name and labels. The API server labels each namespace with its name."""
     meta = _NAMESPACE.decode(raw).metadata
     return meta.name, {**(meta.labels or {}), "kubernetes.io/metadata.name": meta.name}
 

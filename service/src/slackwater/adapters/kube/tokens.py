@@ -1,4 +1,4 @@
-"""Whose bearer token is it: TokenReview, one call for one token. Caching is the asker's; nothing is kept here."""
+"""Reviews bearer tokens with TokenReview, one call for each token. Callers cache the results; nothing is kept here."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -11,7 +11,7 @@ from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.ports.protocols import Reviewed
 
 _PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-#: Set by the API server for tokens that a kubelet projected into a Pod (Kubernetes >= 1.30).
+#: The extra field that the API server sets for tokens projected into a Pod (Kubernetes >= 1.30).
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
 
@@ -35,14 +35,14 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 
 
 class KubeTokenReviewer:
-    """Reviews tokens for `audiences`; for the API server's own where there are none."""
+    """Reviews tokens for `audiences`; without any, for the API server's own."""
 
     def __init__(self, client: ApiPort, audiences: Sequence[str] = ()) -> None:
         self._client = client
         self._audiences = tuple(audiences)
 
     async def review(self, token: str, *, timeout_seconds: float) -> Reviewed:
-        """See `ports.protocols.TokenReviewer`."""
+        """Reviews one token, as `ports.protocols.TokenReviewer` says."""
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:
@@ -57,7 +57,7 @@ class KubeTokenReviewer:
     def _read(self, status: _Status) -> Reviewed:
         if not status.authenticated:
             return Reviewed(verdict="unknown", detail=status.error or "not authenticated")
-        # An API server that knows nothing of audiences answers without them: then the token is for itself.
+        # An API server without support for audiences answers without them: then the token is for the API server itself.
         if self._audiences and not set(self._audiences) & set(status.audiences):
             wanted = ", ".join(self._audiences)
             return Reviewed(verdict="unknown", detail=f"for {', '.join(status.audiences) or 'no audience'}, want {wanted}")

@@ -1,7 +1,7 @@
-"""In-tree volumes as the CSI drivers that took them over know them (k8s.io/csi-translation-lib v0.36.3).
+"""Translates in-tree volumes to the CSI drivers that replaced them, as k8s.io/csi-translation-lib v0.36.3 does.
 
-Driver and handle, and the node affinity in the driver's own topology key: that is how kube-scheduler sees a bound volume
-on a node whose kubelet says that it has handed the plug-in to CSI.
+The result has driver, handle, and the node affinity in the driver's topology key. kube-scheduler treats a bound volume like
+this on nodes whose kubelet has migrated the plug-in to CSI.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ _BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 _BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 _BETWEEN_ZONES: Final = "__"
 _UNSPECIFIED: Final = "UNSPECIFIED"
-#: The topology key of the drivers that have one.
+#: The topology keys, of the drivers that have one.
 _KEYS: Final = {
     "kubernetes.io/aws-ebs": "topology.ebs.csi.aws.com/zone",
     "kubernetes.io/gce-pd": "topology.gke.io/zone",
@@ -27,12 +27,12 @@ _Terms = tuple[NodeSelectorTerm, ...] | None
 
 
 def ebs_handle(volume_id: str) -> str:
-    """`aws://zone/vol-1` names vol-1."""
+    """The handle of an EBS volume: vol-1 in `aws://zone/vol-1`."""
     return volume_id.rpartition("/")[2]
 
 
 def gce_handle(name: str, labels: Mapping[str, str]) -> str:
-    """By zone, or by region where the label names several zones; "" where these are of different regions."""
+    """The handle of a disk, by zone, or by region if the label names several zones; "" if these are in different regions."""
     zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE, "")).split(_BETWEEN_ZONES)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
@@ -41,7 +41,7 @@ def gce_handle(name: str, labels: Mapping[str, str]) -> str:
 
 
 def migrated_terms(plugin: str, terms: _Terms, labels: Mapping[str, str]) -> _Terms:
-    """The node affinity of an in-tree volume as its CSI driver says it."""
+    """The node affinity of an in-tree volume, in the terms of its CSI driver."""
     key = _KEYS.get(plugin)
     if key is None:
         return terms
@@ -58,7 +58,7 @@ def migrated_terms(plugin: str, terms: _Terms, labels: Mapping[str, str]) -> _Te
 
 
 def _labels_in_use(terms: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
-    """The zone and region labels that the volume uses: today's, or those of old."""
+    """The zone and region labels that the volume uses: the present or the deprecated ones."""
     present, beta = (_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)
     keys = {requirement.key for term in terms or () for requirement in term.labels}
     for found in (keys, labels):

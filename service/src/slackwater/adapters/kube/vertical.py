@@ -1,7 +1,7 @@
-"""Workloads that grow in place, read from a pod: NeonVM runner pods and plain pods with bounds, into one `Vertical`.
+"""Decodes workloads that grow in place into a `Vertical`: NeonVM runner pods, and plain pods with bounds.
 
-What flows through: annotations, labels and owner references. All functions raise `ValueError` for what says that the pod grows
-but not how. Deliberately absent: the VirtualMachine object, from which only the permit comes (`neon.py`).
+It reads annotations, labels and owner references of the pod. All functions raise `ValueError` if these say that the pod grows,
+but not how. From the VirtualMachine object only the permit is read, in `neon.py`.
 """
 
 from functools import lru_cache
@@ -31,9 +31,9 @@ from slackwater_protocol.units import Bytes, MilliCpu, byte_count, milli_cpu
 MACHINE_KIND: Final = "VirtualMachine"
 MIGRATION_KIND: Final = "VirtualMachineMigration"
 
-#: Distinct annotation texts that are kept read: machines of one size share one.
+#: Distinct annotation texts whose decoded form is kept: machines of one size share one.
 _CACHED_TEXTS: Final = 16_384
-#: The least and the most CPU that a machine may be limited to (neondatabase/autoscaling v0.36.1).
+#: The lowest and the highest CPU limit of a machine (neondatabase/autoscaling v0.36.1).
 _CPU_LIMITS: Final = (MilliCpu(50), MilliCpu(512_000))
 
 
@@ -70,14 +70,14 @@ _BOUNDS: Final = msgspec.json.Decoder(_BoundsWire)
 
 
 class Bounds(NamedTuple):
-    """Min and Max of a workload."""
+    """The lower and the upper bound of a workload."""
 
     min: Amounts
     max: Amounts
 
 
 def read_vertical(wire: PodWire) -> Vertical | None:
-    """What grows in place about the pod; None where nothing does. Raises ValueError."""
+    """How the pod grows in place; None if it does not. Raises ValueError."""
     meta = wire.metadata
     annotations = meta.annotations
     if annotations is None and not meta.owner_references:
@@ -146,7 +146,7 @@ def _resized_container(wire: PodWire, name: str | None) -> ContainerWire:
 
 
 def _equal_limits(container: ContainerWire) -> tuple[bool, bool]:
-    """Of which resources the limit equals the request: they are resized together, since the QoS class may not change."""
+    """The resources whose limit equals the request. Both are resized together, because the QoS class must not change."""
     resources = container.resources
     if resources is None:
         return (False, False)
@@ -165,7 +165,7 @@ def _owner(meta: MetaWire, kind: str) -> OwnerWire | None:
 
 
 def _migration(meta: MetaWire) -> MigrationRef | None:
-    """By the owners alone: a target is made with its migration as the controller, or (0.36.1) as the only owner."""
+    """The migration whose target the pod is, by its owners: the migration is its controller, or (0.36.1) its only owner."""
     owner = _owner(meta, MIGRATION_KIND)
     if owner is None:
         return None

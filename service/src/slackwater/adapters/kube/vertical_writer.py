@@ -1,7 +1,7 @@
-"""The writes for workloads that grow in place, one attempt each: permits, resizes, migrations.
+"""Writes permits, resizes and migrations of workloads that grow in place, one attempt each.
 
-Each is conditional. A permit is written by a JSON Patch that tests UID and the text that is there: a write of a process that
-was thought dead then meets a newer text, and does nothing. `ApiWriter` calls this; what its answers mean is said there.
+Each write is conditional. A permit is written by a JSON Patch that tests the UID and the present text, so a late write of a
+process that was taken for dead finds a newer text and does nothing. `ApiWriter` calls this, and interprets the answers.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
 
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 _PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
-#: The answers to a write whose condition does not hold: the object is another one, or says something else by now.
+#: The statuses of a write whose condition does not hold: the object is another one, or has changed.
 _CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -53,7 +53,7 @@ class VerticalWriter:
         self._send = send
 
     async def perform(self, effect: VerticalEffect, deadline: float) -> Outcome:
-        """Raises `KubeError`."""
+        """Carries out one effect. Raises `KubeError`."""
         match effect:
             case WritePermit():
                 return await self._write_permit(effect, deadline)
@@ -75,13 +75,13 @@ class VerticalWriter:
         if isinstance(there, Outcome):
             return there
         if there.permit != effect.before or there.permit == effect.text:
-            return _permit_found(effect, there)  # somebody else's; or ours, from an attempt whose answer was lost
+            return _permit_found(effect, there)  # by another writer; or by us, in an attempt whose answer was lost
         if answer.status == HTTPStatus.CONFLICT:
             return Outcome("again", answer.status, words_of(answer))
         return _permit_outcome(effect, answer)
 
     async def _write_first_permit(self, effect: WritePermit, path: str, deadline: float) -> Outcome:
-        """Where there is no text to test, the version that was read is the condition."""
+        """Writes a permit where there was none. The condition is the version that was read, as there is no text to test."""
         there = await self._read_permit(effect, path, deadline)
         if isinstance(there, Outcome):
             return there
@@ -94,7 +94,7 @@ class VerticalWriter:
         return _permit_outcome(effect, answer)
 
     async def _read_permit(self, effect: WritePermit, path: str, deadline: float) -> "_There | Outcome":
-        """What stands on the object now; an outcome where that cannot be told, or the object is another one."""
+        """Reads the present permit. Returns an outcome instead if that fails, or if the object is another one."""
         answer = await self._send("GET", path, None, deadline)
         if outcome_of(answer).verdict != "done":
             return _permit_outcome(effect, answer)
@@ -116,7 +116,7 @@ class VerticalWriter:
         return outcome_of(await self._send("PATCH", path, patch, deadline, content_type=STRATEGIC_PATCH))
 
     async def _create_migration(self, effect: CreateMigration, deadline: float) -> Outcome:
-        """One that is there already is what we wanted: its name says which pod it is for."""
+        """Creates a migration. An existing one is as wanted: its name says which pod it is for."""
         path = collection_path(MIGRATIONS_PATH, effect.key.namespace)
         answer = await self._send("POST", path, migration_object(effect), deadline)
         outcome = outcome_of(answer)
@@ -130,7 +130,7 @@ class VerticalWriter:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
         answer = await self._send("DELETE", object_path(MIGRATIONS_PATH, effect.key), body, deadline)
         outcome = outcome_of(answer)
-        # Gone, or another of the same name: either way that one is deleted.
+        # It is gone, or another one has its name: either way it is deleted.
         deleted = outcome.verdict == "done" or answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}
         if not deleted and outcome.verdict != "refused":
             return outcome
@@ -139,7 +139,7 @@ class VerticalWriter:
 
 
 class _There(NamedTuple):
-    """An object as an answer shows it."""
+    """An object in an answer."""
 
     uid: str
     version: str

@@ -1,7 +1,8 @@
-"""Objects of lists and lines of watches into events: what each does to what was given out, and where to go on from.
+"""Turns objects of lists and lines of watches into events, given the objects that are known, and finds the version to continue
+from.
 
-Pure but for the callback that reports a broken object. Such an object never ends the stream: it is given out as unreadable
-where its type says how, else skipped. A line that does end the stream loses none of the lines before it.
+Pure except for the callback that reports a broken object. Such an object never ends the stream: it becomes an event if its type
+has one for it, otherwise it is skipped. A line that ends the stream loses none of the lines before it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -24,7 +25,8 @@ _LINE: Final = msgspec.json.Decoder(WatchWire)
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """What some objects or lines came to: events, and the version of the last; `ended_by` where a line ended the watch."""
+    """The result of some objects or lines: events, and the version of the last one. `ended_by` is the line that ended the
+    watch."""
 
     version: str = ""
     events: list[SourceEvent]
@@ -40,7 +42,7 @@ class LineReader(Generic[K]):
         self.broken = 0
 
     def read_items(self, items: Sequence[msgspec.Raw]) -> list[SourceEvent]:
-        """Objects of a list."""
+        """Reads objects of a list."""
         events: list[SourceEvent] = []
         for raw in items:
             try:
@@ -52,7 +54,7 @@ class LineReader(Generic[K]):
         return events
 
     def read_lines(self, lines: Sequence[bytes], *, since: str) -> Reading:
-        """Lines of a watch that goes on from version `since`."""
+        """Reads lines of a watch that continues from version `since`."""
         reading = Reading(version=since, events=[])
         try:
             for line in lines:
@@ -97,12 +99,12 @@ class LineReader(Generic[K]):
             if found.version:
                 reading.version = str(found.version)
                 return
-            meta = read_meta(raw)  # a version that is no number is handed back as it came
+            meta = read_meta(raw)  # a version that is no number is returned unchanged
         if meta is not None:
             reading.version = meta.resource_version or reading.version
 
     def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[SourceEvent]:
-        """What the reader has to know of an object that cannot be read; given out once for each version, like any other."""
+        """The event for an object that cannot be read, once for each version as for any object."""
         tell = self._resource.unreadable
         event = None if tell is None or not meta.uid else tell(raw, meta, shortened(str(error)))
         if event is None:
@@ -128,7 +130,7 @@ class LineReader(Generic[K]):
         return version or since
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> MetaWire | None:
-        """Tells of a broken object; its identity, as far as it has one."""
+        """Reports a broken object. Returns its identity, as far as it has one."""
         self.broken += 1
         try:
             meta = read_meta(raw)

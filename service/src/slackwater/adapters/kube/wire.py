@@ -1,7 +1,7 @@
-"""The API's JSON as msgspec structs: only the fields that some decision reads; msgspec skips the rest unread.
+"""The API's objects as msgspec structs. They have only the fields that some decision reads; msgspec skips the others.
 
-Every field has a default, because the API leaves out what is empty, and lists may be null. The structs live for the
-length of one decode. None of them can form a cycle, so all are kept from the cyclic garbage collector (`gc=False`).
+Every field has a default, because the API leaves out empty fields, and lists may be null. The structs live for one decode. They
+cannot form cycles, so the cyclic garbage collector does not track them (`gc=False`).
 """
 
 from typing import Annotated, Final
@@ -26,19 +26,19 @@ from slackwater_protocol.names import (
     SLACK,
 )
 
-#: The API always writes text; people's files also hold numbers.
+#: The API always writes text; files written by people also have numbers.
 Quantity = str | int | float
-#: Numbers of the API's own width: others are refused where they are decoded.
+#: Numbers of the API's width: larger ones are refused by the decoder.
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Wire(Struct, gc=False, rename="camel"):
-    """What all structs here share. Unknown fields are skipped."""
+    """The base of all structs here. Unknown fields are skipped."""
 
 
 class AnnotationsWire(Struct, gc=False):
-    """The annotations that some decision reads; the others, however large, are skipped."""
+    """The annotations that some decision reads. Others are skipped."""
 
     vm_resources: str | None = field(name=NEON_VM_RESOURCES, default=None)
     vm_bounds: str | None = field(name=NEON_BOUNDS, default=None)
@@ -77,7 +77,7 @@ class MetaWire(Wire):
 
 
 class IdentityWire(Wire):
-    """No more of an object than its name: for deleted and for broken ones."""
+    """The name and UID of an object, for deleted and broken ones."""
 
     metadata: MetaWire = field(default_factory=MetaWire)
 
@@ -88,7 +88,7 @@ class ListMetaWire(Wire):
 
 
 class ListWire(Wire):
-    """One page of a list; its objects still undecoded, so that a broken one spoils no other."""
+    """One page of a list. Its objects are undecoded, so that a broken one does not affect the others."""
 
     metadata: ListMetaWire = field(default_factory=ListMetaWire)
     items: list[Raw] | None = None
@@ -102,17 +102,17 @@ class WatchWire(Wire):
 
 
 class StatusWire(Wire):
-    """The API's way to say what went wrong."""
+    """The API's error object."""
 
     code: int = 0
     reason: str = ""
     message: str = ""
 
 
-#: A ResourceList, still undecoded: few distinct ones stand in many objects (see `amounts`).
+#: An undecoded ResourceList: many objects have equal ones (see `amounts`).
 AmountsRaw = Raw
 NO_AMOUNTS: Final = Raw(b"null")
-#: The medium of an emptyDir that is on no disk.
+#: The medium of an emptyDir in memory.
 _IN_MEMORY: Final = "Memory"
 
 
@@ -220,7 +220,7 @@ class ClaimSourceWire(Wire):
 
 
 class EphemeralWire(Wire):
-    """A generic ephemeral volume; what it asks for is in the claim that is made for it."""
+    """A generic ephemeral volume. Its request is in the claim that is created for it."""
 
 
 class GceDiskWire(Wire):
@@ -262,7 +262,7 @@ class ImageVolumeWire(Wire):
 
 
 class HostPathWire(Wire):
-    """A directory of the node; which one matters to nobody here."""
+    """A directory of the node. The path is not needed."""
 
 
 class EmptyDirWire(Wire):
@@ -270,7 +270,7 @@ class EmptyDirWire(Wire):
 
 
 class VolumeWire(Wire):
-    """A volume of a pod, as far as it matters where the pod goes, or whether it may leave."""
+    """A volume of a pod: the fields that decide where the pod may run, or whether it may be evicted."""
 
     name: str = ""
     persistent_volume_claim: ClaimSourceWire | None = None
@@ -287,11 +287,11 @@ class VolumeWire(Wire):
     empty_dir: EmptyDirWire | None = None
 
     def is_local(self) -> bool:
-        """Is what it holds on the node's disks alone?"""
+        """Is its data only on the node's disks?"""
         return self.host_path is not None or (self.empty_dir is not None and self.empty_dir.medium != _IN_MEMORY)
 
     def is_plain(self) -> bool:
-        """None of the sources that are read here."""
+        """Has it none of the sources that are read here?"""
         return (
             self.persistent_volume_claim is None
             and self.ephemeral is None
@@ -369,7 +369,7 @@ class BudgetSpecWire(Wire):
 
 
 class BudgetStatusWire(Wire):
-    disruptions_allowed: Int32 | None = None  #: an API server always gives one
+    disruptions_allowed: Int32 | None = None  #: an API server always sets it
     current_healthy: Int32 = 0
     desired_healthy: Int32 = 0
     disrupted_pods: dict[str, object] | None = None

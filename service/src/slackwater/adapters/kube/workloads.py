@@ -1,4 +1,4 @@
-"""What makes pods, decoded as a pod that it would make: workloads, and PodTemplates."""
+"""Decodes workloads and PodTemplates, as a pod that they would create."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ class _WorkloadSpec(Wire):
 class _WorkloadWire(Wire):
     metadata: MetaWire = field(default_factory=MetaWire)
     spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
-    template: _Template | None = None  #: a PodTemplate has it here
+    template: _Template | None = None  #: where a PodTemplate has its template
 
 
 class _GenerationWire(Wire):
@@ -45,7 +45,7 @@ _GENERATION: Final = msgspec.json.Decoder(_GenerationWire)
 
 
 def generation_of(raw: bytes | msgspec.Raw) -> int:
-    """The object's `metadata.generation`, 0 where it has none."""
+    """The object's `metadata.generation`, 0 if it has none."""
     return _GENERATION.decode(raw).metadata.generation
 
 

@@ -1,8 +1,8 @@
-"""Effects as API calls: `ports.protocols.Writer` against a real API server, one attempt each.
+"""Carries out effects as API calls, one attempt each: implements `ports.protocols.Writer`.
 
-Every write names the pod's UID as well, so that it never meets a successor of the same name, and every one may be repeated
-without harm; repeating, ordering and width are the dispatcher's. What the server's answers mean is read from the status
-alone, never from a text. Each kind of effect has its writer.
+Every write names the pod's UID, so that it never changes a successor of the same name, and every write may be repeated without
+harm. The dispatcher repeats, orders and limits writes. Answers are interpreted by their status only, never by a text. Each kind
+of effect has its writer.
 """
 
 import math
@@ -43,15 +43,15 @@ from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
 
-#: The answers where the UID is another one by now, or too many write at once.
+#: The statuses if the UID is another one by now, or if too many write at the same time.
 _UNCERTAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 
-#: GETs a pod; its outcome's event tells what was found.
+#: Reads a pod; the outcome's event has the result.
 Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
 
 
 class PreemptionWriter:
-    """`now` answers the time as RFC 3339."""
+    """Writes the steps of a preemption. `now` returns the time as RFC 3339."""
 
     def __init__(self, send: Send, read: Read, *, now: Callable[[], str]) -> None:
         self._send = send
@@ -136,8 +136,8 @@ class PodWriter:
         return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
 
     async def _steer(self, effect: Steer, deadline: float) -> Outcome:
-        """The nomination first, then the gate: kube-scheduler sees the pod with both or with neither. What the first request
-        is refused for is not looked into: somebody else was quicker, and the watch tells who."""
+        """Writes the nomination, then removes the gate, so that kube-scheduler never sees the pod without its nomination. If
+        the nomination is refused, another writer was faster; the watch will show it."""
         meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}
         patch = {"metadata": meta, "status": {"nominatedNodeName": effect.node}}
         answer = await self._send("PATCH", f"{_path(effect.key)}/status", patch, deadline, content_type=MERGE_PATCH)
@@ -164,7 +164,7 @@ class PodWriter:
         return _bind_ended(effect, "refused", answer) if outcome.verdict == "refused" else outcome
 
     async def _why_not_bound(self, effect: Bind, answer: Response, deadline: float) -> Outcome:
-        """After a 409: bound already (by an attempt that we took for lost, or by another), or not to be bound."""
+        """Reads the pod after a 409: it is bound already (by a lost attempt of ours, or by others), or cannot be bound."""
         found = await self.read(effect.uid, effect.key, deadline)
         match found.event:
             case PodGone():
@@ -193,13 +193,13 @@ class PodWriter:
             return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
         if answer.status not in {_CONFLICT, _UNPROCESSABLE}:
             return outcome
-        # The UID did not match, the pod is bound by now, or too many wrote at once: the pod itself tells.
+        # The UID did not match, the pod is bound by now, or too many wrote at once: reading the pod tells which.
         found = await self.read(effect.uid, effect.key, deadline)
         crowded = answer.status == _CONFLICT and not isinstance(found.event, PodGone)
         return Outcome("again" if crowded else "refused", answer.status, outcome.detail, event=found.event)
 
     async def read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
-        """A pod that is gone, or has a successor of its name, is an answer too. Raises `KubeError`."""
+        """Reads a pod. That it is gone, or has a successor of its name, is a result too. Raises `KubeError`."""
         answer = await self._send("GET", _path(key), None, deadline)
         if answer.status == _NOT_FOUND:
             return Outcome("done", answer.status, event=PodGone(uid, key, read=True))
@@ -236,7 +236,7 @@ class ApiWriter:
         self._drains = DrainWriter(self._send, self._pods.read)
 
     async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
-        """Never raises for what the API server answers, or does not."""
+        """Carries out one effect. Never raises because of an answer of the API server, or of a missing one."""
         try:
             return await self._carry_out(
                 effect, math.inf if timeout_seconds is None else anyio.current_time() + timeout_seconds

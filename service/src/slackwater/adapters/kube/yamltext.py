@@ -1,9 +1,9 @@
-"""YAML text -> trees that JSON can say (dict, list, str, int, float, bool, None), built from the parser's events.
+"""Reads YAML into trees that JSON can represent (dict, list, str, int, float, bool, None), from the parser's events.
 
-Plain scalars mean what they mean to Kubernetes' own readers (YAML 1.1), but times stay text. Keys are texts. The parser is
-asked for one event at a time, so a text that is nested too deeply is refused before anything recurses into it: PyYAML's own
-loaders end the process at 100,000 brackets. An alias counts with all that it stands for.
-Refused: tags but those of plain scalars, keys that are no text, numbers that JSON does not have.
+Plain scalars have the meaning that Kubernetes' readers give them (YAML 1.1), except that times stay text. The parser yields one
+event at a time, so a text that is nested too deeply is refused before anything recurses into it: PyYAML's own loaders crash the
+process at 100,000 brackets. An alias counts with all values that it stands for. Refused are tags except those of plain scalars,
+keys that are not text, and numbers that JSON does not have.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-#: Levels of lists and mappings in one another; the schema of a CustomResourceDefinition has about 50.
+#: The deepest nesting of lists and mappings; the schema of a CustomResourceDefinition has about 50 levels.
 DEEPEST: Final = 128
-#: So many values may aliases add to those that the text itself has.
+#: The most values that aliases may add.
 MOST_ALIASED: Final = 1_000_000
-#: The list whose items `json_documents` hands out as bytes as soon as each is complete.
+#: The list whose items `json_documents` yields as bytes, each as soon as it is complete.
 _ITEMS: Final = "items"
 _PREFIX: Final = "tag:yaml.org,2002:"
 _TAGS: Final = frozenset({None, "!", *(f"{_PREFIX}{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))})
@@ -32,16 +32,16 @@ _MEANINGS: Final = {
     f"{_PREFIX}bool": _CONSTRUCTOR.construct_yaml_bool,
     f"{_PREFIX}null": _CONSTRUCTOR.construct_yaml_null,
 }
-#: Distinct plain scalars that are kept read.
+#: Distinct plain scalars whose value is kept.
 _CACHED_SCALARS: Final = 16_384
 
 
 class YamlProblem(ValueError):
-    """A text that is no YAML, or more than is read of it: what was seen, where, and what is wanted."""
+    """Raised for a text that is not YAML, or exceeds a limit: what was seen, where, and what is wanted."""
 
 
 def yaml_tree(text: str) -> object:
-    """The tree of a text with one document; None where it is empty. Raises `YamlProblem`."""
+    """The tree of a text with one document; None if it is empty. Raises `YamlProblem`."""
     trees = list(_trees(text, as_json=False))
     if len(trees) > 1:
         raise YamlProblem(f"got {len(trees)} documents, want one")
@@ -49,7 +49,7 @@ def yaml_tree(text: str) -> object:
 
 
 def json_documents(data: bytes) -> Iterator[bytes]:
-    """Each document of a text as JSON, but for empty ones. The items of a List are trees one after another, never all at once.
+    """Yields each document of a text as JSON, without empty ones. The items of a List are never in memory as trees all at once.
 
     Raises `YamlProblem`.
     """
@@ -68,14 +68,14 @@ def _trees(text: str | bytes, *, as_json: bool) -> Iterator[object]:
 
 @dataclass(slots=True, kw_only=True)
 class _Document:
-    """One document, while its tree is built."""
+    """A document whose tree is being built."""
 
     events: Iterator[Any]
     as_json: bool
-    #: Values so far, and how many of them aliases have added.
+    #: The number of values so far, and how many of them aliases have added.
     values: int = 0
     aliased: int = 0
-    #: Anchor -> its finished value, and how many values that holds.
+    #: Anchor -> its value, and how many values that has.
     anchors: dict[str, tuple[object, int]] = field(default_factory=dict)
 
     def value(self, event: Any, depth: int) -> object:
