@@ -42,8 +42,8 @@ lint: $(STAMP) ## Lint, formatting, import contracts
 	$(BIN)/lint-imports --config .importlinter
 
 .PHONY: types
-types: $(STAMP) ## Types; only what has changed is looked at again
-	$(BIN)/mypy
+types: $(STAMP) ## Types; only what has changed is looked at again, in a fresh clone too
+	$(BIN)/python -m tests.stages.typecheck
 
 .PHONY: quick
 quick: $(STAMP) ## Tests that need neither a control plane nor another program
@@ -69,11 +69,16 @@ browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian
 
 .PHONY: pictures
 pictures: browser ## Renews the pictures of docs/dashboard.md
-	cp tests/output/dashboard/*-light.png tests/output/dashboard/nodes-dark.png docs/dashboard/
+	for view in overview nodes pending groups drains preemptions migrations slack timeline why; do cp tests/output/dashboard/$$view-light-1440-10.png docs/dashboard/$$view-light.png; done
+	cp tests/output/dashboard/overview-dark-1440-10.png docs/dashboard/overview-dark.png
 
+# KUBERNETES=1.35.4 chooses another version than the default one for `controlplane`, `cluster`, `versions`, `oracle` and `canary`.
+KUBERNETES ?=
+KUBERNETES_FLAG = $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+export SLACKWATER_TEST_KUBERNETES = $(KUBERNETES)
 .PHONY: controlplane
-controlplane: $(STAMP) ## Builds the real control plane into the cache
-	$(BIN)/python -m slackwater.sandbox.controlplane
+controlplane: $(STAMP) ## Builds the real control plane into the cache (KUBERNETES=1.35.4: of another version)
+	$(BIN)/python -m slackwater.sandbox.controlplane $(KUBERNETES_FLAG)
 
 .PHONY: alerts
 alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
@@ -90,6 +95,17 @@ cluster: controlplane ## Tests on the real control plane; TESTS=... for some of 
 ifndef TESTS
 	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest tests/cluster/test_rights.py
 endif
+
+# What docs/versions.md says of every version: the main job, preemption, scale-up and drain.
+MATRIX := tests/cluster/test_binding.py tests/cluster/test_preemption.py tests/cluster/test_own_preemption.py \
+  tests/cluster/test_steering.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
+.PHONY: versions
+versions: ## The main job, preemption, scale-up and drain on the control plane of KUBERNETES=1.35.4 (docs/versions.md)
+	$(MAKE) cluster TESTS="$(MATRIX)" CLUSTER_WORKERS=1
+
+.PHONY: canary
+canary: $(STAMP) ## Says what a version of Kubernetes does otherwise than the newest known one (KUBERNETES=1.37.3, also an alpha)
+	$(BIN)/python -m tests.canary $(KUBERNETES_FLAG) $(CANARY_ARGS)
 
 .PHONY: helm
 helm: $(STAMP) ## Tests of the chart with the real helm (built from Go modules, once)
@@ -112,18 +128,18 @@ faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n p
 	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
 	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
 
-.PHONY: promises-quick
-promises-quick: $(STAMP) ## What a promise of the slack costs, on three traces of a seed that never changes, for CI
-	$(BIN)/python -m pytest -s -n 2 tests/promises
+.PHONY: slos-quick
+slos-quick: $(STAMP) ## What a start-time SLO costs, on three traces of a seed that never changes, for CI
+	$(BIN)/python -m pytest -s -n 2 tests/slos
 
-.PHONY: promises
-promises: $(STAMP) ## The same on fresh traces; SEED=n plays those
-	SLACKWATER_TEST_FRESH=1 SLACKWATER_PROMISE_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/promises
+.PHONY: slos
+slos: $(STAMP) ## The same on fresh traces; SEED=n plays those
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_SLO_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/slos
 
 .PHONY: laws-fresh
 laws-fresh: $(STAMP) ## All property tests on fresh examples
 	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis tests/unit tests/laws tests/scenarios tests/museum tests/providers
-	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_slack_promise.py tests/laws/test_simulate_laws.py tests/scenarios/test_two_replicas.py
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_start_time_slo_laws.py tests/laws/test_simulate_laws.py tests/scenarios/test_two_replicas.py
 
 .PHONY: cluster-fresh
 cluster-fresh: controlplane ## The tests on the real control plane that leave something to chance, with fresh seeds
@@ -131,7 +147,7 @@ cluster-fresh: controlplane ## The tests on the real control plane that leave so
 	  tests/cluster/test_crashes.py tests/cluster/test_nearly_full.py tests/cluster/test_reflector.py
 
 .PHONY: soak
-soak: controlplane ## What is long and random, with fresh seeds, for DURATION (1h unless given): faults, laws, fuzz, oracle, promises, chaos, kills
+soak: controlplane ## What is long and random, with fresh seeds, for DURATION (1h unless given): faults, laws, fuzz, oracle, slos, chaos, kills
 	$(BIN)/python -m tests.stages.soak $(if $(call given,DURATION),$(DURATION),1h)
 
 .PHONY: flakes
@@ -158,9 +174,14 @@ N ?= 10000
 SEED ?= 1
 .PHONY: oracle
 oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's own, on N generated clusters of SEED
-	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED)
-	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential
+	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) $(KUBERNETES_FLAG)
+	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential $(KUBERNETES_FLAG)
+	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --scores $(KUBERNETES_FLAG)
 	$(BIN)/python -m tests.oracle.drains --clusters $(N) --seed $(SEED)
+
+.PHONY: oracle-all
+oracle-all: $(STAMP) ## All versions and modes, with devices and without, N clusters of SEED each, in batches; the same command goes on where it was stopped
+	$(BIN)/python -m tests.oracle.batches --clusters $(N) --seed $(SEED) --all --log tests/output/oracle.jsonl $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 CASES ?= 10000
 .PHONY: explain-laws
@@ -215,7 +236,7 @@ manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, wit
 
 .PHONY: site
 site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
-	$(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml  # docs/adr/0197 says what comes after
 
 WIRE := service/src/slackwater/adapters/cloud/externalgrpc/wire
 .PHONY: protobuf
@@ -226,14 +247,53 @@ protobuf: $(STAMP) ## Generates the external provider's messages from their .pro
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	$(BIN)/uv lock --upgrade
 	$(BIN)/uv export -q --no-emit-workspace --no-header --format requirements-txt --all-groups --all-extras -o requirements.lock
-	echo playwright | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	printf '%s\n' playwright axe-playwright-python | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	  --constraint requirements.lock -o requirements-browser.lock -
 
 DIST ?= dist
+# Whoever has uv needs no virtual environment for this: the command is installed in seconds. Both ways make the same wheels.
 .PHONY: dist
+ifneq ($(shell command -v uv),)
+dist:
+	for part in protocol service; do uv build --quiet --wheel --build-constraint requirements.lock --require-hashes --out-dir $(DIST) ./$$part || exit; done
+	@ls $(DIST)/*.whl
+else
 dist: $(STAMP) ## Builds both wheels into DIST
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) ./protocol ./service
 	@ls $(DIST)/*.whl
+endif
+
+# The time of the last commit: what is built again from it is the same, byte for byte.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
+.PHONY: version
+version: $(STAMP) ## Says which version this is; VERSION=0.2.0 sets that one everywhere
+	@$(BIN)/python -m deploy.version $(if $(filter command,$(firstword $(origin VERSION))),$(VERSION))
+
+RELEASE = $(shell $(BIN)/python -m deploy.version)
+.PHONY: changelog
+changelog: $(STAMP) ## Shows the section that the fragments of changelog.d/ make
+	@$(BIN)/towncrier build --draft --version $(RELEASE) 2> /dev/null
+
+.PHONY: image
+image: $(STAMP) dist ## Builds the container image into DIST/slackwater-image, an OCI layout (Debian packages `mmdebstrap`, `dpkg`); no registry
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.image --version $(RELEASE) --wheels $(DIST) --into $(DIST)/slackwater-image \
+	  --revision "$$(git rev-parse HEAD)" $(IMAGE_ARGS)
+
+.PHONY: sbom
+sbom: image ## Bills of materials of the wheels and the image in DIST, as CycloneDX and SPDX
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.sbom --version $(RELEASE) --wheels $(DIST) --image $(DIST)/slackwater-image --into $(DIST)
+
+.PHONY: release
+release: sbom ## All files of a release in DIST, with SHA256SUMS; docs/releasing.md says what comes before and after
+	@git diff --quiet HEAD || { echo "make release: the tree has changes that are not committed" >&2; exit 1; }
+	tar --create --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --directory $(DIST)/slackwater-image \
+	  --file $(DIST)/slackwater-image-$(RELEASE).oci.tar blobs index.json oci-layout
+	cd $(DIST) && sha256sum *-$(RELEASE)-py3-none-any.whl *-$(RELEASE).oci.tar *-$(RELEASE).cdx.json *-$(RELEASE).spdx.json > SHA256SUMS
+	@cat $(DIST)/SHA256SUMS
+
+.PHONY: image-test
+image-test: controlplane ## Builds the image twice, compares, and runs it with podman as the chart does, on the real control plane
+	$(BIN)/python -m pytest tests/image
 
 .PHONY: packages
 packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them

@@ -4,18 +4,20 @@ import gc
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.stages.record import install, repeat
 from tests.stages.slow import add_option, leave_out
 from tests.support.seeds import FRESH
 
 #: `fixed` tries the same examples each time: what a fresh one finds fails nobody else's change. `make soak` sets `fresh`.
-#: Neither has a deadline for one example: on a busy machine any example may take long; pytest's timeout ends a test that hangs.
+#: Neither has a deadline for one example, nor for making it: on a busy machine any may take long; pytest's timeout ends a test
+#: that hangs.
 PROFILE: Final = "fresh" if FRESH else "fixed"
 
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
+_UNHURRIED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", _UNHURRIED, derandomize=True)
+settings.register_profile("fresh", _UNHURRIED, derandomize=False, print_blob=True)
 settings.load_profile(PROFILE)
 
 

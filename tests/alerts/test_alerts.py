@@ -241,6 +241,20 @@ STORIES = [
         series=told_by(_GIVEN_UP, "0x10 1x100", reason="NoPlaceToMovePods"),
         quiet=(15, 60),
     ),
+    Story(
+        alert="SlackwaterPaused",
+        what="scale-down was paused and forgotten",
+        series=told_by("slackwater_paused", "1x120", activity="scale-down"),
+        quiet=(0, 59),
+        loud=(60, 90),
+        labels={**_AT, "activity": "scale-down"},
+    ),
+    Story(
+        alert="SlackwaterPaused",
+        what="half an hour of maintenance",
+        series=told_by("slackwater_paused", "0x5 1x30 0x60", activity="all"),
+        quiet=(4, 34, 90),
+    ),
 ]
 
 

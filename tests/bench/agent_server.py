@@ -18,20 +18,19 @@ import anyio.to_thread
 import structlog
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.agent_metrics import AgentMetrics
 from slackwater.adapters.http.agents import Agents
-from slackwater.adapters.http.extender import Extender
-from slackwater.adapters.http.extender_metrics import ExtenderMetrics
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.extender import Extender, ExtenderMetrics
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import ApiEffect, WritePermit
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey
-from slackwater.model.machines import Machine
-from slackwater.model.permit_annotation import Written
+from slackwater.model.permits import PersistedPermit
+from slackwater.model.pod_constraints import KindInterner
+from slackwater.model.vertical import Machine
 from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
@@ -70,7 +69,7 @@ def a_state_machine(nodes: int, agents: int, pods: int) -> StateMachine:
             state_machine.apply(event, Instant(0.0))
 
     take(*(NodeSeen(a_node(f"node-{number}", cpu="32", memory="128Gi")) for number in range(nodes)))
-    permit = Written(permit=_SMALL, permit_limit=_SMALL).text()
+    permit = PersistedPermit(permit=_SMALL, permit_limit=_SMALL).text()
     for number in range(agents):
         name = f"vm-{number}"
         take(MachineSeen(Machine(key=PodKey("default", name), uid=f"machine-{name}", resource_version=1, permit=permit)))
@@ -87,7 +86,9 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     permit_service = PermitService(state_machine, dispatcher.submit_all, monotonic)
     intake.connect(dispatcher, permit_service.wake)
     listener = Agents(
-        permit_service=permit_service, readiness=intake, metrics=AgentMetrics(registry, lambda: state_machine.nodes.row_of)
+        permit_service=permit_service,
+        readiness=intake,
+        metrics=AgentMetrics(registry, lambda: state_machine.state.nodes.row_of),
     )
     extender = Extender(
         state_machine=state_machine,

@@ -24,7 +24,7 @@ import anyio.to_thread
 from slackwater_protocol.agent import AgentRequest, Metrics, PodName, Resources
 from tests.bench.keepalive import a_request
 from tests.bench.openloop import Stream, drive
-from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, WriteFrame
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.support.bodies import filter_args
 from tests.support.builders import a_pod
@@ -35,7 +35,6 @@ _ROOT: Final = Path(__file__).parents[2]
 _RATE, _FILTERS = 1500.0, 50.0
 _CONNECTIONS: Final = 500
 _PODS: Final = 64
-_PATIENCE_SECONDS: Final = 60.0
 _GIB: Final = 2**30
 _P99: Final = Goal(at_most=10.0)
 _FASTEST: Final = Goal(at_least=_RATE)
@@ -55,7 +54,7 @@ class _Round:
     echo: float
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """A round is a few seconds by the clock, and as long for each of the two servers as fast as it goes."""
     nodes, agents = options.nodes or 5000, options.pods or (2000 if options.quick else 10_000)
     rounds, seconds = options.rounds or (1 if options.quick else 5), 2.0 if options.quick else 10.0
@@ -119,9 +118,9 @@ def _first_contact(ports: dict[str, int], asked: _Asked, agents: int) -> float:
     port = ports["agents"]
     stream = Stream(name="agents", port=port, requests=requests, per_second=_RATE, connections=_CONNECTIONS, once=True)
     started = time.perf_counter()
-    drive([stream], _PATIENCE_SECONDS)
+    drive([stream], PATIENCE_SECONDS)
     if len(stream.seconds) < agents:
-        raise BenchFailed(f"{len(stream.seconds)} of {agents} agents answered in {_PATIENCE_SECONDS:g} s, want all")
+        raise BenchFailed(f"{len(stream.seconds)} of {agents} agents answered in {PATIENCE_SECONDS:g} s, want all")
     return time.perf_counter() - started
 
 

@@ -1,6 +1,7 @@
 """`python -m tests.bench.asking PORT NODES PAUSE`: asks filter over all names again and again until its input ends.
 
-A process of its own, so that it shares no lock with what it measures. Writes the seconds of each call as JSON.
+A process of its own, so that it shares no lock with what it measures. Writes a line once the first call is answered, and at the
+end the seconds of each call as JSON.
 """
 
 import json
@@ -12,6 +13,7 @@ import orjson
 from tests.bench.keepalive import KeepAlive, a_request
 
 _PODS = 32
+FIRST_ANSWERED = "first"
 
 
 def requests(nodes: int) -> list[bytes]:
@@ -36,6 +38,8 @@ def main(port: int, nodes: int, pause: float) -> None:
     asked = requests(nodes)
     seconds: list[float] = []
     with KeepAlive(port) as connection:
+        seconds.append(connection.ask(asked[0])[0])
+        print(FIRST_ANSWERED, flush=True)
         while not select.select([sys.stdin], [], [], pause)[0]:
             seconds.append(connection.ask(asked[len(seconds) % len(asked)])[0])
     print(json.dumps(seconds), flush=True)

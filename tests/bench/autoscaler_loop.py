@@ -21,8 +21,9 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
+from anyio.streams.buffered import BufferedByteReceiveStream
 
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -30,19 +31,19 @@ from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.autoscaler.clocks import Clocks
-from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import Planning, ScaleUpRules
-from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.sensing import Observer
-from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
-from slackwater.runtime.changes import ChangeCollector
-from slackwater.runtime.planner.process import ProcessPlanning, resident_bytes
-from tests.bench.options import BenchFailed, Options, Tell
+from slackwater.runtime.autoscaler.group_observations import Observer
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
+from slackwater.runtime.planner.process import PlanningProcess, resident_bytes
+from slackwater.runtime.planner.replica_feed import ReplicaFeed
+from tests.bench.asking import FIRST_ANSWERED
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, WriteFrame
 from tests.bench.report import Goal, Measurement, Report
 from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support.cloud import Cloud
+from tests.support.planners import PIECES
 from tests.support.service import Service, a_service
 
 NAME: Final = "autoscaler-loop"
@@ -60,7 +61,7 @@ _MOST_LOOPS: Final = 200
 _P99, _SERVING, _WHOLE = Goal(at_most=10.0), Goal(at_most=50.0), Goal(at_most=1.0)
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """One run; its loops are the rounds."""
     nodes = options.nodes or (1000 if options.quick else 5000)
     pending = options.pods or (4000 if options.quick else 22_000)
@@ -71,8 +72,7 @@ async def measure(options: Options, tell: Tell) -> Report:
         async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)
         size = _Size(nodes=nodes, pending=pending, loops=loops)
-        process = ProcessPlanning(clock=lambda: Instant(time.monotonic()), timeout_seconds=_TIMEOUT)
-        shipped = await _played(service, process, size, tell)
+        shipped = await _played(service, planning_process(service), size, tell)
     return Report(
         bench=NAME,
         quick=options.quick,
@@ -114,8 +114,14 @@ class _Played:
     planner_bytes: int
 
 
-async def _played(service: Service, planning: Planning, size: _Size, tell: Tell) -> _Played:
-    autoscaler = _autoscaler(service, planning)
+def planning_process(service: Service) -> PlanningProcess:
+    """The planning process as the service has it."""
+    feed = ReplicaFeed(service.state_machine)
+    return PlanningProcess(feed, clock=lambda: Instant(time.monotonic()), plan_seconds=_TIMEOUT, pieces=PIECES)
+
+
+async def _played(service: Service, planning: PlanningProcess, size: _Size, tell: WriteFrame) -> _Played:
+    autoscaler = an_autoscaler(service, planning)
     async with anyio.create_task_group() as group:
         group.start_soon(planning.run)
         async with asking(service, size.nodes) as at_first:
@@ -184,18 +190,22 @@ def _spent(subject: str, records: Sequence[LoopRecord], serving: Goal | None) ->
 
 @asynccontextmanager
 async def asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
-    """Asks filter until the block ends; the list is filled then."""
+    """Asks filter until the block ends; the list is filled then. The first call is answered when the block begins: on a busy
+    machine the process takes seconds to start."""
     port, found = service.http.base_url.port, list[float]()
     command = [sys.executable, "-m", "tests.bench.asking", str(port), str(nodes), str(_PAUSE_SECONDS)]
     async with await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        said = BufferedByteReceiveStream(process.stdout)
+        with anyio.fail_after(PATIENCE_SECONDS):
+            await said.receive_until(f"{FIRST_ANSWERED}\n".encode(), 100)
         yield found
         await process.stdin.aclose()
-        said = b"".join([chunk async for chunk in process.stdout])
+        told = b"".join([chunk async for chunk in said])
         if await process.wait():
             raise BenchFailed("the client that asks filter failed")
-    found.extend(json.loads(said))
+    found.extend(json.loads(told))
 
 
 # --- the stage ------------------------------------------------------------------------------------------------------------
@@ -220,7 +230,8 @@ def spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def _autoscaler(service: Service, planning: Planning) -> Autoscaler:
+def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
+    """The loop, with a cloud whose machines never come."""
     clock = time.monotonic
     cloud = Cloud(clock)
     for number in range(_GROUPS):
@@ -231,8 +242,6 @@ def _autoscaler(service: Service, planning: Planning) -> Autoscaler:
     return Autoscaler(
         Observer(
             state_machine=service.state_machine,
-            collector=ChangeCollector(service.state_machine),
-            auxiliary=AuxiliaryIntake({}),
             providers=[cloud],
         ),
         group_registry=NodeGroupRegistry(NodeGroupPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.app.schedulerconfig import generate
+from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings, loads
 from slackwater.sandbox.controlplane.component import Launch
-from slackwater.sandbox.controlplane.ports import LOOPBACK
+from slackwater.sandbox.controlplane.layout import LOOPBACK
 from tests.bench.options import ServiceCommand
 from tests.bench.stage import Stage
 
@@ -24,9 +24,11 @@ SCHEDULER_USER: Final = "system:kube-scheduler"
 EXTENDER_USER: Final = "slackwater"
 
 _HERE: Final = Path(__file__).parent
-_TEXT: Final = """
+HEADER: Final = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
+"""
+_TEXT: Final = """
 listeners:
   extender: {{address: "{host}:{extender}"}}
   agents: {{address: "{host}:{agents}"}}
@@ -111,5 +113,5 @@ def scheduler_config(entrant: Entrant | None, edit: Callable[[dict[str, Any]], N
 
 def _settings(stage: Stage, more: str = "") -> tuple[str, Settings]:
     ports = {name: stage.ports.take() for name in ("extender", "agents", "ops")}
-    text = _TEXT.format(host=LOOPBACK, **ports) + more
+    text = HEADER + _TEXT.format(host=LOOPBACK, **ports) + more
     return text, loads(text)

@@ -15,14 +15,11 @@ from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import Entrant
-from tests.bench.options import BenchFailed
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 from tests.bench.procstat import cpu_seconds
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
 
 _LOOK_EVERY_SECONDS: Final = 0.5
-#: Ten times slower than anything seen.
-_LEAST_PODS_PER_SECOND: Final = 10.0
-_START_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ class Contest:
     async def until_bound(self, pods: int) -> None:
         """Raises BenchFailed if it takes too long."""
         bound = 0
-        with anyio.move_on_after(_START_SECONDS + pods / _LEAST_PODS_PER_SECOND):
+        with anyio.move_on_after(PATIENCE_SECONDS):
             while True:
                 bound = self.log.read_on()
                 if bound >= pods:
@@ -50,7 +47,7 @@ class Contest:
                 if self.extender is not None:
                     self.extender.check()
                 await anyio.sleep(_LOOK_EVERY_SECONDS)
-        raise BenchFailed(f"{bound} pods bound in time, want {pods}")
+        raise BenchFailed(f"{bound} pods bound in {PATIENCE_SECONDS:g} s, want {pods}")
 
 
 @asynccontextmanager

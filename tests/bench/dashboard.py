@@ -9,20 +9,23 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Final
 
 import anyio
 import httpx
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from slackwater.adapters.http.dashboard.stream import MOST_LISTENERS
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.ports.clock import unix_time
 from slackwater.runtime.decision_log import DecisionLog
 from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
-from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.looking import ALL_TOLD
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, WriteFrame
 from tests.bench.report import Goal, Report, ratio_of
 from tests.support.builders import a_pod
 from tests.support.dashboards import served
@@ -37,7 +40,7 @@ _P99: Final = Goal(at_most=10.0)
 _CHURN, _CHURN_SECONDS = 10, 0.05
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """Rounds: of nobody, one, and as many as there may be."""
     nodes = options.nodes or (1000 if options.quick else 5000)
     pending = options.pods or (2000 if options.quick else 20_000)
@@ -81,38 +84,57 @@ def _p99s(rounds: list[list[float]]) -> list[float]:
 
 
 async def _round(service: Service, url: str, nodes: int, lookers: int, seconds: float) -> list[float]:
-    async with anyio.create_task_group() as group, _lease_watcher(url, lookers) as told:
+    """So many seconds, and more where a busy machine needs them to tell each dashboard of a change."""
+    async with anyio.create_task_group() as group, _looking(url, lookers) as look:
         group.start_soon(_churn, service)
         async with asking(service, nodes) as calls:
             await anyio.sleep(seconds)
+            await look.until_all_told()
         group.cancel_scope.cancel()
-    if told.get("board", 0) < lookers or told.get("change", 0) < lookers:
-        raise BenchFailed(f"{lookers} dashboards were told {dict(told)}, want a board and changes for each")
+    if look.told.get("board", 0) < lookers or look.told.get("change", 0) < lookers:
+        raise BenchFailed(f"{lookers} dashboards were told {look.told}, want a board and changes for each")
     return calls
 
 
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """Dashboards that are open; `told`, how often they were told what, is filled in at the end."""
+
+    said: BufferedByteReceiveStream | None = None  #: by the process that looks; None: nobody does
+    told: dict[str, int] = field(default_factory=dict)
+
+    async def until_all_told(self) -> None:
+        """Until each has had a board and a change. Raises BenchFailed."""
+        if self.said is None:
+            return
+        with anyio.move_on_after(PATIENCE_SECONDS):
+            await self.said.receive_until(f"{ALL_TOLD}\n".encode(), 100)
+            return
+        raise BenchFailed(f"after {PATIENCE_SECONDS:g} s some dashboards had no board or no change, want both for each")
+
+
 @asynccontextmanager
-async def _lease_watcher(url: str, lookers: int) -> AsyncIterator[Mapping[str, int]]:
-    """Dashboards that are open until the block ends; what they were told is filled in then."""
-    told: dict[str, int] = {}
+async def _looking(url: str, lookers: int) -> AsyncIterator[_Look]:
+    """Dashboards that are open until the block ends."""
     if not lookers:
-        yield told
+        yield _Look()
         return
     command = [sys.executable, "-m", "tests.bench.looking", str(httpx.URL(url).port), str(lookers)]
     async with await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield told
-        with anyio.CancelScope(shield=True), anyio.fail_after(_SECONDS):
+        look = _Look(said=BufferedByteReceiveStream(process.stdout))
+        yield look
+        with anyio.CancelScope(shield=True), anyio.fail_after(PATIENCE_SECONDS):
             await process.stdin.aclose()
             said = b"".join([chunk async for chunk in process.stdout])
             if await process.wait():
                 raise BenchFailed("the dashboards failed")
-    told.update(json.loads(said))
+    look.told.update(json.loads(said))
 
 
 async def _churn(service: Service) -> None:
-    names = list(service.state_machine.nodes.row_of)
+    names = list(service.state_machine.state.nodes.row_of)
     stamp = time.monotonic_ns()
     for number in count():
         pods = [

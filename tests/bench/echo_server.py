@@ -9,14 +9,14 @@ import sys
 
 import anyio
 
-from slackwater.adapters.http.http_server import Answer, Request, Terms
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 
 
 class Echo:
     """The application."""
 
-    terms = Terms(max_body_bytes=64 << 20)
+    terms = RequestTerms(max_body_bytes=64 << 20)
 
     def __init__(self) -> None:
         self._answers: dict[str, Answer] = {}

@@ -21,7 +21,8 @@ import orjson
 from tests.bench import contenders
 from tests.bench.keepalive import KeepAlive, a_request
 from tests.bench.objects import a_node, a_realistic_pod, node_name
-from tests.bench.options import BenchFailed, Options, Tell
+from tests.bench.options import BenchFailed, Options, WriteFrame
+from tests.bench.procstat import cpu_seconds_finely
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
 
@@ -56,7 +57,7 @@ class Question:
     goals: tuple[Goal | None, Goal | None] = (None, None)
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """A round is one block of calls of each question; more rounds only mean more samples."""
     nodes = options.nodes or 5000
     rounds = options.rounds or (10 if options.quick else 60)
@@ -70,6 +71,7 @@ async def measure(options: Options, tell: Tell) -> Report:
         names = [node_name(number) for number in range(nodes)]
         questions = [*_once(names, pods[0], pods[1]), *_questions(names, pods[2], pods[3])]
         echo = await stack.enter_async_context(stage.running(contenders.echo(stage)))
+        pids = {"echo": echo.pid}
         series: list[_Series] = []
         tell(f"{NAME}: {rounds} rounds of {_BLOCK} calls for each of {len(questions)} questions")
         for installed in (True, False):
@@ -79,10 +81,10 @@ async def measure(options: Options, tell: Tell) -> Report:
                     name = command.name if installed else f"{command.name}, bind: true"
                     more = _NOT_IN_ADVANCE if installed else contenders.ALL_NODES
                     entrant = contenders.service(stage, command, more=more)
-                    await services.enter_async_context(stage.running(entrant.launch))
-                    ports[name] = entrant.extender_port
+                    running = await services.enter_async_context(stage.running(entrant.launch))
+                    ports[name], pids[name] = entrant.extender_port, running.pid
                 asked = [question for question in questions if question.installed == installed]
-                series += await anyio.to_thread.run_sync(partial(_ask_all, ports, asked, rounds))
+                series += await anyio.to_thread.run_sync(partial(_ask_all, ports, pids, asked, rounds))
     return Report(
         bench=NAME,
         quick=options.quick,
@@ -92,10 +94,10 @@ async def measure(options: Options, tell: Tell) -> Report:
             "bytes of a pod": len(orjson.dumps(pods[0][0])),
         },
         measurements=tuple(m for one in series for m in one.measurements()),
-        ratios=tuple(_ratios(series)),
+        ratios=tuple(_ratios(series, quick=options.quick)),
         notes=(
             "p50 and p99 of all calls of a kind. The echo answers as many bytes, and reads nothing of the question.",
-            "The ratios are those of the medians of each block.",
+            "The ratios are those of the medians of each block, and of the CPU that the server took for it.",
         ),
     )
 
@@ -179,6 +181,7 @@ class _Series:
     question: Question
     answer_bytes: int
     blocks: list[list[float]]
+    cpu: list[float]  #: of the server's process, for each block
 
     def p50s(self) -> list[float]:
         return [_quantile(block, 0.5) for block in self.blocks]
@@ -195,7 +198,7 @@ class _Series:
         yield Measurement(subject=subject, quantity="answer", unit="bytes", samples=(float(self.answer_bytes),))
 
 
-def _ask_all(ports: dict[str, int], questions: list[Question], rounds: int) -> list[_Series]:
+def _ask_all(ports: dict[str, int], pids: dict[str, int], questions: list[Question], rounds: int) -> list[_Series]:
     """Blocking; the loop has nothing else to do."""
     with ExitStack() as stack:
         connections = {name: stack.enter_context(KeepAlive(port)) for name, port in ports.items()}
@@ -206,15 +209,17 @@ def _ask_all(ports: dict[str, int], questions: list[Question], rounds: int) -> l
             for name, service in connections.items():
                 body = _first(service, question)
                 sizes.append(len(body))
-                series = _Series(server=name, question=question, answer_bytes=len(body), blocks=[])
+                series = _Series(server=name, question=question, answer_bytes=len(body), blocks=[], cpu=[])
                 asked.append((service, question.requests, series))
-            same = _Series(server="echo", question=question, answer_bytes=sizes[0], blocks=[])
+            same = _Series(server="echo", question=question, answer_bytes=sizes[0], blocks=[], cpu=[])
             echoed = [_to_echo(question.requests[number], sizes[0]) for number in range(_PODS)]
             asked.append((echo, echoed, same))
         for number in range(rounds):
             for connection, requests, series in asked:
                 block = (requests[n % len(requests)] for n in range(number * _BLOCK, (number + 1) * _BLOCK))
+                before = cpu_seconds_finely(pids[series.server])
                 series.blocks.append([connection.ask(request)[0] for request in block])
+                series.cpu.append(cpu_seconds_finely(pids[series.server]) - before)
     return [series for _, _, series in asked]
 
 
@@ -234,12 +239,15 @@ def _to_echo(request: bytes, size: int) -> bytes:
     return a_request(f"/{size}", body)
 
 
-def _ratios(series: list[_Series]) -> Iterator[Ratio]:
+def _ratios(series: list[_Series], *, quick: bool) -> Iterator[Ratio]:
+    """The bounds are on the time of a call where nothing else runs. A quick run may share its cores: what waiting adds to a
+    millisecond of work is not what it adds to an echo. So there they are on the CPU that the servers take."""
     echoes = {one.question.name: one for one in series if one.server == "echo"}
     for one in series:
         if one.server != "echo":
-            name = f"{one.question.name}: {one.server} / echo"
-            yield ratio_of(name, one.p50s(), echoes[one.question.name].p50s(), bounds=_BOUNDS)
+            name, echo = f"{one.question.name}: {one.server} / echo", echoes[one.question.name]
+            yield ratio_of(name, one.p50s(), echo.p50s(), bounds=None if quick else _BOUNDS)
+            yield ratio_of(f"{name}, CPU", one.cpu, echo.cpu, bounds=_BOUNDS if quick else None)
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

@@ -5,10 +5,9 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from tests.bench.options import BenchFailed
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 
 _BUFFER_BYTES: Final = 8 * 2**20
-_SILENCE_SECONDS: Final = 30.0
 _LENGTH: Final = b"content-length: "
 
 
@@ -23,7 +22,7 @@ class KeepAlive:
 
     def __init__(self, port: int) -> None:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=_SILENCE_SECONDS)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> Self:

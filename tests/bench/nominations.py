@@ -6,7 +6,7 @@ import aiohttp
 import anyio
 
 from tests.bench.contenders import Entrant
-from tests.bench.options import BenchFailed
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 
 #: In the configuration file beside the addresses.
 NOMINATES_ALWAYS: Final = "steering: {minNodes: 0}\n"
@@ -14,9 +14,7 @@ NOMINATES_ALWAYS: Final = "steering: {minNodes: 0}\n"
 _LOOK_EVERY_SECONDS: Final = 0.5
 #: No pod was nominated for so many looks: no pod is left, or no room.
 _QUIET_LOOKS: Final = 4
-_MOST_LOOKS: Final = 240
-#: For the service's watch to show what the last bind was about.
-_ENDED_LOOKS: Final = 60
+_MOST_LOOKS: Final = int(PATIENCE_SECONDS / _LOOK_EVERY_SECONDS)
 _PREFIX: Final = "slackwater_steering_nominations"
 CHOSEN_MET: Final = "chosen, and bound there"
 _CHOICES: Final = {
@@ -28,12 +26,12 @@ _CHOICES: Final = {
 async def ended(entrant: Entrant) -> dict[str, float]:
     """`nominations` once none is open: the watch that tells of binds may be seconds behind them. BenchFailed if some stay."""
     became: dict[str, float] = {}
-    for _ in range(_ENDED_LOOKS):
+    for _ in range(_MOST_LOOKS):
         became = await nominations(entrant)
         if became["made"] == sum(count for what, count in became.items() if what not in ("made", *_CHOICES.values())):
             return became
         await anyio.sleep(_LOOK_EVERY_SECONDS)
-    raise BenchFailed(f"nominations are open after {_ENDED_LOOKS * _LOOK_EVERY_SECONDS:g} s: {became}")
+    raise BenchFailed(f"nominations are open after {PATIENCE_SECONDS:g} s: {became}")
 
 
 async def nominations(entrant: Entrant) -> dict[str, float]:
@@ -65,4 +63,4 @@ async def until_nominated(entrant: Entrant) -> None:
             return
         made = seen
         await anyio.sleep(_LOOK_EVERY_SECONDS)
-    raise BenchFailed(f"{made:g} pods were nominated in {_MOST_LOOKS * _LOOK_EVERY_SECONDS:g} s, and it goes on")
+    raise BenchFailed(f"{made:g} pods were nominated in {PATIENCE_SECONDS:g} s, and it goes on")

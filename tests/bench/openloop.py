@@ -13,14 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.bench.options import BenchFailed
+from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 
 _RECEIVED_BYTES: Final = 1 << 18
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
 #: Below this the clock is watched, above the kernel waits: its timeouts are whole milliseconds.
 _SPUN_SECONDS: Final = 0.002
-_SILENCE_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,8 +82,8 @@ def drive(streams: Sequence[Stream], seconds: float, *, clock: Callable[[], floa
             if now < end:
                 for stream in streams:
                     _send_due(stream, start, now, poll, calls)
-            elif now > end + _SILENCE_SECONDS:
-                raise BenchFailed(f"{len(calls)} requests not answered {_SILENCE_SECONDS:g} s after the last one was due")
+            elif now > end + PATIENCE_SECONDS:
+                raise BenchFailed(f"{len(calls)} requests not answered {PATIENCE_SECONDS:g} s after the last one was due")
             next_due = min(stream.due_at(start) for stream in streams)
             if next_due == math.inf:
                 end = min(end, now)

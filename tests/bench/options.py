@@ -4,9 +4,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+#: A deadline that only stops a bench which hangs: on a machine that is busy with other work everything takes ten times as long.
+PATIENCE_SECONDS: Final = 600.0
 
 #: Takes a line that says what is going on.
-Tell = Callable[[str], None]
+WriteFrame = Callable[[str], None]
 
 
 class BenchFailed(Exception):

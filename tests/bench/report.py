@@ -78,14 +78,13 @@ class Report:
     ratios: tuple[Ratio, ...]
     notes: tuple[str, ...] = ()
 
-    def absurd(self) -> list[str]:
-        """One sentence for each ratio that is out of bounds."""
-        return [
-            f"{self.bench}: {ratio.name} is {ratio.median:.2f}, want {ratio.bounds.low:g}..{ratio.bounds.high:g}: "
-            f"{ratio.bounds.why}"
-            for ratio in self.ratios
-            if ratio.bounds is not None and ratio.absurd
-        ]
+    def absurd(self) -> dict[str, str]:
+        """One sentence for each ratio that is out of bounds, by the ratio's name."""
+        found = [(ratio, ratio.bounds) for ratio in self.ratios if ratio.bounds is not None and ratio.absurd]
+        return {
+            ratio.name: f"{ratio.name} is {ratio.median:.2f}, want {bounds.low:g}..{bounds.high:g}: {bounds.why}"
+            for ratio, bounds in found
+        }
 
 
 def ratio_of(

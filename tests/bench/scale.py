@@ -1,11 +1,13 @@
-"""One large cluster on the real API server: first sync, memory, watch lag, filter latency, plans and audits.
+"""One large cluster on the real API server: first sync, memory, CPU and requests at rest, watch lag, filter, plans and audits.
 
 5,000 nodes and 150,000 bound pods unless told otherwise; `make scale`, never part of the usual run. Loading takes longest: 30
-objects are created at a time. Deliberately absent: a reference, a scheduler and kubelets.
+objects are created at a time. The service starts twice: with its default settings, and with the autoscaler, whose planning
+process has a copy of the cluster. Deliberately absent: a reference, a scheduler and kubelets.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,15 +16,18 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from slackwater.app.settings import loads
+from slackwater.sandbox.controlplane.component import Component
 from slackwater_protocol.names import NODE_GROUP
 from tests.bench import contenders
 from tests.bench.keepalive import KeepAlive, a_request
 from tests.bench.machine import described
 from tests.bench.objects import a_node, a_plain_pod, node_name
-from tests.bench.options import BenchFailed, Options, Tell
-from tests.bench.procstat import cpu_seconds, resident_bytes
+from tests.bench.options import BenchFailed, Options, WriteFrame
+from tests.bench.procstat import cpu_seconds, own_bytes, resident_bytes, with_descendants
 from tests.bench.report import Measurement, Report
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.metrics import Samples
 
 T = TypeVar("T")
@@ -36,6 +41,7 @@ _SLICE: Final = 5_000
 _READY_WITHIN_SECONDS: Final = 1_800.0
 _SEEN_WITHIN_SECONDS: Final = 60.0
 _PLANNED_WITHIN_SECONDS: Final = 900.0
+_REST_SECONDS: Final = 60.0
 _LAGS: Final = 40
 _FILTERS: Final = 300
 _LOOPS: Final = 3
@@ -45,7 +51,7 @@ _WAITING: Final = 100
 _GROUP: Final = "pool"
 _FUNCTION: Final = "cluster_autoscaler_function_duration_seconds"
 _SETTINGS: Final = """
-audit: {{interval: 20s}}
+audit: {{interval: 2m}}
 autoscaler:
   enabled: true
   scanInterval: 10s
@@ -58,38 +64,31 @@ autoscaler:
 """
 
 
-async def measure(options: Options, tell: Tell) -> Report:
-    """Loads the cluster once, and starts the service once."""
+async def measure(options: Options, tell: WriteFrame) -> Report:
+    """Loads the cluster once, and starts the service twice."""
     usual = _QUICK if options.quick else (_NODES, _PODS)
     nodes, pods = options.nodes or usual[0], options.pods or usual[1]
+    settings = _SETTINGS.format(group=_GROUP, most=2 * nodes)
     found: list[Measurement] = []
 
     def note(quantity: str, unit: str, *samples: float) -> None:
         found.append(Measurement(subject="slackwater", quantity=quantity, unit=unit, samples=samples))
 
-    async with a_stage(kwok=False) as stage:
+    async with a_stage(kwok=False, settings=loads(contenders.HEADER + settings), reads_too=True) as stage:
         note("loading", "s", await _load(stage, nodes, pods, tell))
-        settings = _SETTINGS.format(group=_GROUP, most=2 * nodes)
-        entrant = contenders.service(
-            stage, options.services[0], kubeconfig=stage.control_plane.kubeconfig("admin"), more=settings
-        )
-        began = time.monotonic()
-        async with (
-            stage.running(entrant.launch, ready_within_seconds=_READY_WITHIN_SECONDS) as process,
-            aiohttp.ClientSession(entrant.launch.url, timeout=aiohttp.ClientTimeout(total=60)) as ops,
-        ):
-            note("first sync", "s", time.monotonic() - began)
-            note("CPU until then", "s", cpu_seconds(process.pid))
-            note("resident", "MiB", resident_bytes(process.pid) / 2**20)
-            tell(f"{NAME}: synced after {found[-3].median:.1f} s")
+        async with _serving(stage, options, "", note, tell) as (process, _, _):
+            await _rest(stage, process, "", note, tell)
+        async with _serving(stage, options, settings, partial(_noted_as, note, ", autoscaler"), tell) as (process, ops, port):
+            await _rest(stage, process, ", autoscaler", note, tell)
             note("watch lag", "ms", *[1000 * lag for lag in await _lags(stage, ops, nodes, pods)])
-            filters = await anyio.to_thread.run_sync(_filters, entrant.extender_port, nodes)
+            filters = await anyio.to_thread.run_sync(_filters, port, nodes)
             note("filter, p50", "ms", 1000 * _share(filters, 0.5))
             note("filter, p99", "ms", 1000 * _share(filters, 0.99))
             tell(f"{NAME}: {len(filters)} filters over {nodes} names")
             await _plans(stage, ops, pods, note, tell)
             await _audits(ops, note)
             note("resident in the end", "MiB", resident_bytes(process.pid) / 2**20)
+            note("all its processes in the end", "MiB", own_bytes(process.pid) / 2**20)
     machine = ", ".join(f"{name} {value}" for name, value in described().items())
     return Report(
         bench=NAME,
@@ -98,6 +97,8 @@ async def measure(options: Options, tell: Tell) -> Report:
         measurements=tuple(found),
         ratios=(),
         notes=(
+            "At rest: a minute in which nothing happens in the cluster, after the first sync. Requests: those of the service's "
+            "account in the audit log, a watch when it ends.",
             "Watch lag: from the API server's answer to a new bound pod until /statusz counts it, asked every few ms.",
             f"Filter asks about all nodes, {_FILTERS} times one after another. Plans: the mean of the loops that there were.",
             f"Machine: {machine}.",
@@ -105,7 +106,49 @@ async def measure(options: Options, tell: Tell) -> Report:
     )
 
 
-async def _load(stage: Stage, nodes: int, pods: int, tell: Tell) -> float:
+def _noted_as(note: Callable[..., None], suffix: str, quantity: str, unit: str, *samples: float) -> None:
+    note(quantity + suffix, unit, *samples)
+
+
+@asynccontextmanager
+async def _serving(
+    stage: Stage, options: Options, settings: str, note: Callable[..., None], tell: WriteFrame
+) -> AsyncIterator[tuple[Component, aiohttp.ClientSession, int]]:
+    """The service from ready on, a session with its ops listener, and its extender's port. Notes what its start took."""
+    entrant = contenders.service(stage, options.services[0], more=settings)
+    requests, began = AuditTail(stage.control_plane.audit_log), time.monotonic()
+    async with (
+        stage.running(entrant.launch, ready_within_seconds=_READY_WITHIN_SECONDS) as process,
+        aiohttp.ClientSession(entrant.launch.url, timeout=aiohttp.ClientTimeout(total=60)) as ops,
+    ):
+        seconds = time.monotonic() - began
+        note("first sync", "s", seconds)
+        note("CPU until then", "s", cpu_seconds(process.pid))
+        note("resident", "MiB", resident_bytes(process.pid) / 2**20)
+        note("requests until then", "", _asked(requests))
+        tell(f"{NAME}: synced after {seconds:.1f} s")
+        yield process, ops, entrant.extender_port
+
+
+async def _rest(stage: Stage, process: Component, suffix: str, note: Callable[..., None], tell: WriteFrame) -> None:
+    """A minute in which the cluster does not change."""
+    requests, pids = AuditTail(stage.control_plane.audit_log), with_descendants(process.pid)
+    before = sum(map(cpu_seconds, pids))
+    await anyio.sleep(_REST_SECONDS)
+    spent = sum(map(cpu_seconds, with_descendants(process.pid))) - before
+    note(f"CPU at rest{suffix}", "cores", spent / _REST_SECONDS)
+    note(f"requests at rest{suffix}", "/min", _asked(requests) * 60 / _REST_SECONDS)
+    note(f"resident at rest{suffix}", "MiB", resident_bytes(process.pid) / 2**20)
+    note(f"all its processes{suffix}", "MiB", own_bytes(process.pid) / 2**20)
+    tell(f"{NAME}: a minute at rest took {spent:.1f} s of CPU")
+
+
+def _asked(requests: AuditTail) -> int:
+    """Requests of the service since the last call, watches when they end."""
+    return sum(request.user == contenders.EXTENDER_USER for request in requests.read())
+
+
+async def _load(stage: Stage, nodes: int, pods: int, tell: WriteFrame) -> float:
     """Seconds that it took."""
     began = time.monotonic()
     await stage.create(NODES_PATH, map(_a_node_of_the_group, range(nodes)))
@@ -145,19 +188,19 @@ async def _until(
     raise BenchFailed(f"not within {within_seconds:g} s: {wanted}")
 
 
-def _more_claims(before: int, status: dict[str, Any]) -> bool:
-    return int(status["claims"]) > before
+def _counts_more(before: int, status: dict[str, Any]) -> bool:
+    return int(status["reservations"]) > before
 
 
 async def _lags(stage: Stage, ops: aiohttp.ClientSession, nodes: int, pods: int) -> list[float]:
     """Seconds, one for each new pod."""
     lags = []
     for number in range(pods, pods + _LAGS):
-        before = (await _status(ops))["claims"]
+        before = (await _status(ops))["reservations"]
         await stage.create(PODS_PATH, [a_plain_pod(number, node=node_name(number % nodes))])
         created = time.monotonic()
         await _until(
-            partial(_status, ops), partial(_more_claims, before), within_seconds=_SEEN_WITHIN_SECONDS, wanted="it counted"
+            partial(_status, ops), partial(_counts_more, before), within_seconds=_SEEN_WITHIN_SECONDS, wanted="it counted"
         )
         lags.append(time.monotonic() - created)
     return lags
@@ -176,7 +219,7 @@ def _filters(port: int, nodes: int) -> list[float]:
         return sorted(connection.ask(requests[number % len(requests)])[0] for number in range(_FILTERS))
 
 
-async def _plans(stage: Stage, ops: aiohttp.ClientSession, pods: int, note: Callable[..., None], tell: Tell) -> None:
+async def _plans(stage: Stage, ops: aiohttp.ClientSession, pods: int, note: Callable[..., None], tell: WriteFrame) -> None:
     """Pods that fit nowhere; what the loops after them took."""
     before = await _metrics(ops)
     waiting = (_a_large_pod(number) for number in range(pods + _LAGS, pods + _LAGS + _WAITING))

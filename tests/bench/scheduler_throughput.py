@@ -4,32 +4,34 @@ A run is one fresh control plane with the API server's default flags. Its nodes 
 which have machines of their own in a cluster. The pods wait before kube-scheduler starts; it starts as soon as the extender is
 ready. What is timed is the span from the first bind to the last in the API server's audit log. Then pods are created at a
 fixed rate, below and above what kube-scheduler alone sustained. Their time to bind is from the API server's answer to the
-creation to its answer to the binding.
+creation to its answer to the binding. Creating a pod costs the API server and etcd more than binding it, so the machine may be
+out of cores below that rate, too: how many cores all processes took says which part measures the scheduler, and which a queue.
 
 kube-scheduler alone with as few nodes to score as Slackwater has it filter is the honest reference for node choice: anybody
 may configure that. An extender that answers any one node shows what the protocol costs.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from statistics import median
+from time import process_time
 from typing import Any, Final
 
 import anyio
 import orjson
 
-from slackwater.app.settings.steering import Steering
+from slackwater.controllers.nomination.settings import Steering
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import ALL_NODES, ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
 from tests.bench.contest import Contest, a_contest
 from tests.bench.nominations import NOMINATES_ALWAYS, ended, until_nominated
 from tests.bench.objects import a_plain_pod, a_ready_node
-from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
+from tests.bench.options import BenchFailed, Options, ServiceCommand, WriteFrame
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import PODS_PATH, Stage
 
@@ -49,7 +51,7 @@ _LARGE_NODES: Final = 5000
 _ARRIVAL_SECONDS: Final = 10.0
 #: kube-scheduler's Events about a backlog come after its binds: up to a second's work for the API server.
 _REST_SECONDS: Final = 3.0
-_RATES: Final = (("below", 0.6), ("above", 1.25))
+_RATES: Final = (("far below", 0.2), ("below", 0.6), ("above", 1.25))
 _CREATORS: Final = 40
 _BOUNDS: Final = Bounds(
     low=0.15,
@@ -82,9 +84,10 @@ class _Run:
     cpu_ms_per_pod: Mapping[str, float]
     choices: Mapping[str, float]
     bind_seconds: Mapping[str, Sequence[float]]
+    busy_cores: Mapping[str, float]  #: of all processes, this one included, by part
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """Interleaved: each round runs every contender once, every other round backwards. The machine's speed drifts within
     minutes, so that contenders that are compared run next to each other."""
     sizes = (options.nodes,) if options.nodes else (200,) if options.quick else _SIZES
@@ -106,12 +109,13 @@ async def measure(options: Options, tell: Tell) -> Report:
         notes=(
             "CPU of a pod: from the scheduler's start to the last bind of the backlog, by the pods of the backlog.",
             f"Pods that come over time: {_ARRIVAL_SECONDS:g} s at the rate that kube-scheduler alone bound the backlog with, "
-            f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}.",
+            f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}. Cores: the CPU seconds of all processes in a second,"
+            " with those of the creator of the pods. Where they reach the machine's, pods wait for the machine.",
         ),
     )
 
 
-async def _runs(options: Options, tell: Tell, *, nodes: int, pods: int, rounds: int) -> dict[str, list[_Run]]:
+async def _runs(options: Options, tell: WriteFrame, *, nodes: int, pods: int, rounds: int) -> dict[str, list[_Run]]:
     large = options.quick or nodes >= _LARGE_NODES
     subjects = _contenders(options.services, large=large)
     runs: dict[str, list[_Run]] = defaultdict(list)
@@ -145,7 +149,10 @@ def _contenders(commands: Sequence[ServiceCommand], *, large: bool) -> list[_Con
 
 
 def _summary(run: _Run) -> str:
-    late = {name: f"{1000 * median(seconds):.0f}" for name, seconds in run.bind_seconds.items()}
+    late = {
+        name: f"{1000 * median(seconds):.0f} with {run.busy_cores[name]:.1f} cores busy"
+        for name, seconds in run.bind_seconds.items()
+    }
     spent = {name: round(value, 2) for name, value in run.cpu_ms_per_pod.items()}
     return f"{run.pods_per_second:.0f} pods/s; p50 ms {late}; {dict(run.choices)}; CPU ms a pod {spent}"
 
@@ -163,6 +170,8 @@ def _measurements(subject: str, runs: Sequence[_Run]) -> list[Measurement]:
             samples = tuple(1000 * _percentile(seconds, share) for seconds in times)
             if samples:
                 found.append(Measurement(subject=subject, quantity=f"{part}: bind p{share}", unit="ms", samples=samples))
+        if cores := tuple(run.busy_cores[part] for run in runs if part in run.busy_cores):
+            found.append(Measurement(subject=subject, quantity=f"{part}: busy", unit="cores", samples=cores))
     return found
 
 
@@ -191,7 +200,7 @@ def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
         for share in (50, 99):
             if part in runs[ALONE][0].bind_seconds:
                 late = {name: [_percentile(run.bind_seconds[part], share) for run in runs[name]] for name in (ALONE, *services)}
-                most = Goal(at_most=1.1 if part == "below" else 1.0)
+                most = Goal(at_most=1.0 if part == "above" else 1.1)
                 found += [
                     ratio_of(f"{nodes} nodes, {part}, p{share}: {name} / {ALONE}", late[name], late[ALONE], goal=most)
                     for name in services
@@ -213,14 +222,22 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, qui
         await contest.until_bound(pods)
         spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
         waited: dict[str, Sequence[float]] = {}
+        busy: dict[str, float] = {}
         if not quick and contender.over_time:
             await anyio.sleep(_REST_SECONDS)
             for part, factor in _RATES:
+                begun_at, before = anyio.current_time(), _cpu_seconds(contest)
                 waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=(rate or speed) * factor)
+                busy[part] = (_cpu_seconds(contest) - before) / (anyio.current_time() - begun_at)
         _check(contender, log)
         choices = await ended(contest.entrant) if contender.of_service and contest.entrant is not None else {}
         of_a_pod = {process: 1000 * seconds / pods for process, seconds in spent.items()}
-        return _Run(pods_per_second=speed, cpu_ms_per_pod=of_a_pod, choices=choices, bind_seconds=waited)
+        return _Run(pods_per_second=speed, cpu_ms_per_pod=of_a_pod, choices=choices, bind_seconds=waited, busy_cores=busy)
+
+
+def _cpu_seconds(contest: Contest) -> float:
+    """What all processes have spent, and this one, which creates the pods."""
+    return sum(contest.spent().values()) + process_time()
 
 
 def _few_nodes(document: dict[str, Any]) -> None:
@@ -260,5 +277,9 @@ def _check(contender: _Contender, log: BindLog) -> None:
     """The right one bound, each pod once."""
     bound = [bind.pod for bind in log.binds if bind.status == 201]
     others = sorted({bind.user for bind in log.binds if bind.status == 201} - {contender.binder})
-    if others or len(bound) != len(set(bound)):
-        raise BenchFailed(f"{NAME}: {contender.name}: binds came from {others} too, want {contender.binder} alone, once each")
+    if others:
+        raise BenchFailed(f"{NAME}: {contender.name}: binds came from {others} too, want {contender.binder} alone")
+    if twice := sorted(pod for pod, times in Counter(bound).items() if times > 1):
+        raise BenchFailed(
+            f"{NAME}: {contender.name}: {len(twice)} pods were bound twice, {twice[0]} among them, want once each"
+        )

@@ -16,7 +16,7 @@ from tests.bench import contenders
 from tests.bench.contenders import ALL_NODES, ALONE
 from tests.bench.contest import Contest, a_contest
 from tests.bench.nominations import CHOSEN_MET, ended, until_nominated
-from tests.bench.options import BenchFailed, Options, ServiceCommand, Tell
+from tests.bench.options import BenchFailed, Options, ServiceCommand, WriteFrame
 from tests.bench.quality import Placements, a_fond_pod, a_varied_node
 from tests.bench.report import Goal, Measurement, Ratio, Report, ratio_of
 from tests.bench.stage import PODS_PATH
@@ -46,7 +46,7 @@ _UNITS: Final = {"CPU spread": "points", "memory spread": "points", "zone skew":
 _LEAST_MET: Final = 0.9
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """Interleaved: each round runs every contender once, every other round backwards."""
     nodes = options.nodes or (90 if options.quick else 240)
     pods = options.pods or (420 if options.quick else 6300)

@@ -12,7 +12,7 @@ import yaml
 
 from slackwater.app import rbac
 from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support import asked
 from tests.cluster.support.audit_tail import SERVICE_TOO
@@ -23,15 +23,19 @@ from tests.controlplane.talk import create
 
 __all__ = ["anyio_backend", "binaries", "pytest_collection_finish"]
 
-_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _LONGEST_NAME: Final = 30
 #: Files that take longest. They come first, so that at the end of a parallel run no worker waits for one of them alone.
 _FIRST: Final = (
     "test_scale_down.py",
+    "test_scale_up.py",
+    "test_steering.py",
+    "test_nearly_full.py",
+    "test_explaining.py",
+    "test_binding.py",
     "test_chaos.py",
     "test_two_replicas.py",
-    "test_scale_up.py",
     "test_vertical.py",
+    "test_slack.py",
     "test_crashes.py",
 )
 #: It looks back on what all others did.
@@ -74,8 +78,8 @@ async def control_plane(
     arguments = {"kube-apiserver": [f"--audit-policy-file={policy}", "--delete-collection-workers=20"]}
     async with ControlPlane(binaries, directory=folder / "control-plane", arguments=arguments) as cp:
         async with cp.session() as api:
-            await create(api, f"{_RBAC}/clusterroles", rbac.cluster_role())
-            await create(api, f"{_RBAC}/clusterrolebindings", rbac.cluster_role_binding(rbac.user("slackwater")))
+            for item in rbac.rights(None, rbac.user("slackwater")):
+                await create(api, rbac.collection_path(item), item)
         yield cp
         asked.keep(cp.audit_log, files={item.path.name for item in request.session.items})
 

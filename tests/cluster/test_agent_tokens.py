@@ -113,7 +113,7 @@ async def test_a_token_ends_with_its_pod(ground: Ground, reviewer: KubeTokenRevi
     found = await eventually(
         lambda: admitted(gate(ground, reviewer), token),
         lambda answer: isinstance(answer, PermitRefusal),
-        within_seconds=40,
+        within_seconds=60,
         wanted="a refusal",
         every_seconds=0.5,
     )

@@ -3,15 +3,15 @@
 import anyio
 import pytest
 
+from slackwater.adapters.kube.audit_reads import ApiAuditReads
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.fresh import FreshReads
+from slackwater.cluster.recomputed_sums import Drift
 from slackwater.controllers.audit.loop import Audit, AuditConfig
 from slackwater.controllers.policy import Policy
-from slackwater.model.drifts import Drift
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import CPU
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
@@ -25,27 +25,27 @@ from tests.cluster.support.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 
-async def test_a_picture_that_was_told_of_nothing_becomes_the_cluster(ground: Ground, control_plane: ControlPlane) -> None:
+async def test_a_state_that_was_notified_of_nothing_becomes_the_cluster(ground: Ground, control_plane: ControlPlane) -> None:
     names = await ground.make_nodes(3)
     await ground.make_pods(a_pod(f"p{number}", on=names[number % 3], cpu="100m") for number in range(30))
-    await ground.until_bound(30, within_seconds=30)
+    await ground.until_bound(30, within_seconds=60)
     state_machine = StateMachine(Policy())
 
     def take(event: Event) -> None:
         state_machine.apply(event, Instant(anyio.current_time()))
 
     async with open_client(kubeconfig=str(control_plane.kubeconfig("admin"))) as client:
-        truth = FreshReads(client, PodDecoder(KindInterner()), page_size=7)
-        audit = Audit(state_machine, truth, take, config=AuditConfig(settle_seconds=0.1))
+        truth = ApiAuditReads(client, PodDecoder(KindInterner()), page_size=7)
+        audit = Audit(state_machine.state, truth, take, config=AuditConfig(settle_seconds=0.1))
         assert await audit.audit()
         drifts = audit.counts.drifts
         assert (drifts[Drift.UNKNOWN_NODE] >= 3, drifts[Drift.UNKNOWN_POD] >= 30) == (True, True)
         assert violations(state_machine) == []
         of_ground = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in await ground.all_pods()}
-        claims = {uid: claim.node for uid, claim in state_machine.reservations.copy().items()}
+        claims = {uid: claim.node for uid, claim in state_machine.state.reservations.copy().items()}
         assert {uid: claims.get(PodUid(uid)) for uid in of_ground} == of_ground
 
-        state_machine.ledger.columns.reserved[CPU, state_machine.nodes.row_of[NodeName(names[0])]] += 17
+        state_machine.state.ledger.columns.reserved[CPU, state_machine.state.nodes.row_of[NodeName(names[0])]] += 17
         before = drifts[Drift.WRONG_SUM]
         assert await audit.audit()
         assert drifts[Drift.WRONG_SUM] == before + 1

@@ -62,7 +62,7 @@ async def test_both_modes_of_node_cache_bind_pods(stage: Stage, ground: Ground, 
     await ground.make_nodes(5)
     service = await stage.up(edit=cached)
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
-    await ground.until_bound(50, within_seconds=30)
+    await ground.until_bound(50, within_seconds=60)
 
     assert Counter(stage.bound_so_far()) == Counter(names)
     assert (await service.metrics()).by("slackwater_extender_requests_total", "code", verb="filter") == {"200": 50}
@@ -83,7 +83,7 @@ async def test_a_scheduler_whose_file_is_of_the_other_mode_is_served(stage: Stag
     await ground.make_nodes(5)
     service = await stage.up({"extender": {"bind": ours}}, edit=other)
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
-    await ground.until_bound(50, within_seconds=30)
+    await ground.until_bound(50, within_seconds=60)
 
     assert Counter(stage.bound_so_far()) == Counter(names)
     assert {(request.user == "slackwater", request.status) for request in stage.binds()} == {(not ours, 201)}

@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
-from slackwater.sandbox.controlplane.accounts import Account, write_kubeconfig
 from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.controlplane.pki import ApiUser, write_kubeconfig
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.controlplane.talk import create, is_running, read, until
-from tests.helm.program import CHART, Object, build, rendered
+from tests.helm.program import Object, build, rendered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -44,7 +44,7 @@ _CLUSTER_WIDE: Final = {
     "PriorityClass",
 }
 #: Types that a cluster has from somebody else.
-_FOREIGN: Final = {"Certificate", "ServiceMonitor", "PrometheusRule"}
+FOREIGN: Final = {"Certificate", "ServiceMonitor", "PrometheusRule"}
 
 
 def the(kind: str, name: str) -> dict[str, Any]:
@@ -123,13 +123,10 @@ async def test_server_side_apply_accepts_every_object(api: aiohttp.ClientSession
         await applies(api, item)
 
 
-@pytest.mark.parametrize("files", [(), *((path.name,) for path in sorted(CHART.glob("values-*.yaml")))], ids=str)
-async def test_server_side_apply_accepts_what_the_chart_renders(
-    api: aiohttp.ClientSession, helm: Path, files: tuple[str, ...]
-) -> None:
-    """Each example, and once everything at the same time; but for types that others bring into a cluster."""
-    for item in rendered(helm, None if files else _EVERYTHING, files=files):
-        if item["kind"] not in _FOREIGN:
+async def test_server_side_apply_accepts_what_the_chart_renders(api: aiohttp.ClientSession, helm: Path) -> None:
+    """Everything at the same time; but for types that others bring into a cluster."""
+    for item in rendered(helm, _EVERYTHING, hooks=True):
+        if item["kind"] not in FOREIGN:
             await applies(api, item)
 
 
@@ -198,7 +195,7 @@ async def kubeconfig_of_the_account(cluster: ControlPlane, api: aiohttp.ClientSe
     """A kubeconfig with a token that the API server gives out for the ServiceAccount, as a kubelet would ask for it."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     granted = await create(api, f"{ACCOUNT}/token", request)
-    account = Account(name="account", user=USER, token=granted["status"]["token"])
+    account = ApiUser(name="account", user=USER, token=granted["status"]["token"])
     path = folder / "kubeconfig.yaml"
     write_kubeconfig(path, account, server=cluster.api_url, ca_file=cluster.ca_file)
     return path

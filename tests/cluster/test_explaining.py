@@ -55,7 +55,7 @@ async def test_a_record_of_a_thousand_decisions_replays_without_a_difference(
         await service.kill()
     else:
         service.terminate()
-        assert await service.ended(within_seconds=15) == 0
+        assert await service.ended(within_seconds=60) == 0
 
     for hash_seed in ("0", "1"):
         code, said = await command("replay", str(record), PYTHONHASHSEED=hash_seed)
@@ -75,7 +75,7 @@ async def test_a_pod_that_waits_and_its_nodes_are_explained(stage: Stage, ground
         pod = (await ground.pods())["big"]
         return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
 
-    await eventually(told, lambda yes: yes, within_seconds=30, wanted="kube-scheduler has called it unschedulable")
+    await eventually(told, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
     code, said = await command("explain", "pod", f"{ground.name}/big", "--url", ops_url(service))
     answer = json.loads(said)
     assert code == 0

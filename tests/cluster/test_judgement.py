@@ -8,7 +8,7 @@ from tests.cluster.support.removals import TAINT, History
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-class Told:
+class StatusSources:
     """A history, told by changes."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Told:
 
 
 def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
-    told = Told()
+    told = StatusSources()
     told.node("n1")
     for name in ("a", "b"):
         told.pod(name, "n1")
@@ -59,7 +59,7 @@ def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
 
 
 def test_changes_count_in_the_order_of_their_versions_whichever_was_heard_first() -> None:
-    told = Told()
+    told = StatusSources()
     told.budget(1)
     told.pod("a", "n1")
     told.pod("b", "n1")
@@ -69,7 +69,7 @@ def test_changes_count_in_the_order_of_their_versions_whichever_was_heard_first(
 
 
 def test_drains_are_tainted_nodes_with_pods_and_removals_all_of_them() -> None:
-    told = Told()
+    told = StatusSources()
     told.pod("a", "n1")
     for name in ("n1", "n2", "n3"):
         told.node(name)
@@ -82,7 +82,7 @@ def test_drains_are_tainted_nodes_with_pods_and_removals_all_of_them() -> None:
 
 
 def test_a_pod_without_room_and_a_node_that_was_added_are_told() -> None:
-    told = Told()
+    told = StatusSources()
     told.node("n1")
     since = told.version + 1
     told.pod("a", refused=True)

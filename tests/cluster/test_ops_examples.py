@@ -13,11 +13,12 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from slackwater.app.opsexamples import EXAMPLES, OpsExample
+from slackwater.app.dumpstate_schema import EXAMPLES, OpsExample
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
+from tests.cluster.test_history import until_told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -68,6 +69,8 @@ async def test_what_is_answered_is_what_the_document_says(stage: Stage, ground: 
 
     await eventually(told, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
     objects = {"/explain/pods/{namespace}/{name}": f"/explain/pods/{ground.name}/large"}
+    objects["/history/pods/{namespace}/{name}"] = f"/history/pods/{ground.name}/large"
+    await until_told(service, f"pods/{ground.name}/large", "refused")
     objects["/explain/nodes/{name}"] = f"/explain/nodes/{nodes[0]}"
     for example in EXAMPLES:
         path = objects.get(example.path, example.path)

@@ -17,8 +17,8 @@ from tests.cluster.test_preemption_faults import full_nodes, patch, priorities
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-#: From the victim's end until the pod has its node.
-PLACED_WITHIN_SECONDS = 2.0
+#: From the victim's end until the pod has its node; kube-scheduler tries a refused pod again by itself after five minutes.
+PLACED_WITHIN_SECONDS = 60.0
 
 
 async def test_a_pod_of_higher_priority_gets_the_room_that_only_we_see_taken(stage: Stage, ground: Ground) -> None:
@@ -29,10 +29,10 @@ async def test_a_pod_of_higher_priority_gets_the_room_that_only_we_see_taken(sta
     await ground.create("/apis/scheduling.k8s.io/v1/priorityclasses", middle)
     service = await stage.up({"nodes": {"system": {"cpu": "500m"}}, "featureGates": {"AsyncPreemption": True}})
     await ground.make_pods([a_pod("middle", cpu="2", priorityClassName=f"{high}-m"), a_pod("low", cpu="1")])
-    await ground.until_bound(2, within_seconds=30)
+    await ground.until_bound(2, within_seconds=60)
 
     await ground.make_pods([a_pod("high", cpu="800m", priorityClassName=high)])
-    await eventually(ground.pods, lambda pods: len(pods) == 2, within_seconds=20, wanted="one victim gone", every_seconds=0.02)
+    await eventually(ground.pods, lambda pods: len(pods) == 2, within_seconds=60, wanted="one victim gone", every_seconds=0.02)
     gone_at = time.monotonic()
     place = await ground.until_placed("high", within_seconds=PLACED_WITHIN_SECONDS)
 
@@ -57,11 +57,11 @@ async def test_a_machine_whose_reserved_leaves_no_room_is_evicted(stage: Stage, 
     high = await a_priority_class(ground)
     service = await stage.up()
     await ground.make_pods([a_machine("vm", cpu="500m", uses=3), a_pod("small", cpu="500m")])
-    await ground.until_bound(2, within_seconds=30)
+    await ground.until_bound(2, within_seconds=60)
     assert reserved(await service.dumpstate())[node].cpu == 3500
 
     await ground.make_pods([a_pod("high", cpu="2", priorityClassName=high)])
-    assert await ground.until_placed("high", within_seconds=20) == node
+    assert await ground.until_placed("high", within_seconds=60) == node
 
     pods = await ground.pods()
     assert set(pods) == {"small", "high"}
@@ -89,7 +89,7 @@ async def test_while_the_gate_is_shut_in_tree_preemption_stays_out_of_every_node
     await full_nodes(ground, ["a", "b"], middle)
     (third,) = await ground.make_nodes(1, tag="third", cpu="4")
     await ground.make_pods([a_pod("low-c", cpu="3400m", nodeSelector={"kubernetes.io/hostname": third})])
-    await ground.until_bound(5, within_seconds=30)
+    await ground.until_bound(5, within_seconds=60)
     victims = [f"{ground.pods_path}/low-{name}" for name in "abc"]
     for path in victims:
         await patch(ground, path, {"metadata": {"finalizers": ["slackwater.test/stays"]}})
@@ -101,7 +101,7 @@ async def test_while_the_gate_is_shut_in_tree_preemption_stays_out_of_every_node
     async def filters() -> int:
         return (await service.metrics()).value("slackwater_extender_requests_total", verb="filter", code="200")
 
-    (victim,) = await eventually(leaving, bool, within_seconds=20, wanted="one victim told to leave")
+    (victim,) = await eventually(leaving, bool, within_seconds=60, wanted="one victim told to leave")
     assert victim in {"low-a", "low-b"}
     before = await filters()
     for number in range(8):
@@ -112,6 +112,6 @@ async def test_while_the_gate_is_shut_in_tree_preemption_stays_out_of_every_node
     assert (await service.metrics()).value("slackwater_gates_shut") == 1
     for path in victims:
         await patch(ground, path, {"metadata": {"finalizers": None}})
-    place = await ground.until_placed("high", within_seconds=20)
+    place = await ground.until_placed("high", within_seconds=60)
     assert place != third
     assert set(await ground.pods()) == {"middle-a", "middle-b", "low-a", "low-b", "low-c", "high"} - {victim}

@@ -67,7 +67,7 @@ async def full_nodes(ground: Ground, names: list[str], middle: str, **low: Any) 
                 a_pod(f"low-{name}", cpu="1", nodeSelector=on, **low),
             ]
         )
-    await ground.until_bound(2 * len(names), within_seconds=30)
+    await ground.until_bound(2 * len(names), within_seconds=60)
     return nodes
 
 
@@ -84,7 +84,7 @@ async def nothing_stays_behind(service: SlackwaterProcess, ground: Ground, proxy
         dump = await service.dumpstate()
         return {what: dump[what] for what in ("gates", "nominations", "holds") if dump[what]}
 
-    await eventually(left, lambda found: not found, within_seconds=30, wanted="no gate, no nomination, no hold")
+    await eventually(left, lambda found: not found, within_seconds=60, wanted="no gate, no nomination, no hold")
     assert (await service.metrics()).value("slackwater_gates_shut") == 0
     assert proxy.doubled == []
 
@@ -93,7 +93,7 @@ async def nothing_stays_behind(service: SlackwaterProcess, ground: Ground, proxy
         return {name for name, pod in pods.items() if "slackwater.dev/preempting" in pod["metadata"].get("annotations", {})}
 
     # A write that was given up may still arrive after it was taken back; a bound pod's says nothing any more.
-    await eventually(annotated, lambda names: names <= {"high-late"}, within_seconds=10, wanted="no annotation")
+    await eventually(annotated, lambda names: names <= {"high-late"}, within_seconds=60, wanted="no annotation")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -145,11 +145,11 @@ async def test_a_preemptor_that_is_deleted_meanwhile_leaves_nothing_behind(
 
     proxy.decide = decide
     await preemptors(ground, nodes, high)
-    await eventually(reached, bool, within_seconds=20, wanted=f"the {step} on its way")
+    await eventually(reached, bool, within_seconds=60, wanted=f"the {step} on its way")
     await ground.delete_pods(["high-a"])
     await nothing_stays_behind(service, ground, proxy)
     want = {"middle-a", "low-a"} if step == "annotation" else {"middle-a"}
-    await eventually(ground.pods, lambda pods: set(pods) == want, within_seconds=10, wanted=str(want))
+    await eventually(ground.pods, lambda pods: set(pods) == want, within_seconds=60, wanted=str(want))
 
 
 async def test_a_victim_that_does_not_leave_opens_the_gate_after_the_time_out(
@@ -166,9 +166,9 @@ async def test_a_victim_that_does_not_leave_opens_the_gate_after_the_time_out(
         metrics = await service.metrics()
         return metrics.value("slackwater_goroutines_execution_total", operation="preemption", result="error")
 
-    await eventually(ends, lambda count: count == 1, within_seconds=20, wanted="the preemption given up")
+    await eventually(ends, lambda count: count == 1, within_seconds=60, wanted="the preemption given up")
     # Nobody counts on the stuck one any more, so the next one of lower priority has to go.
-    assert await ground.until_placed("high-a", within_seconds=20) == nodes["a"]
+    assert await ground.until_placed("high-a", within_seconds=60) == nodes["a"]
     assert set(await ground.pods()) == {"low-a", "high-a"}
     await patch(ground, path, {"metadata": {"finalizers": None}})
     await nothing_stays_behind(service, ground, proxy)
@@ -184,11 +184,11 @@ async def test_a_service_killed_in_between_goes_on_when_it_is_back(proxy: ApiPro
     async def tried() -> bool:
         return any(STEPS["condition"] in call.body for call in proxy.seen)
 
-    await eventually(tried, bool, within_seconds=20, wanted="the victim sent for")
+    await eventually(tried, bool, within_seconds=60, wanted="the victim sent for")
     await service.kill()
     proxy.decide = lambda call: None
     await service.start()
-    assert await ground.until_placed("high-a", within_seconds=30) == nodes["a"]
+    assert await ground.until_placed("high-a", within_seconds=60) == nodes["a"]
     assert set(await ground.pods()) == {"middle-a", "high-a"}
     await nothing_stays_behind(service, ground, proxy)
 

@@ -29,7 +29,7 @@ async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: 
     service = await stage.up(steep(we_choose=we_choose))
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi")])
 
-    assert await ground.until_placed("p", within_seconds=30) == busy
+    assert await ground.until_placed("p", within_seconds=60) == busy
     await same_state(service, ground)
 
 
@@ -39,7 +39,7 @@ async def test_preferred_node_affinity_goes_before_our_score(stage: Stage, groun
     service = await stage.up(steep(we_choose=we_choose))
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi", affinity=preferring("kubernetes.io/hostname", idle))])
 
-    assert await ground.until_placed("p", within_seconds=30) == idle
+    assert await ground.until_placed("p", within_seconds=60) == idle
     assert await n_prioritized(service) == (0 if we_choose else 1)
 
 
@@ -50,10 +50,10 @@ async def test_a_soft_taint_goes_before_our_score(stage: Stage, ground: Ground, 
     service = await stage.up(steep(we_choose=we_choose))
     tolerates = [{"key": "avoid", "operator": "Exists"}]
     await ground.make_pods([a_pod("minds", cpu="500m", memory="2Gi")])
-    assert await ground.until_placed("minds", within_seconds=30) == idle
+    assert await ground.until_placed("minds", within_seconds=60) == idle
     await ground.make_pods([a_pod("tolerates", cpu="500m", memory="2Gi", tolerations=tolerates)])
 
-    assert await ground.until_placed("tolerates", within_seconds=30) == busy
+    assert await ground.until_placed("tolerates", within_seconds=60) == busy
     assert await n_prioritized(service) == (0 if we_choose else 2)
 
 

@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.externalgrpc import reading
-from slackwater.adapters.cloud.kwok.fates import Weather
-from slackwater.adapters.cloud.kwok.nodes import KwokGroup
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import NodeDecoder
@@ -76,8 +75,8 @@ class KwokRig:
         self.api.lost.append(done)
 
     async def machines_fail(self, kind: InstanceErrorKind) -> None:
-        bad = Weather(failing=1) if kind == "other" else Weather(stock=FIRST_SIZE, appear_seconds=30)
-        self.kwok_groups[0] = replace(self.kwok_groups[0], weather=bad)
+        bad = SimulatedFailures(failing=1) if kind == "other" else SimulatedFailures(stock=FIRST_SIZE, appear_seconds=30)
+        self.kwok_groups[0] = replace(self.kwok_groups[0], simulated_failures=bad)
         self.provider = self.another()
 
     def silence(self) -> None:
@@ -106,7 +105,7 @@ class ClusterApiRig:
         return await _nodes_of(self.ground)
 
     def another(self) -> ClusterApiProvider:
-        return a_provider(self.api, Wanted(namespace=self.ground.name))
+        return a_provider(self.api, GroupSelection(namespace=self.ground.name))
 
     def lose_answer(self, *, done: bool) -> None:
         self.api.lost.append(done)
@@ -135,7 +134,7 @@ async def kwok_rig(api: FlakyApi, _: KubeApi, ground: Ground) -> AsyncIterator[R
     body = {**TEMPLATE, "metadata": {"labels": labels}}
     names = [f"{ground.name}-group", f"{ground.name}-other"]
     groups = [
-        replace(a_group(name, weather=SLOW, min_size=smallest), body=body)
+        replace(a_group(name, simulated_failures=SLOW, min_size=smallest), body=body)
         for name, smallest in zip(names, (MIN_SIZE, 0), strict=True)
     ]
     rig = KwokRig(ground, api, clock, groups, _kwok(api, groups, clock, ground), groups[0].name, groups[1].name)
@@ -155,7 +154,7 @@ async def clusterapi_rig(api: FlakyApi, admin: KubeApi, ground: Ground) -> Async
         await controller.create(PLURALS[kind], a_scaled(kind, name, replicas=size, annotations=annotations))
     await controller.settle()
     group, other = (GroupName(f"{kind}/{ground.name}/{name}") for name in ("group", "other"))
-    provider = a_provider(api, Wanted(namespace=ground.name))
+    provider = a_provider(api, GroupSelection(namespace=ground.name))
     yield ClusterApiRig(ground, api, controller, provider, group, other)
 
 
@@ -210,7 +209,7 @@ async def _until_granted(ground: Ground) -> None:
     async def allowed() -> list[bool]:
         return [await _may(ground, *right) for right in asked]
 
-    await eventually(allowed, all, within_seconds=10, wanted=f"all of {asked}")
+    await eventually(allowed, all, within_seconds=60, wanted=f"all of {asked}")
 
 
 async def _may(ground: Ground, group: str, resource: str, verb: str) -> bool:
@@ -236,7 +235,7 @@ async def test_kwok_makes_the_nodes_of_a_group_live(provider_rights: None, contr
                 return sum(node.ready for node in await rig.nodes())
 
             wanted = f"{FIRST_SIZE + 3} ready nodes"
-            await eventually(ready, lambda count: count == FIRST_SIZE + 3, within_seconds=30, wanted=wanted)
+            await eventually(ready, lambda count: count == FIRST_SIZE + 3, within_seconds=60, wanted=wanted)
 
 
 async def test_a_node_as_the_api_server_serialises_it_is_read_as_its_json_is(ground: Ground) -> None:

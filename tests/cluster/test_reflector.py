@@ -13,7 +13,7 @@ import pytest
 from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import nodes, pods
-from slackwater.model.equivalence import KindInterner
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.support.feedreader import EventSourceReader
@@ -55,7 +55,7 @@ class EventSources:
         """Waits until each reader has what a fresh list shows; nothing may be doubled or out of order on the way."""
         for path, reader in self.readers.items():
             want = await fresh_list(api, path)
-            await reader.until(lambda reader=reader, want=want: reader.state == want, seconds=30)  # type: ignore[misc]
+            await reader.until(lambda reader=reader, want=want: reader.state == want, seconds=60)  # type: ignore[misc]
             assert not reader.complaints
         assert not self.broken
 

@@ -36,7 +36,7 @@ leaderElection: {mode: own}
 autoscaler:
   enabled: true
   nodeGroups: [{name: a}, {name: b, provider: clusterapi}]
-  slack: {promises: [{name: web, percent: 95, within: 10s}]}
+  slack: {startTimeSLOs: [{name: web, percent: 95, within: 10s}]}
 """
 #: The version of each API group that the service asks; the core's is v1.
 _VERSIONS: Final = {
@@ -62,6 +62,8 @@ _CLUSTER_WIDE: Final = {
     "csinodes",
     "csidrivers",
     "volumeattachments",
+    "resourceslices",
+    "deviceclasses",
     "tokenreviews",
 }
 
@@ -96,7 +98,7 @@ def rights(role: Json) -> set[Right]:
     }
 
 
-DEFAULT: Final = rights(rbac.cluster_role())
+DEFAULT: Final = rights(rbac.cluster_role()) | rights(rbac.pause_role()) | rights(rbac.history_role(None) or {"rules": []})
 EVERYTHING: Final = rights(rbac.cluster_role(loads(_USES_ALL)))
 
 
@@ -122,7 +124,7 @@ async def asked(stage: Stage, ground: Ground) -> set[Request]:
     await ground.make_nodes(1)
     await stage.up()
     await ground.make_pods(a_pod(f"p-{number}") for number in range(10))
-    await ground.until_bound(10, within_seconds=30)
+    await ground.until_bound(10, within_seconds=60)
     return by_service(stage.control_plane.audit_log) | kept()[0]
 
 
@@ -159,7 +161,7 @@ async def test_without_any_one_right_what_needs_it_is_forbidden(ground: Ground) 
         assert await until_settled(ground, whole, method, path) != 403, right
 
 
-@pytest.mark.parametrize("make", [rbac.record_role, rbac.status_role, rbac.lease_role])
+@pytest.mark.parametrize("make", [rbac.record_role, rbac.status_role, rbac.lease_role, rbac.history_role])
 async def test_without_any_one_right_in_its_namespace_what_needs_it_is_forbidden(
     ground: Ground, make: Callable[[Settings], Json | None]
 ) -> None:
@@ -172,7 +174,7 @@ async def test_without_any_one_right_in_its_namespace_what_needs_it_is_forbidden
             if other != (at, verb):
                 ask = partial(status_of, ground.api, user, *_in_namespace(role["rules"][other[0]], other[1], ground.name))
                 wanted = f"{other} granted to {user}"
-                await eventually(ask, lambda status: status != 403, within_seconds=20, wanted=wanted, every_seconds=0.02)
+                await eventually(ask, lambda status: status != 403, within_seconds=60, wanted=wanted, every_seconds=0.02)
         assert await status_of(ground.api, user, *_in_namespace(role["rules"][at], verb, ground.name)) == 403, (at, verb)
 
 
@@ -223,7 +225,7 @@ async def until_settled(ground: Ground, user: str, method: str, path: str) -> in
     await eventually(
         lambda: status_of(ground.api, user, "GET", known),
         lambda status: status == 200,
-        within_seconds=20,
+        within_seconds=60,
         wanted=f"the role of {user}",
         every_seconds=0.02,
     )

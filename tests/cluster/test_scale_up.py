@@ -33,7 +33,6 @@ PER_NODE: Final = PODS // NODES
 #: A fifth of all at once, as 100 of 500 are.
 BATCH: Final = max(NODES // 5, 1)
 FAILING: Final = 0.05
-_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _GROUND: Final = "slackwater.test/ground"
 _CPU, _MEMORY = 16_000, 64 * 1024
 
@@ -70,18 +69,10 @@ async def grant(ground: Ground, settings: dict[str, Any]) -> None:
     """What `slackwater config rbac` gives for these settings, under names of this test's own."""
     header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     read = loads(yaml.safe_dump({**header, **settings}))
-    whole = rbac.cluster_role(read)
-    binding = rbac.cluster_role_binding(rbac.user("slackwater"))
-    whole["metadata"]["name"] = binding["metadata"]["name"] = binding["roleRef"]["name"] = ground.name
-    await ground.create(f"{_RBAC}/clusterroles", whole)
-    await ground.create(f"{_RBAC}/clusterrolebindings", binding)
-    for role in (rbac.record_role(read), rbac.status_role(read)):
-        if role is None:
-            continue
-        role["metadata"]["name"] += f"-{ground.name}"
-        path = f"{_RBAC}/namespaces/{role['metadata']['namespace']}"
-        await ground.create(f"{path}/roles", role)
-        await ground.create(f"{path}/rolebindings", rbac.role_binding(role, rbac.user("slackwater")))
+    for item in rbac.rights(read, rbac.user("slackwater")):
+        for named in (item["metadata"], item.get("roleRef", {"name": ""})):
+            named["name"] += f"-{ground.name}"
+        await ground.create(rbac.collection_path(item), item)
 
 
 @pytest.mark.timeout(300 + PODS // 4)
@@ -185,4 +176,4 @@ async def until_nothing_comes(service: SlackwaterProcess) -> None:
         return found
 
     quiet = "nothing on its way, nothing queued"
-    await eventually(told, lambda last: not last["inCreation"] and not last["queued"], within_seconds=30, wanted=quiet)
+    await eventually(told, lambda last: not last["inCreation"] and not last["queued"], within_seconds=60, wanted=quiet)

@@ -12,7 +12,7 @@ from tests.cluster.support.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 GI = 1024**3
-WITHIN_SECONDS = 5.0
+WITHIN_SECONDS = 60.0
 
 
 async def test_a_changed_file_takes_effect_without_a_restart(stage: Stage, ground: Ground) -> None:
@@ -32,7 +32,7 @@ async def test_a_changed_file_takes_effect_without_a_restart(stage: Stage, groun
 
     # kube-scheduler still sees 10 CPUs: it is our new Total that decides.
     await ground.make_pods(a_pod(f"p-{number}", cpu="4500m", memory="1Gi") for number in range(2))
-    await eventually(ground.pending, lambda pending: len(pending) == 1, within_seconds=30, wanted="one of two pods bound")
+    await eventually(ground.pending, lambda pending: len(pending) == 1, within_seconds=60, wanted="one of two pods bound")
     await ground.until_refused((await ground.pending())[0])
     assert (await service.statusz())["settingsProblem"] is None
     assert service.pid == pid

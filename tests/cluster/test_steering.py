@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.support.bodies import a_pod
+from tests.cluster.support.constrained_pods import TAINT, ZONE, ZONES, a_constrained_pod, misplaced, of_others
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.metrics import Samples
 from tests.cluster.support.requests_formula import total_by_node
@@ -17,7 +18,6 @@ from tests.cluster.support.same_state import same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
-from tests.cluster.support.wishes import TAINT, ZONE, ZONES, a_wish, misplaced
 from tests.cluster.test_preemption_faults import priorities
 from tests.cluster.test_real_gates import policy, until_in_force
 from tests.oracle.program import build
@@ -69,18 +69,24 @@ async def until_ended(service: SlackwaterProcess) -> Samples:
     async def still_open() -> float:
         return (await service.metrics()).total("slackwater_steering_nominations_open")
 
-    await eventually(still_open, lambda n: n == 0, within_seconds=20, wanted="no nomination open")
+    await eventually(still_open, lambda n: n == 0, within_seconds=60, wanted="no nomination open")
     return await service.metrics()
 
 
 @pytest.mark.timeout(BOUND_WITHIN_SECONDS + 600)
-async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_real_plug_ins_agree(
+async def test_pods_with_constraints_of_many_kinds_go_where_they_were_nominated_and_the_real_plug_ins_agree(
     stage: Stage, ground: Ground, plugins: Path
 ) -> None:
     n_nodes = await a_cluster(ground)
-    service = await stage.up_service(STEERED)
-    await ground.make_pods(a_wish(number, n_nodes=n_nodes) for number in range(PODS))
-    await until_open(service, PODS // 2)
+    # No room is given up while kube-scheduler starts, however long that takes.
+    service = await stage.up_service({**STEERED, "steering": {**STEERED["steering"], "holdTimeout": "10m"}})
+    await ground.make_pods(a_constrained_pod(number, n_nodes=n_nodes) for number in range(PODS))
+
+    async def nominated() -> dict[str, str]:
+        pods = await ground.pods()
+        return {name: node for name, pod in pods.items() if (node := pod["status"].get("nominatedNodeName"))}
+
+    told = await eventually(nominated, lambda nodes: len(nodes) >= PODS // 2, within_seconds=120, wanted=f"half of {PODS} told")
     await stage.up_scheduler()
     pods = await ground.until_bound(PODS, within_seconds=BOUND_WITHIN_SECONDS)
 
@@ -88,12 +94,15 @@ async def test_pods_with_wishes_of_many_kinds_go_where_they_were_told_and_the_re
     made, met = found.total(MADE), found.total(MET)
     missed = found.by(MISSED, "reason")
     print(f"{made:g} of {PODS} pods were told, {met:g} nominations met, missed: { {why: n for why, n in missed.items() if n} }")
-    assert made >= 0.5 * PODS, f"{made:g} of {PODS} pods were told"
-    # On a busy machine, and with few nodes, kube-scheduler is sometimes there before the nomination is; and of few pods many
-    # have company that kube-scheduler puts somewhere else at that moment.
-    late, least = (0, 0.99) if PODS >= WHOLE else (missed.get("late", 0), 0.97)
+    # kube-scheduler takes the pods that wait at its start in any order. Whether a node is feasible for some depends on where
+    # others went that came first, and were not told: only of the rest is it known that they find the node as we left it.
+    elsewhere = [name for name, node in told.items() if not of_others(name) and pods[name]["spec"]["nodeName"] != node]
+    independent = sum(not of_others(name) for name in told)
+    assert independent >= PODS // 4, f"{independent} of {len(told)} pods that were told do not depend on others"
+    assert len(elsewhere) <= 0.03 * independent, f"of {independent} pods these went elsewhere: {elsewhere}; {missed}"
+    # On a busy machine, and with few nodes, kube-scheduler is sometimes there before a later nomination is.
+    late, least = (0, 0.99) if PODS >= WHOLE else (missed.get("late", 0), 0.9)
     assert met + late >= least * made, f"{met:g} of {made:g} nominations met: {missed}"
-    assert met >= 0.9 * made, f"{met:g} of {made:g} nominations met: {missed}"
 
     await check_places(stage, ground, plugins, pods)
     await same_state(service, ground)
@@ -115,7 +124,7 @@ async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_
 ) -> None:
     n_nodes = await a_cluster(ground)
     service = await stage.up({**STEERED, "extender": {"bind": binds}})
-    await ground.make_pods(a_wish(number, n_nodes=n_nodes) for number in range(300))
+    await ground.make_pods(a_constrained_pod(number, n_nodes=n_nodes) for number in range(300))
     pods = await ground.until_bound(300, within_seconds=BOUND_WITHIN_SECONDS)
 
     found = await until_ended(service)

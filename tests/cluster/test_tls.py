@@ -24,7 +24,7 @@ async def test_pods_are_bound_over_https_with_client_certificates_and_strangers_
     settings = settings_with_tls(ca, tmp_path)
     service = await stage.up({**settings, "extender": {**settings["extender"], "bind": True}})
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
-    await ground.until_bound(50, within_seconds=30)
+    await ground.until_bound(50, within_seconds=60)
     assert Counter(stage.bound_so_far()) == Counter(names)
     await same_state(service, ground)
 

@@ -10,12 +10,12 @@ import pytest
 
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.recorder import Recorder, RecorderConfig
+from slackwater.adapters.kube.event_recorder import Recorder, RecorderConfig
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, Nominate, ReadPod
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import Ground

@@ -1,17 +1,22 @@
 """Fixtures for tests that need the real control plane; tests/cluster and tests/bench use them too.
 
 The binaries are built before the first test rather than by a fixture: a build with a cold Go cache takes longer than
-any test may.
+any test may. `SLACKWATER_TEST_KUBERNETES=1.35.4` chooses another version of Kubernetes than the recipe's default.
 """
 
+import os
 import sys
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 
 from slackwater.sandbox.controlplane.build import Binaries, build
 from slackwater.sandbox.controlplane.progress import shown_on
 from slackwater.sandbox.controlplane.stack import ControlPlane
+
+#: The version of Kubernetes under test; None for the recipe's default.
+KUBERNETES: Final = os.environ.get("SLACKWATER_TEST_KUBERNETES") or None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -20,7 +25,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled(), shown_on(sys.stderr) as progress:
-        build(progress)
+        build(progress, kubernetes=KUBERNETES)
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
@@ -36,7 +41,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def binaries() -> Binaries:
     """The built control plane."""
-    return build()
+    return build(kubernetes=KUBERNETES)
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ async def remove(api: aiohttp.ClientSession, path: str) -> None:
 
 
 async def until(
-    api: aiohttp.ClientSession, path: str, holds: Callable[[dict[str, Any]], bool], *, seconds: float = 30.0
+    api: aiohttp.ClientSession, path: str, holds: Callable[[dict[str, Any]], bool], *, seconds: float = 120.0
 ) -> dict[str, Any]:
     """The object at `path` as soon as `holds` says yes of it; AssertionError with the object after `seconds`."""
     seen: dict[str, Any] = {}

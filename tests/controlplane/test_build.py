@@ -8,8 +8,8 @@ import yaml
 
 from slackwater.sandbox.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
 from slackwater.sandbox.controlplane.errors import BuildFailed
-from slackwater.sandbox.controlplane.gocommand import GoCommands, clean_environment
 from slackwater.sandbox.controlplane.recipe import TARGETS
+from slackwater.sandbox.controlplane.toolchain import GoCommands, clean_environment
 from tests.controlplane.fakego import install_fake_go
 
 

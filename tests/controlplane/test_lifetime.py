@@ -18,7 +18,7 @@ import pytest
 
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.errors import ComponentFailed
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import a_node, create, is_ready, read, until
 

@@ -46,8 +46,17 @@ def test_the_stamped_version_is_the_one_that_go_mod_requires(go_files: Path) -> 
     path = go_files / "kubernetes" / "go.mod"
     path.write_text(path.read_text().replace("k8s.io/kubernetes v1.36.3", "k8s.io/kubernetes v1.99.7"))
 
-    assert "version.gitVersion=v1.99.7 " in ldflags(go_files)
-    assert "version.gitMinor=99 " in ldflags(go_files)
+    assert "version.gitVersion=v1.99.7 " in ldflags(go_files / "kubernetes")
+    assert "version.gitMinor=99 " in ldflags(go_files / "kubernetes")
+
+
+def test_another_version_of_kubernetes_has_a_key_of_its_own_and_changes_no_other(go_files: Path) -> None:
+    shutil.copytree(go_files / "kubernetes", go_files / "kubernetes-1.99.7")
+    other = go_files / "kubernetes-1.99.7" / "go.mod"
+    other.write_text(other.read_text().replace("k8s.io/kubernetes v1.36.3", "k8s.io/kubernetes v1.99.7"))
+
+    assert recipe_key(GO, go_files=go_files) == recipe_key(GO)
+    assert recipe_key(GO, go_files=go_files, module=other.parent) != recipe_key(GO)
 
 
 def test_every_target_is_a_tool_of_its_module() -> None:

@@ -11,9 +11,9 @@ import anyio
 import pytest
 import yaml
 
-from slackwater.sandbox.controlplane.audit import BindRequest, bind_requests
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
+from slackwater.sandbox.controlplane.launches import BindRequest, bind_requests
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, remove, until
 

@@ -7,8 +7,7 @@ import msgspec
 
 from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY
 from slackwater.sandbox.embedded.faults import Fault, Json
-from slackwater.sandbox.embedded.kinds import BUDGETS, MACHINES, NODES, PODS, target_of
-from slackwater.sandbox.embedded.selectors import selects
+from slackwater.sandbox.embedded.kinds import BUDGETS, MACHINES, NODES, PODS, selects, target_of
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import byte_count, milli_cpu

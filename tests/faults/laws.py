@@ -13,7 +13,7 @@ from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.kinds import NODES, PODS
-from slackwater.sandbox.embedded.observations import allows, node_observation, pod_observation
+from slackwater.sandbox.embedded.queue import allows, node_observation, pod_observation
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
@@ -41,16 +41,16 @@ class Broken(BaseException):
 
 def check_state(state_machine: StateMachine, meddled: Container[str]) -> None:
     """S2, S4: one life's own sums; not of nodes that others have `meddled` with. Quick: it is asked after every step."""
-    columns = state_machine.ledger.columns
+    columns = state_machine.state.ledger.columns
     over = columns.reserved - columns.buffer > columns.total
     if over.any():
         for row in np.flatnonzero(over.any(axis=0)):
-            node = state_machine.nodes.by_row[int(row)]
+            node = state_machine.state.nodes.by_row[int(row)]
             if node is not None and node.name not in meddled:
                 text = f"Reserved {columns.reserved[:, row].tolist()} - Buffer {columns.buffer[:, row].tolist()}"
                 raise Broken("S2", f"node {node.name}: {text} > Total {columns.total[:, row].tolist()}")
-    for uid, hold in state_machine.holds:
-        if state_machine.reservations.get(uid) is not None:
+    for uid, hold in state_machine.state.holds:
+        if state_machine.state.reservations.get(uid) is not None:
             raise Broken("S4", f"pod {hold.key} has a hold and a reservation")
 
 
@@ -78,7 +78,7 @@ def check_dump(state_machine: StateMachine, now: Instant) -> None:
     """S9: what is written of the state is the state. But preemptions begin again, as after a restart, and
     pods that the watch has not shown are not told (see `state_machine.restore`)."""
     if state_machine.preemptions.items() or any(
-        state_machine.pods.get(uid) is None for uid in state_machine.reservations.copy()
+        state_machine.state.pods.get(uid) is None for uid in state_machine.state.reservations.copy()
     ):
         return
     written = json.loads(json.dumps(document(take(state_machine, now))))
@@ -98,21 +98,22 @@ def _differing(one: object, other: object) -> str:
 def check_healed(state_machine: StateMachine, server: ApiServer) -> None:
     """L5: after the storm the cluster state is the cluster."""
     nodes = {stored.body["metadata"]["name"] for stored in server.store.each(NODES)}
-    if set(state_machine.nodes.row_of) != nodes:
+    if set(state_machine.state.nodes.row_of) != nodes:
         raise Broken(
-            "L5", f"the cluster state has nodes {sorted(set(state_machine.nodes.row_of) ^ nodes)} otherwise than the cluster"
+            "L5",
+            f"the cluster state has nodes {sorted(set(state_machine.state.nodes.row_of) ^ nodes)} otherwise than the cluster",
         )
     want = {}
     for stored in server.store.each(PODS):
         pod = pod_observation(stored)
         if pod.node and stored.body["status"].get("phase") not in {"Succeeded", "Failed"}:
             want[pod.uid] = (pod.key[1], pod.node)
-    have = {str(uid): (claim.key.name, str(claim.node)) for uid, claim in state_machine.reservations.copy().items()}
+    have = {str(uid): (claim.key.name, str(claim.node)) for uid, claim in state_machine.state.reservations.copy().items()}
     if have != want:
         differ = sorted({name for uid in have.keys() ^ want.keys() for name, _ in [have.get(uid) or want[uid]]})
         wrong = sorted(want[uid][0] for uid in have.keys() & want.keys() if have[uid] != want[uid])
         raise Broken("L5", f"the cluster state has pods {differ} {wrong} otherwise than the cluster")
-    unsure = [claim.key.name for claim in state_machine.reservations.copy().values() if claim.state != "seen"]
+    unsure = [claim.key.name for claim in state_machine.state.reservations.copy().values() if claim.state != "seen"]
     if unsure:
         raise Broken("L5", f"pods {unsure} are not confirmed")
 
@@ -120,10 +121,10 @@ def check_healed(state_machine: StateMachine, server: ApiServer) -> None:
 def check_times(state_machine: StateMachine, now: Instant) -> None:
     """L5: no promise outlives its time, and no bind stays uncertain beyond it."""
     before = Instant(now - _LATE_SECONDS)
-    late = sorted(hold.key.name for _, hold in state_machine.holds if hold.deadline < before)
+    late = sorted(hold.key.name for _, hold in state_machine.state.holds if hold.deadline < before)
     if late:
         raise Broken("L5", f"holds of {late} have not ended in their time")
-    unsure = sorted(claim.key.name for _, claim in state_machine.reservations.overdue(before))
+    unsure = sorted(claim.key.name for _, claim in state_machine.state.reservations.overdue(before))
     if unsure:
         raise Broken("L5", f"nobody asks what became of the binds of {unsure}")
 
@@ -132,18 +133,18 @@ def waiting_in_vain(server: ApiServer, truth: Truth, state_machine: StateMachine
     """L1: pending pods that some node would take, room for room, by the strictest count of both."""
     used = truth.used()
     counts = Counter(placed.node for placed in truth.placed.values())
-    columns = state_machine.ledger.columns
+    columns = state_machine.state.ledger.columns
     for stored in server.store.all(PODS):
         pod = pod_observation(stored)
         if pod.node or not pod.alive or pod.spec.get("schedulingGates"):
             continue
-        asks = state_machine.pods.get(stored.body["metadata"]["uid"])
+        asks = state_machine.state.pods.get(stored.body["metadata"]["uid"])
         need = (pod.cpu, pod.memory)
         if asks is not None and asks.vertical is not None:
             need = (int(asks.vertical.using.cpu), int(asks.vertical.using.memory))
         for node in server.store.all(NODES):
             observation = node_observation(node)
-            row = state_machine.nodes.row_of.get(NodeName(observation.name))
+            row = state_machine.state.nodes.row_of.get(NodeName(observation.name))
             if (
                 row is None
                 or not allows(pod, observation)

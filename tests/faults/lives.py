@@ -16,10 +16,10 @@ from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Times
-from slackwater.sandbox.embedded.extending import NoWord
-from slackwater.sandbox.in_process import answered
+from slackwater.sandbox.embedded.extender_client import ConnectionLost
+from slackwater.sandbox.embedded_demo import answered
 from tests.faults.wire import Wire
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlineReplica
 
 _EXTENDER: Final = "/scheduler/"
 #: Between the end of one life and the next one's first request.
@@ -67,7 +67,7 @@ class Lives:
         offset = self._rng.uniform(0.0, 1e6)  # a monotonic clock starts anywhere
         times = Times(monotonic=lambda: Instant(anyio.current_time() + offset), wall=self._wall)
         rng = Random(self._rng.getrandbits(64))
-        service = Service(self._settings, wire, rng, times, make_planning=lambda *_: InlinePlanning())
+        service = Service(self._settings, wire, rng, times, make_replica=lambda feed, *_: InlineReplica(feed))
         life = Life(self.count, wire, service)
         self._born(life)
         self.now = life
@@ -82,7 +82,9 @@ class Lives:
                 await life.service.intake.synced()
                 life.ready = True
                 if life.service.scaling is not None:
-                    group.start_soon(life.service.scaling.run)
+                    group.start_soon(life.service.scaling.run, life.service.replica)
+                if life.service.nomination_loop is not None:
+                    group.start_soon(life.service.nomination_loop.run)
         life.ended.set()
 
     async def kill(self, group: TaskGroup) -> None:
@@ -112,10 +114,10 @@ class Lives:
     # --- who calls --------------------------------------------------------------------------------------------------------
 
     async def extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
-        """Goes on when its caller hangs up, as behind the real listener. Raises `NoWord`."""
+        """Goes on when its caller hangs up, as behind the real listener. Raises `ConnectionLost`."""
         life = self.now
         if life is None or life.group is None or life.wire.dead:
-            raise NoWord("connection refused")
+            raise ConnectionLost("connection refused")
         found: list[Answer] = []
         done = anyio.Event()
 
@@ -128,15 +130,15 @@ class Lives:
         life.group.start_soon(handle, life)
         await done.wait()
         if not found:
-            raise NoWord("broken off")
+            raise ConnectionLost("broken off")
         return found[0].status, found[0].body
 
     async def permits(self, body: bytes) -> tuple[int, bytes]:
-        """Ends when its caller hangs up. Raises `NoWord`."""
+        """Ends when its caller hangs up. Raises `ConnectionLost`."""
         life = self.now
         if life is None or life.wire.dead:
-            raise NoWord("connection refused")
+            raise ConnectionLost("connection refused")
         answer = await answered(life.service.agents, Request("POST", "/", body))
         if life.wire.dead:
-            raise NoWord("broken off")
+            raise ConnectionLost("broken off")
         return answer.status, answer.body

@@ -12,22 +12,22 @@ import msgspec
 import numpy as np
 
 from slackwater.adapters.kube.drain_writer import DrainWriter
-from slackwater.adapters.kube.known_objects import KnownObjects
+from slackwater.adapters.kube.watch_lines import KnownObjects
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.permits.state import Decided, Permits
+from slackwater.controllers.permits.state import PermitDecision, Permits
 from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.fit.disruptions import Disruptions
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Evict
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant
-from slackwater.model.ledger.account import PodResources, certain_resources
-from slackwater.model.ledger.growth import Question
+from slackwater.model.ledger.ledger import PodResources, certain_resources
+from slackwater.model.ledger.transitions import Question
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer
 from slackwater.model.reasons import Reason
@@ -106,7 +106,7 @@ def _as_used(_original: Any) -> Any:
 
 
 def _more_than_asked(original: Any) -> Any:
-    def answer(self: Permits, decided: Decided) -> Any:
+    def answer(self: Permits, decided: PermitDecision) -> Any:
         found = original(self, decided)
         return replace(found, permit=found.permit.plus(found.permit)) if isinstance(found, PermitAnswer) else found
 
@@ -147,14 +147,14 @@ _ALL: Final = (
         name="hold-expiry",
         law="L5",
         what="a hold that nobody used ends",
-        seed=2,
+        seed=19,
         patches=((Holds, "expire", _answers(list)),),
     ),
     Mechanism(
         name="budget",
         law="S5",
         what="whoever empties a node counts the budgets of its pods, and has them evicted, not deleted",
-        seed=11,
+        seed=98,
         patches=(
             (Disruptions, "allows", _answers(lambda: True)),
             (Disruptions, "allow_all", _answers(lambda: True)),
@@ -171,13 +171,14 @@ _ALL: Final = (
         name="unknown-outcome",
         law="S1",
         what="a bind without an answer may have happened",
-        seed=47,
+        seed=78,
         patches=((Binding, "ended", _unknown_is_no),),
     ),
     Mechanism(
         name="preconditions",
         law="S8",
         what="every write names the object that it is meant for",
+        seed=2,
         patches=((Wire, "sent", _without_conditions),),
     ),
     Mechanism(
@@ -191,7 +192,7 @@ _ALL: Final = (
         name="growth",
         law="S2",
         what="growth ends at what is left of the node",
-        seed=2,
+        seed=3,
         patches=((permits, "settled", _endless_room),),
     ),
     Mechanism(
@@ -206,7 +207,7 @@ _ALL: Final = (
         law="L5",
         what="pods that others bound count like our own",
         seed=2,
-        patches=((PodLifecycle, "adopt", _answers(lambda: None)),),
+        patches=((PodLifecycle, "_count", _answers(lambda: None)),),
     ),
     Mechanism(
         name="permit-bounds",

@@ -14,14 +14,14 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.model.events import Ticked
+from slackwater.model.events import TimePassed
 from slackwater.model.ids import Instant
 from slackwater.model.permits import PermitAsk
-from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
-from slackwater.sandbox.embedded.extending import NoWord
-from slackwater.sandbox.embedded.kubelets import Paces
-from slackwater.sandbox.embedded.machines import Moves
+from slackwater.sandbox.embedded.extender_client import ConnectionLost
+from slackwater.sandbox.embedded.kubelets import KubeletDelays
+from slackwater.sandbox.embedded.machines import MigrationBehavior
 from slackwater.sandbox.embedded.scheduler import Scheduler
 from tests.faults import deeds, laws
 from tests.faults.laws import Broken
@@ -107,7 +107,7 @@ class _Play:
         self._keep = keep_trace
         self._sky = Sky(weather_of(self._rng("weather"), script.without))
         self._outage, self._disk = False, 0.0
-        self._settings = settings_of(self._rng("hold"), self._rng("autoscaler"))
+        self._settings = settings_of(self._rng("hold"), self._rng("autoscaler"), self._rng("bind"))
         self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
         self._faults = self._rng("faults")
         self._dirty = True
@@ -117,9 +117,11 @@ class _Play:
 
     async def main(self) -> None:
         rng = self._rng("cluster")
-        paces = Paces(start=rng.uniform(0.05, 1), stop=rng.uniform(0.05, 3), boot=rng.uniform(0.1, 2))
-        moves = Moves(seconds=rng.uniform(0.5, 5), fails=rng.choice((0.0, 0.0, 0.3)))
-        self._box = Sandbox(rng=rng, wall=lambda: _EPOCH + anyio.current_time(), paces=paces, moves=moves)
+        kubelet_delays = KubeletDelays(start=rng.uniform(0.05, 1), stop=rng.uniform(0.05, 3), boot=rng.uniform(0.1, 2))
+        moves = MigrationBehavior(seconds=rng.uniform(0.5, 5), fails=rng.choice((0.0, 0.0, 0.3)))
+        self._box = Sandbox(
+            rng=rng, wall=lambda: _EPOCH + anyio.current_time(), kubelet_delays=kubelet_delays, migration_behavior=moves
+        )
         self._truth = Truth(self._box.api)
         self._box.api.store.on_change.append(lambda _kind, _change: self._touch())
         self._calmed = anyio.Event()
@@ -131,7 +133,9 @@ class _Play:
             wall=lambda: _EPOCH + anyio.current_time() + self._wall_error,
             born=self._watch_over,
         )
-        habits = Habits(wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
+        habits = AgentBehavior(
+            wants=self._story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5
+        )
         self._agents = Agents(self._box.api, self._to_agents, self._rng("agents"), habits)
         self._truth.agents = self._agents
         self._tempers = Tempers(self._rng("tempers"), self._sky)
@@ -199,7 +203,7 @@ class _Play:
     def _new_wire(self) -> Wire:
         rng = Random(self._faults.getrandbits(64))
         binds = SentBinds()
-        wire = Wire(self._box.api, self._box.agenda, self._sky, rng, about=partial(self._about, binds), binds=binds)
+        wire = Wire(self._box.api, self._box.timers, self._sky, rng, about=partial(self._about, binds), binds=binds)
         wire.outage, wire.disk_seconds = self._outage, self._disk
         return wire
 
@@ -212,7 +216,8 @@ class _Play:
         while True:
             lag = self._faults.random() * self._sky.now.watch_lag
             box, late = self._box, partial(self._lag, lag, rng)
-            scheduler = Scheduler(box.api, box.agenda, self._to_extender, rng=rng, binds=False, lag=late)
+            binds, delay = not self._settings.extender.bind, partial(self._sky.bind_delay, rng)
+            scheduler = Scheduler(box.api, box.timers, self._to_extender, rng=rng, binds=binds, bind_delay=delay, lag=late)
             scheduler.attach()
             with anyio.CancelScope() as self._scheduling:
                 if task_status is not None:
@@ -234,7 +239,7 @@ class _Play:
     async def _to_agents(self, body: bytes) -> tuple[int, bytes]:
         pod = msgspec.json.decode(body)["pod"]["name"]
         if self._tempers.is_silent(pod):
-            raise NoWord("it does not feel like asking")
+            raise ConnectionLost("it does not feel like asking")
         if (lie := self._tempers.lie(body)) is not None:
             if pod in self._tempers.liars:
                 self._truth.meddle_with(pod)
@@ -255,11 +260,11 @@ class _Play:
     async def _lossy(self, ask: Callable[[], Awaitable[tuple[int, bytes]]], loss: float) -> tuple[int, bytes]:
         await anyio.sleep(0.0005 + self._sky.now.slow * self._faults.random() ** 4)
         if self._faults.random() < loss / 2:
-            raise NoWord("lost on its way")
+            raise ConnectionLost("lost on its way")
         found = await ask()
         await anyio.sleep(0.0005 + self._sky.now.slow * self._faults.random() ** 4)
         if self._faults.random() < loss / 2:
-            raise NoWord("lost on its way back")
+            raise ConnectionLost("lost on its way back")
         return found
 
     def _about(self, binds: SentBinds, method: str, path: str, body: bytes | None) -> Callable[[int], None]:
@@ -295,7 +300,7 @@ class _Play:
 
         def applied(event: Any, now: Instant) -> Any:
             effects = apply(event, now)
-            if not isinstance(event, Ticked):
+            if not isinstance(event, TimePassed):
                 self._note(f"{life.number} {event}"[:300] if self._keep else type(event).__name__)
                 self._step(life)
             elif effects:

@@ -30,7 +30,7 @@ class SentBinds:
     def check(self, state_machine: StateMachine, truth: Truth) -> None:
         """S1: a bind that may have happened counts. Raises `Broken`."""
         for uid, node in list(self._nodes.items()):
-            placed, claim = truth.placed.get(uid), state_machine.reservations.get(uid)
+            placed, claim = truth.placed.get(uid), state_machine.state.reservations.get(uid)
             if placed is None or placed.node != node or (claim is not None and claim.state == "seen"):
                 del self._nodes[uid]
             elif claim is None or claim.node != node:
@@ -40,7 +40,7 @@ class SentBinds:
 def check_told(state_machine: StateMachine, agents: Agents, truth: Truth) -> None:
     """S1: what an agent was told counts, after a restart too; not on nodes that are excused. Raises `Broken`."""
     for uid, placed in truth.placed.items():
-        agent, claim = agents.living.get(placed.name), state_machine.reservations.get(PodUid(uid))
+        agent, claim = agents.living.get(placed.name), state_machine.state.reservations.get(PodUid(uid))
         if agent is None or claim is None or placed.node in truth.meddled:
             continue
         told = agent.may_use[0] * UNIT_CPU, agent.may_use[1] * UNIT_MEMORY

@@ -8,10 +8,12 @@ from tests.faults import laws
 
 #: Of all runs, so many have an autoscaler.
 _AUTOSCALED: Final = 0.4
+#: Of all runs, in so many Slackwater binds.
+_BINDS: Final = 0.5
 _SETTINGS: Final = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-extender: {{bind: true, holdTimeout: {hold}s, bindBackoff: 10s}}
+extender: {{bind: {bind}, holdTimeout: {hold}s, bindBackoff: 10s}}
 """
 _AUTOSCALER: Final = """
 autoscaler:
@@ -34,8 +36,10 @@ autoscaler:
 """
 
 
-def settings_of(hold: Random, autoscaler: Random) -> Settings:
-    return loads(_SETTINGS.format(hold=hold.choice((1, 3, 10))) + _autoscaler(autoscaler))
+def settings_of(hold: Random, autoscaler: Random, bind: Random) -> Settings:
+    """Half of the runs are in the default mode, where kube-scheduler binds."""
+    binds = "true" if bind.random() < _BINDS else "false"
+    return loads(_SETTINGS.format(hold=hold.choice((1, 3, 10)), bind=binds) + _autoscaler(autoscaler))
 
 
 def _autoscaler(rng: Random) -> str:

@@ -11,7 +11,7 @@ import anyio
 
 from slackwater.sandbox.embedded.agents import UNIT_CPU, UNIT_MEMORY, Agents
 from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.observations import node_observation, pod_observation
+from slackwater.sandbox.embedded.queue import node_observation, pod_observation
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change
 

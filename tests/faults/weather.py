@@ -4,9 +4,15 @@ from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Final
 
+from slackwater.runtime.intake import SETTLE_SECONDS
+
+#: An API server gives a request up after a minute. A new process of ours waits for binds that an earlier one has answered for.
+_LONGEST_BIND_SECONDS: Final = 55.0
+_LONGEST_BIND_ACROSS_LIVES_SECONDS: Final = SETTLE_SECONDS
+
 
 @dataclass(slots=True)
-class Weather:
+class SimulatedFailures:
     """Chances from 0 to 1, and seconds. All zero: everything arrives, and at once."""
 
     lost_before: float = 0.0  #: a request that never arrives
@@ -30,7 +36,7 @@ class Weather:
     skew: float = 0.0  #: seconds by which the clock on the wall is wrong
 
 
-_WORST: Final = Weather(
+_WORST: Final = SimulatedFailures(
     lost_before=0.10,
     lost_after=0.10,
     ghost=0.06,
@@ -51,12 +57,12 @@ _WORST: Final = Weather(
     scheduler_restart=0.1,
     skew=30.0,
 )
-FAULTS: Final = tuple(fault.name for fault in fields(Weather))
+FAULTS: Final = tuple(fault.name for fault in fields(SimulatedFailures))
 
 
-def weather_of(rng: Random, without: frozenset[str] = frozenset()) -> Weather:
+def weather_of(rng: Random, without: frozenset[str] = frozenset()) -> SimulatedFailures:
     """Some kinds of faults, each of some strength; a run in which everything breaks shows little of anything."""
-    found = Weather()
+    found = SimulatedFailures()
     for name in FAULTS:
         chosen, strength = rng.random() < 0.5, rng.random() ** 2
         if chosen and name not in without:
@@ -68,10 +74,15 @@ def weather_of(rng: Random, without: frozenset[str] = frozenset()) -> Weather:
 class Sky:
     """The weather now: as the seed has it, or calm."""
 
-    stormy: Weather
+    stormy: SimulatedFailures
     calm: bool = False
-    _none: Weather = field(default_factory=Weather)
+    _none: SimulatedFailures = field(default_factory=SimulatedFailures)
 
     @property
-    def now(self) -> Weather:
+    def now(self) -> SimulatedFailures:
         return self._none if self.calm else self.stormy
+
+    def bind_delay(self, rng: Random) -> float:
+        """How long a bind of kube-scheduler is on its way, in seconds: mostly a short time."""
+        longest = _LONGEST_BIND_ACROSS_LIVES_SECONDS if self.stormy.kill or self.stormy.stop else _LONGEST_BIND_SECONDS
+        return 0.0 if self.calm else 0.001 + longest * rng.random() ** 12

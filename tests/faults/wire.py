@@ -13,11 +13,11 @@ from typing import Final
 import anyio
 
 from slackwater.adapters.kube.client import Call, Params, Response
-from slackwater.adapters.kube.errors import NoAnswer, Refused, Unreachable
-from slackwater.sandbox.embedded.agenda import Agenda
+from slackwater.adapters.kube.errors import NoAnswer, StatusError, Unreachable
 from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.in_process import EmbeddedApi, answered_by
+from slackwater.sandbox.embedded.timers import Timers
+from slackwater.sandbox.embedded_demo import EmbeddedApi, answered_by
 from tests.faults.promises import SentBinds
 from tests.faults.weather import Sky
 
@@ -34,10 +34,10 @@ class Wire:
     """Implements `adapters.kube.client.ApiPort`. `about` learns of each request before the server carries it
     out, and of its status after that."""
 
-    def __init__(self, server: ApiServer, agenda: Agenda, sky: Sky, rng: Random, *, about: About, binds: SentBinds) -> None:
+    def __init__(self, server: ApiServer, timers: Timers, sky: Sky, rng: Random, *, about: About, binds: SentBinds) -> None:
         self._server = server
         self._api = EmbeddedApi(server)
-        self._agenda = agenda
+        self._timers = timers
         self._sky = sky
         self._rng = rng
         self._about = about
@@ -78,7 +78,7 @@ class Wire:
             def late() -> None:
                 carry_out()
 
-            self._agenda.after(self._rng.uniform(0.05, _LATEST_SECONDS), late)
+            self._timers.after(self._rng.uniform(0.05, _LATEST_SECONDS), late)
             raise NoAnswer(f"{method}: broken off on its way", timed_out=False)
         answer = carry_out()
         if method != "GET" and chance() < weather.doubled:
@@ -123,7 +123,7 @@ class Wire:
                     raise NoAnswer(f"watch {path}: broken off", timed_out=False)
                 yield lines
 
-    def _expired(self, path: str) -> Refused:
+    def _expired(self, path: str) -> StatusError:
         self._server.store.compact()
         self._server.forget_lists()
-        return Refused(f"watch {path}", code=410, reason="Expired", message="too old", after_seconds=None)
+        return StatusError(f"watch {path}", code=410, reason="Expired", message="too old", after_seconds=None)

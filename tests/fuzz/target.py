@@ -41,7 +41,7 @@ async def main() -> None:
         fill(whole)
         state_machine = whole.running.state_machine
         await whole.until(
-            lambda: [node.ready for _, node in state_machine.nodes] == [True] * 3 and len(state_machine.pods) >= 4
+            lambda: [node.ready for _, node in state_machine.state.nodes] == [True] * 3 and len(state_machine.state.pods) >= 4
         )
         print(json.dumps({name: whole.url(name) for name in LISTENERS}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)

@@ -5,7 +5,8 @@ Anybody who may create or annotate a pod can write these; a kubelet can report a
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -14,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slackwater.cluster.pods import PodTable
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.resources import LARGEST_AMOUNT
-from slackwater.sandbox.in_process import asking
+from slackwater.sandbox.embedded_demo import asking
 from slackwater_protocol.names import BOUNDS, NEON_BOUNDS, NEON_VM_RESOURCES, PERMIT
 from tests.support.wholeservice import Whole, a_whole_service
 
@@ -152,7 +154,7 @@ class Storm:
         uid = pod["metadata"]["uid"]
         bound = {"PodName": name, "PodNamespace": "default", "PodUID": uid, "Node": _QUIET[number % 2]}
         assert await self._asked("bind", bound) == {"Error": ""}
-        pods = self.whole.running.state_machine.pods
+        pods = self.whole.running.state_machine.state.pods
         await self.whole.until(lambda: (seen := pods.by_key(PodKey("default", name))) is not None and seen.node in _QUIET)
         self.remove(name)
 
@@ -177,6 +179,10 @@ def batches(count: int) -> Iterator[list[dict[str, Any]]]:
         yield [found[at % len(found)] for at in range(start, min(start + _BATCH, count))]
 
 
+def _all_known(pods: PodTable, keys: Sequence[PodKey]) -> bool:
+    return all(pods.by_key(key) is not None for key in keys)
+
+
 async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -> None:
     async with a_whole_service({"extender": {"bind": True}}) as whole:
         for name in (*_HOSTILE, *_QUIET):
@@ -184,13 +190,14 @@ async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -
             body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
             whole.create(_NODES, {**body, "status": {"capacity": _ROOM, "allocatable": _ROOM}})
         storm, state_machine = Storm(whole), whole.running.state_machine
-        await whole.until(lambda: [node.ready for _, node in state_machine.nodes] == [True] * 4)
+        await whole.until(lambda: [node.ready for _, node in state_machine.state.nodes] == [True] * 4)
         await storm.places_others(0)
         for pair, wants in ((of_two("requests", "5Ei"), 2 * LARGEST_AMOUNT), (of_two("bounds", "8Ei"), 2 * 2**30)):
             names = [storm.add(pair), storm.add(pair)]
-            await whole.until(lambda names=names: all(state_machine.pods.by_key(PodKey("default", name)) for name in names))  # type: ignore[misc]
-            row = state_machine.nodes.row_of[NodeName(_HOSTILE[0])]
-            columns = state_machine.ledger.columns
+            keys = [PodKey("default", name) for name in names]
+            await whole.until(partial(_all_known, state_machine.state.pods, keys))
+            row = state_machine.state.nodes.row_of[NodeName(_HOSTILE[0])]
+            columns = state_machine.state.ledger.columns
             assert columns.reserved[1, row] == wants, "bounds that are too large count as missing"
             for name in names:
                 storm.remove(name)
@@ -203,4 +210,4 @@ async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -
             await anyio.lowlevel.checkpoint()
         await storm.places_others(-1)
         assert not whole.running.intake.failed, whole.running.intake.failed
-        assert len(state_machine.quarantine) == 0, dict(state_machine.quarantine.items())
+        assert len(state_machine.state.quarantine) == 0, dict(state_machine.state.quarantine.items())

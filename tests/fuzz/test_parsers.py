@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.adapters.cloud.externalgrpc.reading import template as external_template
-from slackwater.adapters.http import agentwire, wire
-from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_job, decode_replicas
+from slackwater.adapters.http import agent_messages, extender_messages
+from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_job, decode_replicas, decode_workload
+from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
-from slackwater.adapters.kube.errors import UNREADABLE, Garbled
+from slackwater.adapters.kube.errors import UNREADABLE, MalformedAnswer
 from slackwater.adapters.kube.headroom_requests import decode_buffer
-from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.neon import decode_machine, decode_migration
-from slackwater.adapters.kube.priorities import decode_priorities
 from slackwater.adapters.kube.resource_type import pods
 from slackwater.adapters.kube.storage import (
     decode_attachment,
@@ -34,18 +33,17 @@ from slackwater.adapters.kube.storage import (
     decode_namespace,
     decode_volume,
 )
-from slackwater.adapters.kube.watchlines import LineReader
-from slackwater.adapters.kube.workloads import decode_workload
+from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.app.settings import SettingsError, as_file, loads
 from slackwater.app.settings.model import Settings
 from slackwater.controllers.policy import Policy
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.record.recorded import RecordedStateMachine
-from slackwater.runtime.record.replayed import BadRecord, Replay
-from slackwater.runtime.recording import RecordError, frames_of
+from slackwater.model.pod_constraints import KindInterner
+from slackwater.runtime.record.recording import RecordedStateMachine
+from slackwater.runtime.record.replay import BadRecord, Replay
+from slackwater.runtime.record_file import RecordError, frames_of
 from slackwater_protocol import durations, units
 from tests.fuzz.objects import (
     AGENT,
@@ -88,21 +86,21 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], Any]] = {
     "job": (decode_job, {"spec": {"parallelism": 2, "completions": 3}, "status": {"succeeded": 1}}),
     "daemon set": (lambda raw: decode_daemon_set(PODS, raw), TEMPLATED),
     "workload": (lambda raw: decode_workload(PODS, ("apps", "Deployment"), raw, replicas=1), TEMPLATED),
-    "placing": (lambda raw: asked(wire.placing_args(raw)), PLACING),
-    "binding": (wire.binding_args, BINDING),
-    "preemption": (wire.preemption_args, PREEMPTION),
+    "placing": (lambda raw: asked(extender_messages.placing_args(raw)), PLACING),
+    "binding": (extender_messages.binding_args, BINDING),
+    "preemption": (extender_messages.preemption_args, PREEMPTION),
 }
 
 
-def asked(args: wire.PlacingArgs) -> None:
+def asked(args: extender_messages.PlacingArgs) -> None:
     """What filter reads of a question."""
-    wire.head(args.Pod, "Pod")
+    extender_messages.head(args.Pod, "Pod")
     PODS.decode(bytes(args.Pod))
-    if args.NodeNames != wire.NULL:
-        wire.names(bytes(args.NodeNames))
-    if args.Nodes != wire.NULL:
-        for item in wire.node_items(args.Nodes):
-            wire.head(item, "Nodes.items[]")
+    if args.NodeNames != extender_messages.NULL:
+        extender_messages.names(bytes(args.NodeNames))
+    if args.Nodes != extender_messages.NULL:
+        for item in extender_messages.node_items(args.Nodes):
+            extender_messages.head(item, "Nodes.items[]")
 
 
 def refused(read: Callable[[], Any], *errors: type[Exception]) -> Exception | None:
@@ -120,7 +118,7 @@ def refused(read: Callable[[], Any], *errors: type[Exception]) -> Exception | No
 def test_an_object_is_read_or_refused_as_unreadable(kind: str, data: st.DataObject) -> None:
     decode, document = DECODERS[kind]
     body = data.draw(mangled_bytes(document))
-    refused(lambda: decode(body), *UNREADABLE, wire.BadRequest)
+    refused(lambda: decode(body), *UNREADABLE, extender_messages.BadRequest)
 
 
 ANNOTATIONS = POD["metadata"]["annotations"]
@@ -155,14 +153,14 @@ def test_a_watch_goes_on_behind_objects_that_cannot_be_read(data: st.DataObject)
 def test_a_line_that_is_nested_without_end_ends_the_watch_and_not_the_service() -> None:
     reader = LineReader(pods(KindInterner(), Broken()), KnownObjects(lambda key, uid: PodGone(PodUid(uid), key)))
     line = b'{"type": "ADDED", "object": {"x": ' + b"[" * DEEP
-    assert isinstance(reader.read_lines([line], since="1").ended_by, Garbled)
+    assert isinstance(reader.read_lines([line], since="1").ended_by, MalformedAnswer)
 
 
 @tried
 @given(body=mangled_bytes(AGENT))
 def test_an_agents_request_is_read_or_refused_with_words(body: bytes) -> None:
-    error = refused(lambda: agentwire.read_ask(body), agentwire.Refused)
-    assert error is None or (isinstance(error, agentwire.Refused) and str(error.text))
+    error = refused(lambda: agent_messages.read_ask(body), agent_messages.InvalidBody)
+    assert error is None or (isinstance(error, agent_messages.InvalidBody) and str(error.text))
 
 
 @tried
@@ -224,7 +222,7 @@ def test_a_record_is_repeated_or_refused(record: bytes, tmp_path_factory: pytest
 def test_the_documents_themselves_are_read(record: bytes, tmp_path: Path) -> None:
     for kind, (decode, document) in DECODERS.items():
         assert decode(json.dumps(document).encode()) is not NotImplemented, kind
-    agentwire.read_ask(json.dumps(AGENT).encode())
+    agent_messages.read_ask(json.dumps(AGENT).encode())
     path = tmp_path / "whole.rec"
     path.write_bytes(record)
     replay = Replay(frames_of(str(path)))

@@ -16,10 +16,13 @@ from tests.support import goprogram
 
 SOURCES: Final = Path(__file__).parent / "go"
 CHART: Final = Path(__file__).parents[2] / "deploy" / "chart"
+EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+#: The names of the examples, which are folders.
+NAMES: Final = sorted(path.parent.name for path in EXAMPLES.glob("*/values.yaml"))
 NAMESPACE: Final = "kube-system"
 #: The control plane's: without a cluster helm has to be told.
 KUBERNETES: Final = required_version((GO_FILES / "kubernetes" / "go.mod").read_text(), "k8s.io/kubernetes")
-_DEADLINE_SECONDS: Final = 60.0
+_DEADLINE_SECONDS: Final = 240.0
 
 Object = dict[str, Any]
 
@@ -50,19 +53,29 @@ def ask(helm: Path, *arguments: str, values: Mapping[str, Any] | None = None) ->
 
 
 def template(
-    helm: Path, values: Mapping[str, Any] | None = None, *, files: Sequence[str] = (), namespace: str = NAMESPACE
+    helm: Path,
+    values: Mapping[str, Any] | None = None,
+    *,
+    files: Sequence[str] = (),
+    namespace: str = NAMESPACE,
+    hooks: bool = False,
 ) -> str:
-    """The manifests as text; `files` are values files of the chart."""
-    chosen = [part for name in files for part in ("--values", str(CHART / name))]
-    place = ["--namespace", namespace, "--kube-version", KUBERNETES]
+    """The manifests as text, those of hooks only if asked for. `files` are names of examples."""
+    chosen = [part for name in files for part in ("--values", str(EXAMPLES / name / "values.yaml"))]
+    place = ["--namespace", namespace, "--kube-version", KUBERNETES, *([] if hooks else ["--no-hooks"])]
     return ask(helm, "template", "slackwater", str(CHART), *place, *chosen, values=values)
 
 
 def rendered(
-    helm: Path, values: Mapping[str, Any] | None = None, *, files: Sequence[str] = (), namespace: str = NAMESPACE
+    helm: Path,
+    values: Mapping[str, Any] | None = None,
+    *,
+    files: Sequence[str] = (),
+    namespace: str = NAMESPACE,
+    hooks: bool = False,
 ) -> list[Object]:
     """The objects of the manifests."""
-    return objects(template(helm, values, files=files, namespace=namespace))
+    return objects(template(helm, values, files=files, namespace=namespace, hooks=hooks))
 
 
 def objects(text: str) -> list[Object]:

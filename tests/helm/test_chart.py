@@ -11,7 +11,7 @@ from slackwater.app import rbac
 from slackwater.app.settings import loads
 from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
 from tests.helm.manifests import DEPLOY, manifests
-from tests.helm.program import CHART, SOURCES, HelmRefused, Object, ask, objects, rendered, the
+from tests.helm.program import CHART, EXAMPLES, NAMES, SOURCES, HelmRefused, Object, ask, objects, rendered, the
 from tests.support.deployed import DEPLOYED
 
 GROUP = {"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}
@@ -35,6 +35,7 @@ AUTOSCALERS: dict[str, dict[str, Any]] = {
     "clusterapi_far_away": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {"kubeconfig": "/etc/far"}}}},
     "no_headroom": {"autoscaler": {"enabled": True, "slack": {"headroom": False}, "nodeGroups": [GROUP]}},
     "following_the_scheduler": {"schedulerName": "batch", "leaderElection": {"mode": "scheduler"}},
+    "no_history": {"history": {"persist": False}},
     "a_lease_of_its_own": {
         "leaderElection": {"mode": "own", "resourceName": "companion", "resourceNamespace": "default"},
     },
@@ -59,12 +60,23 @@ def test_the_roles_are_those_that_the_code_generates(helm: Path, name: str) -> N
     assert {key: seen[key] for key in want} == want, "bindings too"
 
 
+def test_uninstalling_runs_the_cleanup_with_the_rights_that_it_needs(helm: Path) -> None:
+    hooks = [item for item in rendered(helm, hooks=True) if "helm.sh/hook" in item["metadata"].get("annotations", {})]
+    assert {item["metadata"]["annotations"]["helm.sh/hook"] for item in hooks} == {"post-delete"}
+    assert the(hooks, "ClusterRole", "slackwater-cleanup")["rules"] == [dict(rule) for rule in rbac.cleanup_rules()]
+    pod = the(hooks, "Job", "slackwater-cleanup")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (pod["serviceAccountName"], container["args"]) == ("slackwater-cleanup", ["cleanup"])
+    without = rendered(helm, {"cleanup": {"onUninstall": False}}, hooks=True)
+    assert "slackwater-cleanup" not in {item["metadata"]["name"] for item in without}
+
+
 def test_rights_go_to_the_account_in_the_namespace_of_the_release(helm: Path) -> None:
     items = rendered(helm, {"serviceAccount": {"name": "mine"}, "config": AUTOSCALERS["kwok"]}, namespace="elsewhere")
     account = {"kind": "ServiceAccount", "name": "mine", "namespace": "elsewhere"}
     bindings = [item for item in items if "Binding" in item["kind"]]
-    assert len(bindings) == 6
-    assert [binding["subjects"] for binding in bindings] == [[account]] * 6
+    assert len(bindings) == 8
+    assert [binding["subjects"] for binding in bindings] == [[account]] * 8
     assert the(items, "ServiceAccount", "mine")["metadata"]["namespace"] == "elsewhere"
     assert the(items, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
 
@@ -89,16 +101,16 @@ def test_the_plain_manifests_are_up_to_date(helm: Path, path: str) -> None:
 # --- what the values do ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in CHART.glob("values-*.yaml")))
-def test_an_example_renders_and_the_service_takes_its_configuration(helm: Path, file: str) -> None:
-    items = rendered(helm, files=[file])
+@pytest.mark.parametrize("example", NAMES)
+def test_an_example_renders_and_the_service_takes_its_configuration(helm: Path, example: str) -> None:
+    items = rendered(helm, files=[example])
     loads(the(items, "ConfigMap")["data"]["slackwater.yaml"])
     assert len(named(items)) == len(items), "no object twice"
-    assert ask(helm, "lint", str(CHART), "--strict", "--values", str(CHART / file))
+    assert ask(helm, "lint", str(CHART), "--strict", "--values", str(EXAMPLES / example / "values.yaml"))
 
 
 def test_two_replicas_are_spread_and_keep_one_another_running(helm: Path) -> None:
-    items = rendered(helm, files=["values-ha.yaml"])
+    items = rendered(helm, files=["two-replicas"])
     deployment = the(items, "Deployment")["spec"]
     assert deployment["strategy"]["type"] == "RollingUpdate"
     labels = deployment["template"]["metadata"]["labels"].items()

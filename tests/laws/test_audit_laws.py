@@ -13,7 +13,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.columns import SCHEMA
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.account import ordinary_resources
+from slackwater.model.ledger.ledger import ordinary_resources
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
@@ -27,14 +27,14 @@ Break = Callable[[StateMachine, Cluster], None]
 
 
 def _pods(state_machine: StateMachine) -> list[Pod]:
-    return sorted(state_machine.pods, key=lambda pod: pod.key)
+    return sorted(state_machine.state.pods, key=lambda pod: pod.key)
 
 
 def wrong_number(which: int, node: int, by: int) -> Break:
     def it(state_machine: StateMachine, _: Cluster) -> None:
-        row = state_machine.nodes.row_of.get(NodeName(f"n{node}"))
+        row = state_machine.state.nodes.row_of.get(NodeName(f"n{node}"))
         if row is not None:
-            getattr(state_machine.ledger.columns, SCHEMA[which].name)[by % 2, row] += by
+            getattr(state_machine.state.ledger.columns, SCHEMA[which].name)[by % 2, row] += by
 
     return it
 
@@ -43,7 +43,7 @@ def lost_pod(index: int) -> Break:
     def it(state_machine: StateMachine, _: Cluster) -> None:
         for pod in _pods(state_machine)[index : index + 1]:
             state_machine.apply(PodGone(pod.uid, pod.key), NOW)
-            state_machine.pods.expire(Instant(NOW + 1000))
+            state_machine.state.pods.expire(Instant(NOW + 1000))
 
     return it
 
@@ -67,9 +67,9 @@ def deleted_unheard(index: int) -> Break:
 def moved(index: int, node: int) -> Break:
     def it(state_machine: StateMachine, _: Cluster) -> None:
         for pod in _pods(state_machine)[index : index + 1]:
-            claim = state_machine.reservations.get(pod.uid)
+            claim = state_machine.state.reservations.get(pod.uid)
             if claim is not None:
-                state_machine.reservations.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
+                state_machine.state.reservations.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
 
     return it
 
@@ -77,8 +77,8 @@ def moved(index: int, node: int) -> Break:
 def other_resources(index: int, cpu: int) -> Break:
     def it(state_machine: StateMachine, _: Cluster) -> None:
         for pod in _pods(state_machine)[index : index + 1]:
-            if state_machine.reservations.get(pod.uid) is not None:
-                state_machine.reservations.recount(pod.uid, ordinary_resources(amounts(f"{cpu}m", "1Gi")))
+            if state_machine.state.reservations.get(pod.uid) is not None:
+                state_machine.state.reservations.recount(pod.uid, ordinary_resources(amounts(f"{cpu}m", "1Gi")))
 
     return it
 
@@ -109,7 +109,7 @@ breaks = st.lists(
 
 @settings(max_examples=60)
 @given(broken=breaks)
-def test_after_an_audit_the_picture_is_the_cluster(broken: list[Break]) -> None:
+def test_after_an_audit_the_state_is_the_cluster(broken: list[Break]) -> None:
     state_machine, cluster = StateMachine(Policy()), Cluster()
 
     def take(event: Event) -> None:
@@ -123,12 +123,12 @@ def test_after_an_audit_the_picture_is_the_cluster(broken: list[Break]) -> None:
     take(Synced())
     for each_break in broken:
         each_break(state_machine, cluster)
-    audit = Audit(state_machine, cluster, take, config=AuditConfig(settle_seconds=0.0))
+    audit = Audit(state_machine.state, cluster, take, config=AuditConfig(settle_seconds=0.0))
     audit.sample()
     assert anyio.run(audit.audit)
     assert violations(state_machine) == []
-    assert {pod.key: pod for pod in state_machine.pods} == cluster.pods_now
-    assert {node.name: node for _, node in state_machine.nodes} == cluster.nodes_now
-    counted = {uid: claim.node for uid, claim in state_machine.reservations.copy().items()}
+    assert {pod.key: pod for pod in state_machine.state.pods} == cluster.pods_now
+    assert {node.name: node for _, node in state_machine.state.nodes} == cluster.nodes_now
+    counted = {uid: claim.node for uid, claim in state_machine.state.reservations.copy().items()}
     assert counted == {pod.uid: pod.node for pod in cluster.pods_now.values() if pod.node is not None and not pod.ended}
-    assert len(state_machine.quarantine) == 0
+    assert len(state_machine.state.quarantine) == 0

@@ -17,10 +17,9 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from slackwater.model.effects import Bind
 from slackwater.model.ids import PodKey
-from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING
-from slackwater.model.vertical import MigrationRef, Role
+from slackwater.model.vertical import MigrationRef, Role, VirtualMachineMigration
 from tests.support.builders import a_pod, amounts
 from tests.support.seeds import examples
 from tests.support.slowapi import a_migration
@@ -71,7 +70,7 @@ class CrashMachine(SlowCluster):
             return
         elif target.node is not None:
             self.end_migration(migration, source, target, vm, fails=fails)
-        elif target.key not in self.binding and self.state_machine.pods.get(target.uid) is not None:
+        elif target.key not in self.binding and self.state_machine.state.pods.get(target.uid) is not None:
             self.place(target, next(node for node in NODES if node != source.node))
 
     def begin_migration(self, migration: VirtualMachineMigration, source: Pod, vm: Vm) -> None:
@@ -140,8 +139,8 @@ class CrashMachine(SlowCluster):
     @invariant()
     def no_node_is_over_total(self) -> None:
         if hasattr(self, "state_machine"):
-            for row, _ in self.state_machine.nodes:
-                node = self.state_machine.ledger.numbers(row)
+            for row, _ in self.state_machine.state.nodes:
+                node = self.state_machine.state.ledger.numbers(row)
                 assert node.reserved.minus(node.buffer).within(node.total), node
 
     @invariant()
@@ -161,7 +160,7 @@ class CrashMachine(SlowCluster):
     def nobody_may_use_more_than_is_reserved_for_it(self) -> None:
         for vm in self.vms.values():
             if vm.agent is not None and (pod := self.api.pods.get(vm.agent.pod)) is not None:
-                claim = self.state_machine.reservations.get(pod.uid)
+                claim = self.state_machine.state.reservations.get(pod.uid)
                 assert claim is not None, vm
                 assert vm.holds().within(claim.pod_resources.reserved), (vm, claim.pod_resources)
 

@@ -5,9 +5,9 @@ from itertools import chain, repeat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
 from tests.support.seeds import examples
@@ -17,7 +17,7 @@ NODES = ("n1", "n2", "n3")
 WORDS = st.sampled_from(("done", "done", "done", "unknown", "refused", "blocked"))
 
 
-class Told:
+class StatusSources:
     """Calls end as drawn; once nothing more is drawn, well."""
 
     def __init__(self, words: list[str]) -> None:
@@ -38,7 +38,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     words = draw(st.lists(WORDS, max_size=25))
     ends_after = draw(st.sampled_from((1.0, 40.0, 1e6)))
     nodes = [machine(name) for name in (*NODES, "stays")]
-    return a_cluster(nodes, pods, faults=Told(words), limits=limits, ends_after=ends_after)
+    return a_cluster(nodes, pods, faults=StatusSources(words), limits=limits, ends_after=ends_after)
 
 
 @LAW

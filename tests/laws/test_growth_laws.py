@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.effects import CreateMigration, WritePermit
 from slackwater.model.events import MigrationNotStarted, PermitNotWritten
@@ -47,7 +47,7 @@ class Agent:
     use: Amounts
     holds: Amounts
     permit: Amounts | None = None
-    waiting: Decided | None = None
+    waiting: PermitDecision | None = None
 
 
 class GrowthMachine(RuleBasedStateMachine):
@@ -76,7 +76,7 @@ class GrowthMachine(RuleBasedStateMachine):
         vertical = a_vertical(using=using, maximum=MAXIMUM, auto_migrate=True)
         name = f"m{self.serial}"
         pod = self.cluster.has_machine(name, on="", vertical=vertical)
-        rows = self.cluster.state_machine.nodes.rows_of([node])
+        rows = self.cluster.state_machine.state.nodes.rows_of([node])
         if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
             return
@@ -88,7 +88,7 @@ class GrowthMachine(RuleBasedStateMachine):
         self.serial += 1
         pod = self.cluster.has_pod(f"p{self.serial}", on="", vertical=None)
         pod = self.cluster.store(replace(pod, kind=replace(pod.kind, requests=amounts(cpu, "1Gi"))))
-        rows = self.cluster.state_machine.nodes.rows_of([node])
+        rows = self.cluster.state_machine.state.nodes.rows_of([node])
         if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
             return
@@ -133,9 +133,9 @@ class GrowthMachine(RuleBasedStateMachine):
 
     def held(self, agent: Agent) -> Amounts:
         """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""
-        claim = self.cluster.state_machine.reservations.get(agent.pod.uid)
+        claim = self.cluster.state_machine.state.reservations.get(agent.pod.uid)
         assert claim is not None
-        over = self.cluster.state_machine.ledger.numbers(self.cluster.state_machine.nodes.row_of[claim.node]).over
+        over = self.cluster.state_machine.state.ledger.numbers(self.cluster.state_machine.state.nodes.row_of[claim.node]).over
         pod_resources = claim.pod_resources
         return amounts_of([pod_resources.reserved[r] - (pod_resources.buffer[r] if over[r] else 0) for r in range(2)])
 
@@ -207,8 +207,8 @@ class GrowthMachine(RuleBasedStateMachine):
     @invariant()
     def reserved_without_the_buffer_is_within_total(self) -> None:
         if hasattr(self, "cluster"):
-            for row, _ in self.cluster.state_machine.nodes:
-                node = self.cluster.state_machine.ledger.numbers(row)
+            for row, _ in self.cluster.state_machine.state.nodes:
+                node = self.cluster.state_machine.state.ledger.numbers(row)
                 assert node.reserved.minus(node.buffer).within(node.total), node
 
     @rule()
@@ -224,14 +224,14 @@ TestGrowth = GrowthMachine.TestCase
 TestGrowth.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
-def test_a_restored_world_places_as_the_one_that_was_dumped() -> None:
+def test_a_restored_state_places_as_the_one_that_was_dumped() -> None:
     cluster = Growing()
     for name in ("a", "b"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     cluster.ask(cluster.places("m", on="a", vertical=a_vertical(maximum=MAXIMUM)), amounts("6", "24Gi"), last=NOTHING)
     again = restore(document(take(cluster.state_machine, Instant(0))), cluster.policy, Instant(0))
     pod = a_pod("next", cpu="5", memory="1Gi")
-    rows = [state_machine.nodes.rows_of(["a", "b"]) for state_machine in (cluster.state_machine, again)]
+    rows = [state_machine.state.nodes.rows_of(["a", "b"]) for state_machine in (cluster.state_machine, again)]
     first, second = (
         state_machine.filter(pod, row, Instant(0)).tolist()
         for state_machine, row in zip((cluster.state_machine, again), rows, strict=True)

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis.strategies import DataObject
 
-from slackwater.adapters.http.asked import AskedNodes
-from slackwater.adapters.http.wire import placing_args
+from slackwater.adapters.http.extender_messages import placing_args
+from slackwater.adapters.http.node_names import RequestNodesDecoder
 from slackwater.cluster.name_index import NameIndex, Spans
 from slackwater.cluster.nodes import NO_ROW, NodeTable
 from slackwater.model.columns import Codes, Int64
@@ -68,7 +68,7 @@ def test_an_answer_names_the_nodes_that_a_decoder_finds(
     names = data.draw(st.permutations(list(dict.fromkeys([*there, *others]))))
     body = f'{{"Pod":{{"metadata":{{"name":"p"}}}},"Nodes":null,"NodeNames":{write(names)}}}'.encode()
 
-    asked = AskedNodes(table, few_bytes=data.draw(st.sampled_from((0, 8_000)))).of(placing_args(body))
+    asked = RequestNodesDecoder(table, few_bytes=data.draw(st.sampled_from((0, 8_000)))).of(placing_args(body))
     assert asked.rows.tolist() == [table.row_of.get(NodeName(name), NO_ROW) for name in names]
 
     codes: Codes = np.array(data.draw(st.lists(st.sampled_from(Reason), min_size=len(names), max_size=len(names))), np.uint8)

@@ -4,11 +4,10 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.fit.filter.ledger_fit import fits_on, judge_ledger
+from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import ScoreCurve, extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import ordinary_resources
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger.ledger import Ledger, NodePolicy, ordinary_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu

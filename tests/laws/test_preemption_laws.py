@@ -6,7 +6,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from slackwater.controllers.preemption import state as preempting
-from slackwater.controllers.preemption.state import PendingDeletions
+from slackwater.controllers.preemption.preemption import PendingDeletions
 from slackwater.model.effects import ApiEffect, DeleteVictim, WritePreempting
 from slackwater.model.events import BudgetSeen, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
@@ -41,7 +41,7 @@ class PreemptionMachine(RuleBasedStateMachine):
     def create(self, cpu: str, priority: int, node: str | None, label: str) -> None:
         self.serial += 1
         pod = a_pod(f"p{self.serial}", cpu=cpu, priority=priority, on=node, labels={"app": label})
-        if node is None or NodeName(node) in self.cluster.state_machine.nodes.row_of:
+        if node is None or NodeName(node) in self.cluster.state_machine.state.nodes.row_of:
             self.cluster.has(pod)
 
     @rule(data=st.data(), asked=st.lists(nodes, min_size=1, unique=True))
@@ -160,17 +160,17 @@ class PreemptionMachine(RuleBasedStateMachine):
         for uid, found in shut.items():
             assert found.waiting, "a gate is shut, and nobody is awaited"
             for victim in found.waiting:
-                claim = self.cluster.state_machine.reservations.get(victim)
+                claim = self.cluster.state_machine.state.reservations.get(victim)
                 assert claim is not None
                 assert claim.node == found.node
-            assert self.cluster.state_machine.pods.get(uid) is not None
-            assert found.node in self.cluster.state_machine.nodes.row_of
+            assert self.cluster.state_machine.state.pods.get(uid) is not None
+            assert found.node in self.cluster.state_machine.state.nodes.row_of
 
     @invariant()
     def one_flight_for_each_victim(self) -> None:
         if not hasattr(self, "cluster"):
             return
-        self.flying &= {claim.key.name for claim in self.cluster.state_machine.reservations.copy().values()}
+        self.flying &= {claim.key.name for claim in self.cluster.state_machine.state.reservations.copy().values()}
         for name in self.cluster.deleted[self.seen :]:
             assert name not in self.flying, f"{name} was sent for twice at a time"
             self.flying.add(name)
@@ -186,7 +186,7 @@ class PreemptionMachine(RuleBasedStateMachine):
                     self.cluster.take(VictimEnded(effect.uid, "unreachable", "test"))
             self.cluster.after(150.0)
         assert self.cluster.at_rest()
-        assert not self.cluster.state_machine.ledger.columns.held.any()
+        assert not self.cluster.state_machine.state.ledger.columns.held.any()
 
 
 TestPreemption = PreemptionMachine.TestCase

@@ -8,17 +8,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from slackwater.controllers.policy import Policy
-from slackwater.runtime.record.recorded import RecordedStateMachine
-from slackwater.runtime.record.replayed import Replay
-from tests.laws import test_growth_laws, test_preemption_laws, test_world_laws
+from slackwater.runtime.record.recording import RecordedStateMachine
+from slackwater.runtime.record.replay import Replay
+from tests.laws import test_growth_laws, test_preemption_laws, test_state_machine_laws
 from tests.support import draining, growing, preempting
 
 FEW = settings(
     max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
 )
 #: Where the machines make their worlds.
-MAKERS = (test_world_laws, growing, preempting, draining)
-MACHINES = (test_world_laws.StateMachineRules, test_growth_laws.GrowthMachine, test_preemption_laws.PreemptionMachine)
+MAKERS = (test_state_machine_laws, growing, preempting, draining)
+MACHINES = (test_state_machine_laws.StateMachineRules, test_growth_laws.GrowthMachine, test_preemption_laws.PreemptionMachine)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -14,9 +14,9 @@ from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.feasible import feasible
+from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
 from slackwater.snapshot.running_pods import RunningPods
@@ -31,11 +31,11 @@ COUNTS = st.sampled_from((0, 1, 2, 9))
 
 
 def a_scene(cluster: SmallCluster, budgets: list[DisruptionBudget], smallest: int) -> PlanningInput:
-    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    snapshot = a_snapshot(cluster, cluster.running_pods, cluster.storage)
     group = a_group(cluster.nodes, smallest=smallest)
     return PlanningInput(
         snapshot=snapshot,
-        standing=RunningPods(snapshot, cluster.standing),
+        running_pods=RunningPods(snapshot, cluster.running_pods),
         groups={POOL: group},
         group_of={node.name: POOL for node in cluster.nodes},
         budgets=tuple(budgets),
@@ -59,12 +59,12 @@ def replay(cluster: SmallCluster, plan: ScaleDownPlan) -> None:
             else node
             for node in cluster.nodes
         ]
-        standing = [
+        running_pods = [
             replace(pod, node=at.get(pod.uid, pod.node), deleting=pod.deleting and pod.uid not in at)
-            for pod in cluster.standing
+            for pod in cluster.running_pods
             if pod.uid not in moving and (pod.uid in at or pod.node not in (*gone, found.node))
         ]
-        snapshot = a_snapshot(replace(cluster, nodes=nodes), standing, storage)
+        snapshot = a_snapshot(replace(cluster, nodes=nodes), running_pods, storage)
         for name in gone:
             snapshot.close(snapshot.facts.row_of[name])
         for pod, to in found.moves:
@@ -72,7 +72,7 @@ def replay(cluster: SmallCluster, plan: ScaleDownPlan) -> None:
             kind = snapshot.kind_id(pod.kind, pod.labels)
             assert feasible(snapshot, kind).feasible[row], (found.node, pod.key, to)
             assert to not in gone
-            assume_volumes(snapshot, kind, Row(row))
+            assume_claims(snapshot, kind, Row(row))
             snapshot.place(kind, row)
             at[pod.uid] = to
         storage = snapshot.volumes.assumed()
@@ -120,7 +120,7 @@ def test_the_next_loop_finds_the_same_candidates_in_the_same_places(cluster: Sma
 
 @LAW
 @given(clusters())
-def test_a_plan_leaves_the_picture_as_it_was(cluster: SmallCluster) -> None:
+def test_a_plan_leaves_the_snapshot_as_it_was(cluster: SmallCluster) -> None:
     planning_input = a_scene(cluster, [], 0)
     before = planning_input.snapshot.used.copy()
     planned(planning_input, policy=ANYTHING)

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.offline.knowngroups import labelled_groups
+from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
-from slackwater.app.policy import scale_up_policy_of
-from slackwater.app.scaledown import scale_down_policy_of
+from slackwater.app.policies import scale_down_policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.state import ScaleDownState
@@ -25,7 +24,7 @@ from slackwater.model.ids import UnixTime
 from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpRules
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
-from slackwater.snapshot.replica import everything
+from slackwater.snapshot.snapshot_replica import everything
 from tests.support.seeds import examples
 
 Obj = dict[str, Any]

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.slack.planning_input import SlackInput
-from slackwater.controllers.slack.rule import PPM, SlackRule
-from slackwater.controllers.slack.sizing import Cut, cut
-from slackwater.controllers.slack.steady import Held, steadied
+from slackwater.controllers.slack.policy import PPM, SlackRule
+from slackwater.controllers.slack.rate_sizing import RuleSizes, cut
+from slackwater.controllers.slack.state import PreviousPieces, steadied
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
@@ -43,7 +43,7 @@ def _sum(some: list[Amounts]) -> Amounts:
     return amounts_of([sum(each.cpu for each in some), sum(each.memory for each in some)])
 
 
-def _all(found: Cut) -> list[Amounts]:
+def _all(found: RuleSizes) -> list[Amounts]:
     return [*found.largest, *found.pieces.sizes()]
 
 
@@ -83,7 +83,7 @@ def test_pieces_of_v1_are_exactly_what_was_asked_for(rule: SlackRule, slack_inpu
 @settings(deadline=None)
 @given(rule=rules, steps=st.lists(grounds(), min_size=1, max_size=8), scale_down=st.sampled_from([0.0, 25.0, 1000.0]))
 def test_hysteresis_never_makes_it_less_than_asked_for(rule: SlackRule, steps: list[SlackInput], scale_down: float) -> None:
-    held: Held | None = None
+    held: PreviousPieces | None = None
     for number, slack_input in enumerate(steps):
         found = cut(rule, slack_input)
         before = 0 if held is None else held.pieces.count

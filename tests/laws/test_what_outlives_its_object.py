@@ -18,16 +18,16 @@ from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Times
-from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, NODES, PODS
 from slackwater.sandbox.embedded.scheduler import Scheduler
-from slackwater.sandbox.in_process import EmbeddedApi, answered
+from slackwater.sandbox.embedded_demo import EmbeddedApi, answered
 from tests.faults.play import silence_logs
 from tests.faults.story import Story
 from tests.faults.virtualloop import run_virtually
 from tests.support.containers import sizes
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlineReplica
 
 _EPOCH = 1.8e9
 _SETTINGS = """
@@ -38,7 +38,7 @@ steering: {minNodes: 1}
 autoscaler:
   enabled: true
   scanInterval: 20s
-  slack: {promises: [{name: all, percent: 99.5, within: 30s}]}
+  slack: {startTimeSLOs: [{name: all, percent: 99.5, within: 30s}]}
   nodeGroups:
   - name: pool
     provider: kwok
@@ -61,12 +61,14 @@ class _Cluster:
         self.story._vertical = self.story._preempting = self.story._meddling = True
         times = Times(monotonic=lambda: Instant(anyio.current_time()), wall=lambda: _EPOCH + anyio.current_time())
         self.service = Service(
-            settings, EmbeddedApi(self.box.api), Random(seed), times, make_planning=lambda *_: InlinePlanning()
+            settings, EmbeddedApi(self.box.api), Random(seed), times, make_replica=lambda feed, *_: InlineReplica(feed)
         )
-        habits = Habits(wants=self.story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
+        habits = AgentBehavior(
+            wants=self.story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5
+        )
         self.agents = Agents(self.box.api, self._to_agents, Random(f"{seed}/agents"), habits)
         rng = Random(f"{seed}/scheduler")
-        self.scheduler = Scheduler(self.box.api, self.box.agenda, self._to_extender, rng=rng)
+        self.scheduler = Scheduler(self.box.api, self.box.timers, self._to_extender, rng=rng)
         self.scheduler.attach()
 
     async def _to_extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
@@ -80,13 +82,17 @@ class _Cluster:
     async def run(self, group: Any) -> None:
         service = self.service
         assert service.scaling is not None
-        assert service.steering is not None
+        assert service.nomination_loop is not None
         group.start_soon(self.box.run)
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        for task in (service.audit.run, service.scaling.run, service.steering.run, self.agents.run, self.scheduler.run):
+        group.start_soon(service.scaling.run, service.replica)
+        beside = (service.history.loop.run, service.ops.state.observer.run)
+        for task in (service.audit.run, service.nomination_loop.run, self.agents.run, self.scheduler.run, *beside):
             group.start_soon(task)
+        if service.wait_events is not None:
+            group.start_soon(service.wait_events.run)
 
     async def generation(self) -> Counter[str]:
         """Objects come, live and go; what is left of them in the end."""
@@ -119,7 +125,10 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "AdmittingRows._masks": (256, "256 kinds"),
     "AgentMetrics._results": (65, "series of nodes that are gone go when they are the larger part, or with the next scrape"),
     "Announcer._said": (16_384, "16,384 texts"),
-    "Asked._texts": (20, "the names of the last question"),
+    "Audit._sampled": (40, "nodes that the present round has not checked yet"),
+    "RequestNodes._texts": (20, "the names of the last question"),
+    "Chunk.entries": (12_000, "the rings of the history have a bound of bytes: about 7,800 acts and 3,800 waits"),
+    "History._index": (24_000, "the objects of these entries"),
     "Backlog._heaps": (129, "twice the pods that wait, and 64; two heaps"),
     "Chooser._rankings": (128, "128 kinds"),
     "Counter": (10_000, "with the snapshot"),
@@ -130,7 +139,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "Node.labels": (60, "of the last node of each row"),
     "NodeFacts": (40, "rows: the most nodes that were there at once"),
     "NodeTable._compact": (20, "the names of the last question"),
-    "Numbered.labels": (10_000, "with the snapshot"),
+    "NumberedGroup.labels": (10_000, "with the snapshot"),
     "ClusterSnapshot.kept": (3 * 4_096, "4,096 answers; three snapshots"),
     "PodDecoder._plain": (4_096, "4,096 kinds"),
     "Recorder._entries": (4_096, "4,096 Events"),
@@ -139,8 +148,10 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "Samples": (100, "the last kinds"),
     "Shared._kept": (65_536, "65,536 values"),
     "StartTimes._seconds": (16, "16 nodes of a group"),
+    "DispatcherStats.calls": (40, "kinds of effects"),
     "EvictionFactsReader._kept": (16_384, "16,384 sets"),
     "DecisionLog": (10_000, "the newest decisions"),
+    "Unhelpable.groups": (100, "of the last plan: placeholders that fit nowhere"),
     "ValueColumn": (300, "twice the rows, and 64"),
     "_ByLabel": (10_000, "with the snapshot"),
     "_Class.mix": (256, "the newest arrivals of a class"),
@@ -163,7 +174,7 @@ def test_nothing_that_the_service_keeps_outlives_what_it_is_about() -> None:
             await cluster.run(group)
             generations.extend([await cluster.generation() for _ in range(_GENERATIONS)])
             group.cancel_scope.cancel()
-        event_counts = cluster.service.state_machine.event_counts
+        event_counts = cluster.service.state_machine.state.event_counts
         assert event_counts.confirmed > 50 * _GENERATIONS
         assert event_counts.over_total >= 2 * _GENERATIONS
 

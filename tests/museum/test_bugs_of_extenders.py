@@ -49,7 +49,7 @@ class Ours:
         return [name for name, code in zip(nodes, codes, strict=True) if code is Reason.OK]
 
     def bind(self, pod: Pod, node: str) -> bool:
-        if self._story.state_machine.pods.get(pod.uid) is None:
+        if self._story.state_machine.state.pods.get(pod.uid) is None:
             self._story.seen(pod)
         return self._story.bind(pod, node) is Reason.OK
 

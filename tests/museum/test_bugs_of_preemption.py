@@ -140,19 +140,19 @@ def test_134249_in_a_naive_model_each_cycle_deletes_anew() -> None:
 
 def test_137655_preemption_waits_for_new_nodes_as_long_as_it_is_told_to() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
-    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, patience_seconds=30.0))
+    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, delay_seconds=30.0))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     cluster.after(20)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     cluster.after(10)
-    assert cluster.touched(pod) == ["patience-ended"], "kube-scheduler would not come back by itself"
+    assert cluster.touched(pod) == ["delay-ended"], "kube-scheduler would not come back by itself"
     assert cluster.filter(pod) == [Reason.GATED]
 
 
 def test_137655_a_node_that_came_in_time_saves_the_victim() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
-    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, patience_seconds=30.0))
+    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, delay_seconds=30.0))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)
     cluster.filter(pod)
     cluster.after(20)

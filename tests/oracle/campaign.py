@@ -1,14 +1,15 @@
 """Judges many generated clusters on both sides and gathers what differs."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tests.oracle.compare import Difference, differences
 from tests.oracle.generator import SMALL, Size, generate
-from tests.oracle.generator.draw import Obj
+from tests.oracle.generator.draw import Draw, Obj
+from tests.oracle.generator.versions import COMPARISONS, add_comparisons, add_room, drop_allocations, make_scorable
 from tests.oracle.real import Line, Mode, OracleFailed, Real, running
 from tests.oracle.scoretally import ScoreTally
 from tests.oracle.shrink import smallest
@@ -62,12 +63,23 @@ def run(
     kinds: int = 1,
     tell: Callable[[int], None] = lambda _: None,
     config: Path | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> Outcome:
     """Judges the clusters of `indices`, stops after `kinds` kinds of differences; `ours` None only counts the real side.
-    `config` is a KubeSchedulerConfiguration with a profile of its own."""
-    outcome = Outcome()
-    with running(program, mode, validate=size.mutated, config=config) as real:
-        for index, cluster, want in _answered(real, seed, indices, size):
+    `config` is a KubeSchedulerConfiguration with a profile of its own, `gates` are feature gates."""
+    outcome = Outcome(event_counts=EventCounts(devices=size.devices))
+
+    def change(index: int, cluster: Obj) -> None:
+        if mode == "scores":
+            make_scorable(cluster)
+            if size.device_limits.unallocated_scores:
+                drop_allocations(cluster)
+            add_room(Draw(seed, index, "/scores"), cluster)
+        if gates and gates.get(COMPARISONS):
+            add_comparisons(Draw(seed, index, "/comparisons"), cluster)
+
+    with running(program, mode, validate=size.mutated, config=config, gates=gates) as real:
+        for index, cluster, want in _answered(real, seed, indices, size, change):
             if size.mutated and any("invalid" in line or "failed" in line for line in want):
                 outcome.left_out += 1
             else:
@@ -78,11 +90,14 @@ def run(
     return outcome
 
 
-def _answered(real: Real, seed: int, indices: range, size: Size) -> Iterator[tuple[int, Obj, list[Line]]]:
-    """One cluster ahead: the real side judges the next while ours judges this one."""
+def _answered(
+    real: Real, seed: int, indices: range, size: Size, change: Callable[[int, Obj], None]
+) -> Iterator[tuple[int, Obj, list[Line]]]:
+    """One cluster ahead: the real side judges the next while ours judges this one. `change` is called with each cluster."""
     waiting: deque[tuple[int, Obj]] = deque()
     for index in indices:
         cluster = generate(seed, index, size)
+        change(index, cluster)
         real.ask(cluster)
         waiting.append((index, cluster))
         if len(waiting) > 1:
@@ -108,9 +123,9 @@ def _compare(mode: Mode, cluster: Obj, want: list[Line], ours: Ours) -> list[Dif
     return list(differences(mode, want, got))
 
 
-def shrunk(program: Path, failure: Failure, *, mode: Mode, ours: Ours) -> Failure:
+def shrunk(program: Path, failure: Failure, *, mode: Mode, ours: Ours, gates: Mapping[str, bool] | None = None) -> Failure:
     """The smallest cluster that both sides judge as differently, and that an API server would hold."""
-    with running(program, mode, validate=True) as real:
+    with running(program, mode, validate=True, gates=gates) as real:
 
         def first_alike(cluster: Obj) -> Difference | None:
             try:

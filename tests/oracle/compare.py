@@ -1,16 +1,18 @@
 """Sets our lines beside the real ones; what is compared, and what may differ.
 
-May differ: the order of reasons (Go's own order of extended resources is random), and the text for device claims,
-which we refuse in our own words. A score plug-in that skipped the pod is the same as one that gave every node 0.
+May differ: the order of reasons (Go's own order of extended resources is random), the text of an error that ends a pod's cycle,
+and which of several missing CSI drivers is named (Go's own order again). A score plug-in that skipped the pod is the same as
+one that gave every node 0.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.oracle.real import Line, Mode
 
-_OWN_WORDS: Final = frozenset({"DynamicResources"})
+_ANY_DRIVER: Final = re.compile(r"^\S+ (?=CSI driver is not installed)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ def differences(mode: Mode, want: Sequence[Line], got: Sequence[Line]) -> Iterat
         elif mode == "sequential":
             if real["node"] != ours["node"]:
                 yield Difference(pod=real["pod"], what="node", want=real["node"], got=ours["node"])
+            elif real.get("devices", []) != ours.get("devices", []):
+                yield Difference(pod=real["pod"], what="devices", want=real.get("devices"), got=ours.get("devices"))
         else:
             yield from _placements(real, ours) if mode == "placement" else _scores(real, ours)
 
@@ -74,8 +78,11 @@ def _disagree(want: Any, got: Any) -> str | None:
     for part in ("plugin", "code"):
         if want[part] != got[part]:
             return part
-    same = want["plugin"] in _OWN_WORDS or sorted(want["reasons"]) == sorted(got["reasons"])
-    return None if same else "reasons"
+    return None if _words(want) == _words(got) else "reasons"
+
+
+def _words(side: Any) -> list[str]:
+    return sorted(_ANY_DRIVER.sub("", reason) for reason in side["reasons"])
 
 
 def _scores(real: Line, ours: Line) -> Iterator[Difference]:

@@ -1,14 +1,25 @@
 """Our side: what `slackwater simulate placement` prints, called in this process."""
 
 import functools
+from collections.abc import Callable, Iterable
 
 from slackwater.app import offline
+from slackwater.app.offline.version import NO_REQUEST, VersionRequest
 from tests.oracle.campaign import Ours
-from tests.oracle.real import Mode
+from tests.oracle.generator.draw import Obj
+from tests.oracle.real import Line, Mode
 
 
-def side(mode: Mode) -> Ours:
-    """The function that answers what the real side answers in `mode`."""
+def side(mode: Mode, request: VersionRequest = NO_REQUEST) -> Ours:
+    """The function that answers what the real side answers in `mode`, by the rules of the requested version."""
+
+    def answer(cluster: Obj) -> Iterable[Line]:
+        return _answers(mode)(offline.read_cluster(cluster, request=request))
+
+    return answer
+
+
+def _answers(mode: Mode) -> Callable[[offline.Cluster], Iterable[Line]]:
     match mode:
         case "placement":
             return offline.placement_lines

@@ -54,13 +54,19 @@ class Real:
 
 @contextmanager
 def running(
-    program: Path, mode: Mode | Literal["replay"] = "placement", *, validate: bool = False, config: Path | None = None
+    program: Path,
+    mode: Mode | Literal["replay"] = "placement",
+    *,
+    validate: bool = False,
+    config: Path | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> Iterator[Real]:
     """The program in one of its modes; with `validate` an answer starts with what an API server would refuse. `config` is a
-    KubeSchedulerConfiguration with a profile of its own."""
+    KubeSchedulerConfiguration with a profile of its own. `gates` are feature gates, of API server and scheduler alike."""
     options = [f"--{mode}"] if mode != "placement" else []
     options += ["--validate"] if validate else []
     options += [f"--config={config}"] if config is not None else []
+    options += [f"--feature-gates={','.join(f'{name}={on}' for name, on in gates.items())}"] if gates else []
     process = subprocess.Popen([program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     assert process.stdin is not None
     try:

@@ -1,7 +1,8 @@
 """Every reason that the default profile can give an unbound pod, so that a table shows what no cluster exercised.
 
-Texts are kube-scheduler 1.36's. A reason that none of these matches is a failure too: the list is then incomplete.
-Deliberately absent, because a plug-in before them, or validation, makes them impossible here:
+Texts are kube-scheduler 1.34's to 1.37's; what some versions lack is in `_ONLY_WITH`. A reason that none of these matches is a
+failure too: the list is then incomplete. Deliberately absent, because a plug-in before them, or validation, makes them
+impossible here:
 
 - NodeName: an unbound pod names no node.
 - VolumeBinding "persistentvolumeclaim ... not found", NodeVolumeLimits "looking up PVC ...": VolumeRestrictions or
@@ -10,11 +11,15 @@ Deliberately absent, because a plug-in before them, or validation, makes them im
   "VolumeBindingMode not set ...": VolumeBinding's unbound immediate claims, or defaults.
 - NodeAffinity "scheduler-enforced node affinity": the default profile adds none.
 - InterPodAffinity "parsing pod: ...": validation refuses the selector.
-- DynamicResources beyond a claim that is not there: devices are not covered, such pods are refused.
+- DynamicResources "resourceclaim in use": every claim can be shared. "cannot fit resource": NodeResourcesFit rejects before.
+
+Clusters with devices (`Size.devices`) have to exercise the texts of `WANTED_WITH_DEVICES` instead.
 """
 
 import re
 from typing import Final
+
+from slackwater.model.kubernetes_version import KubernetesVersion, Rule
 
 _CLAIM: Final = r'persistentvolumeclaim "[^"]+"'
 _TEXTS: Final[dict[str, tuple[str, ...]]] = {
@@ -40,7 +45,7 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
         r"node\(s\) had no available disk",
         r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
     ),
-    "NodeVolumeLimits": (r"node\(s\) exceed max volume count",),
+    "NodeVolumeLimits": (r"node\(s\) exceed max volume count", r"\S+ CSI driver is not installed on the node"),
     "VolumeBinding": (
         rf"waiting for ephemeral volume controller to create the {_CLAIM}",
         r"PVC \S+ was not created for pod \S+ \(pod is not owner\)",
@@ -63,7 +68,33 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
         r"node\(s\) didn't satisfy existing pods anti-affinity rules",
     ),
     "DynamicResources": (r'could not find ResourceClaim "[^"]+"',),
-    "NodeDeclaredFeatures": (r"node\(s\) didn't match Pod's required features",),
+    "NodeDeclaredFeatures": (
+        r"node\(s\) didn't match Pod's required features",
+        r"node declared features check failed - unsatisfied requirements: \S+",
+    ),
+}
+#: Reasons that only versions following a rule have; those with False only versions that do not.
+_ONLY_WITH: Final[dict[str, tuple[tuple[Rule, bool], ...]]] = {
+    _TEXTS["NodeVolumeLimits"][1]: ((Rule.VOLUME_LIMIT_SCALING, True),),
+    _TEXTS["NodeDeclaredFeatures"][0]: ((Rule.NODE_DECLARED_FEATURES, True), (Rule.FEATURES_UNNAMED, True)),
+    _TEXTS["NodeDeclaredFeatures"][1]: ((Rule.NODE_DECLARED_FEATURES, True), (Rule.FEATURES_UNNAMED, False)),
+}
+#: What only clusters with devices bring about.
+_INVALID_POOL: Final = "invalid resource pools were encountered"
+_DEVICE_TEXTS: Final[dict[str, tuple[str, ...]]] = {
+    "NodeResourcesFit": (
+        r"Insufficient example\.com/accelerator",
+        r"Insufficient deviceclass\.resource\.kubernetes\.io/big",
+    ),
+    "DynamicResources": (
+        "cannot allocate all claims",
+        "resourceclaim not available on the node",
+        _INVALID_POOL,
+        r"request \S+: device class \S+ does not exist",
+        r'resourceclaim "[^"]+" is being deleted',
+        r'pod "[^"]+": ResourceClaim not created yet',
+        r"ResourceClaim \S+ was not created for [Pp]od \S+ \([Pp]od is not owner\)",
+    ),
 }
 
 
@@ -72,14 +103,29 @@ def _shown(pattern: str) -> str:
 
 
 _PATTERNS: Final = {plugin: {_shown(text): re.compile(text) for text in texts} for plugin, texts in _TEXTS.items()}
-#: Every (plug-in, reason) that has to occur; the reason as `known` words it.
-WANTED: Final = frozenset((plugin, shown) for plugin, patterns in _PATTERNS.items() for shown in patterns)
-PLUGINS: Final = tuple(_TEXTS)
+_OF_DEVICES: Final = {plugin: {_shown(text): re.compile(text) for text in texts} for plugin, texts in _DEVICE_TEXTS.items()}
+WANTED_WITH_DEVICES: Final = frozenset((plugin, shown) for plugin, patterns in _OF_DEVICES.items() for shown in patterns)
+
+
+def wanted_with_devices(version: KubernetesVersion) -> frozenset[tuple[str, str]]:
+    """Every (plug-in, reason) that has to occur in clusters with devices. kube-scheduler 1.34 fails at an invalid pool."""
+    passes_over = version.follows(Rule.INCOMPLETE_POOLS_UNUSED)
+    return frozenset(each for each in WANTED_WITH_DEVICES if passes_over or each[1] != _INVALID_POOL)
+
+
+def wanted(version: KubernetesVersion) -> frozenset[tuple[str, str]]:
+    """Every (plug-in, reason) that has to occur with this version; the reason as `known` words it."""
+    return frozenset(
+        (plugin, _shown(text))
+        for plugin, texts in _TEXTS.items()
+        for text in texts
+        if all(version.follows(rule) == holds for rule, holds in _ONLY_WITH.get(text, ()))
+    )
 
 
 def known(plugin: str, reason: str) -> tuple[str, str] | None:
-    """The member of `WANTED` that a reason is, None where it is none of them."""
-    for shown, pattern in _PATTERNS.get(plugin, {}).items():
+    """The reason as (plug-in, its words without names), None where no version has it."""
+    for shown, pattern in (_PATTERNS.get(plugin, {}) | _OF_DEVICES.get(plugin, {})).items():
         if pattern.fullmatch(reason):
             return plugin, shown
     return None

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
 from tests.oracle.real import Line
 from tests.oracle.tally import ENOUGH_CLUSTERS
 
-#: The default profile's. VolumeBinding scores only with a feature that is off, DynamicResources only device claims.
+#: The default profile's. DynamicResources scores only claims of devices, which `--devices` alone has.
 PLUGINS: Final = (
     "TaintToleration",
     "NodeAffinity",
@@ -17,6 +18,8 @@ PLUGINS: Final = (
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
 )
+#: Of the versions that follow `Rule.STORAGE_CAPACITY_SCORING`.
+_OF_VOLUMES: Final = "VolumeBinding"
 _SHARE = 0.01
 
 
@@ -36,9 +39,10 @@ class ScoreTally:
             for plugin, nodes in line["scores"].items():
                 self.told_apart[plugin] += len(set(nodes.values())) > 1
 
-    def problems(self) -> Iterator[str]:
+    def problems(self, version: KubernetesVersion = DEFAULT_VERSION) -> Iterator[str]:
         """Plug-ins that the generator exercised too little; nothing below `ENOUGH_CLUSTERS`."""
-        for plugin in PLUGINS if self.clusters >= ENOUGH_CLUSTERS else ():
+        plugins = (*PLUGINS, _OF_VOLUMES) if version.follows(Rule.STORAGE_CAPACITY_SCORING) else PLUGINS
+        for plugin in plugins if self.clusters >= ENOUGH_CLUSTERS else ():
             if self.told_apart[plugin] < _SHARE * self.pods:
                 yield f"{plugin} told the nodes of {self.told_apart[plugin]} of {self.pods} pods apart, want 1 %"
 
@@ -46,6 +50,6 @@ class ScoreTally:
         """The counts as text."""
         rows = [
             f"{self.told_apart[plugin]:>9,} {100 * self.told_apart[plugin] / max(1, self.pods):>6.2f} %  {plugin}"
-            for plugin in PLUGINS
+            for plugin in sorted({*PLUGINS, *self.told_apart})
         ]
         return "\n".join([f"{self.clusters:,} clusters, {self.pods:,} pods with a choice of nodes; told apart by", *rows])

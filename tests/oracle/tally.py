@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from tests.oracle.real import Line
-from tests.oracle.reasons import PLUGINS, WANTED, known
+from tests.oracle.reasons import known, wanted, wanted_with_devices
 
 #: Fewer clusters than this say nothing about what the generator exercises.
 ENOUGH_CLUSTERS = 2000
@@ -13,9 +14,10 @@ _TIMES = 500
 
 
 class EventCounts:
-    """Counts placement lines of the real side."""
+    """Counts placement lines of the real side. `devices`: the clusters have devices, and other texts have to occur."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, devices: bool = False) -> None:
+        self.devices = devices
         self.clusters = 0
         self.pairs = 0
         self.feasible = 0
@@ -42,30 +44,31 @@ class EventCounts:
             else:
                 self.unknown[plugin, reason] += 1
 
-    def problems(self) -> Iterator[str]:
-        """What the generator ought to have exercised and did not; nothing below `ENOUGH_CLUSTERS`."""
+    def problems(self, version: KubernetesVersion = DEFAULT_VERSION) -> Iterator[str]:
+        """What the generator ought to have exercised with this version and did not; nothing below `ENOUGH_CLUSTERS`."""
         for (plugin, reason), times in sorted(self.unknown.items()):
             yield f"{plugin} gave a reason that tests/oracle/reasons.py does not know, {times} times: {reason}"
-        if self.failed:
+        if self.failed and not self.devices:
             yield f"a plug-in failed for {self.failed} pods; the generator is to avoid what no verdict follows from"
         if self.clusters < ENOUGH_CLUSTERS:
             return
-        for plugin in PLUGINS:
+        wants = wanted_with_devices(version) if self.devices else wanted(version)
+        for plugin in () if self.devices else dict.fromkeys(plugin for plugin, _ in sorted(wants)):
             times = self.first[plugin]
             if times < _TIMES * self.clusters / ENOUGH_CLUSTERS and times < _SHARE * self.pairs:
                 yield f"{plugin} was the first to reject {times} of {self.pairs} pairs, want 1 % or 500 in 2,000 clusters"
-        for plugin, reason in sorted(WANTED - set(self.reasons)):
+        for plugin, reason in sorted(wants - set(self.reasons)):
             yield f"{plugin} never said: {reason}"
 
     def table(self) -> str:
-        """The counts as text; NodeName is left out, see tests/oracle/reasons.py."""
+        """The counts as text."""
         rows = [
             f"{self.clusters:,} clusters, {self.pairs:,} node-pod pairs, {self.feasible:,} feasible "
             f"({_share(self.feasible, self.pairs)})"
         ]
-        for plugin in PLUGINS:
+        for plugin in sorted(self.first):
             rows.append(f"{self.first[plugin]:>9,} {_share(self.first[plugin], self.pairs):>7}  {plugin}")
-            rows += [f"{self.reasons[member]:>9,} {'':>7}    {member[1]}" for member in sorted(WANTED) if member[0] == plugin]
+            rows += [f"{times:>9,} {'':>7}    {reason}" for (of, reason), times in sorted(self.reasons.items()) if of == plugin]
         return "\n".join(rows)
 
 

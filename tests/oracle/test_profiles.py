@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from slackwater.app.offline import score_lines
-from slackwater.app.schedulerconfig.scoring import read_score_profile
+from slackwater.app.scheduler_config.scoring import read_score_profile
 from tests.oracle.campaign import run
 from tests.oracle.real import Line
 

@@ -35,6 +35,21 @@ def test_objects_are_completed_as_the_api_server_does(program: Path) -> None:
     assert line == {"pod": "d/p", "feasible": ["fits"], "rejected": {"small": verdict}}
 
 
+def test_quantities_are_canonical_as_a_scheduler_reads_them(program: Path) -> None:
+    """The overhead of a pod with "2.5Gi" counted twice where its quantities were used as they were written."""
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}
+    node["status"] = {"capacity": {"cpu": "8", "memory": "4G", "pods": "5"}}
+    scores = []
+    for memory in ("2.5Gi", "2560Mi"):
+        container = {"name": "c", "image": "i", "resources": {"limits": {"memory": memory}}}
+        spec = {"containers": [container], "overhead": {"memory": "256000000"}, "resources": {"limits": {"cpu": "2"}}}
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}, "spec": spec}
+        with running(program, "scores") as real:
+            [line] = real.judge({"kind": "List", "apiVersion": "v1", "items": [node, pod]})
+        scores.append(line["scores"]["NodeResourcesBalancedAllocation"])
+    assert scores == [{"n": 62}, {"n": 62}]
+
+
 def test_a_line_that_is_no_cluster_spoils_only_its_own_answer(program: Path) -> None:
     with running(program) as real:
         real.ask({"items": [{"kind": "Nonsense", "apiVersion": "v1"}]})

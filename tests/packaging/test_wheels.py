@@ -1,6 +1,7 @@
 """Both wheels in empty environments: what is in them, and that they run there, for each Python that this machine has."""
 
 import json
+import os
 import re
 import sys
 import zipfile
@@ -43,6 +44,27 @@ def test_a_wheel_is_typed_and_has_no_tests(wheels: Path, name: str) -> None:
     assert not [entry for entry in names if "test" in entry.lower()]
 
 
+def test_whoever_has_uv_gets_the_same_wheels_without_a_virtual_environment(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs := tmp_path / "bin").mkdir()
+    (programs / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    run("make", "dist", f"DIST={tmp_path / 'dist'}", f"VENV={tmp_path / 'none'}", cwd=ROOT)
+    assert not (tmp_path / "none").exists()
+    for name in ("slackwater", "slackwater_protocol"):
+        assert wheel_of(tmp_path / "dist", name).read_bytes() == wheel_of(wheels, name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["slackwater", "slackwater_protocol"])
+def test_a_wheel_carries_the_licence_and_says_which_it_is(wheels: Path, name: str) -> None:
+    with zipfile.ZipFile(wheel_of(wheels, name)) as wheel:
+        (info,) = {entry.partition("/")[0] for entry in wheel.namelist() if ".dist-info/" in entry}
+        for file in ("LICENSE", "NOTICE"):
+            assert wheel.read(f"{info}/licenses/{file}") == (ROOT / file).read_bytes()
+        assert b"License-Expression: Apache-2.0\n" in wheel.read(f"{info}/METADATA")
+
+
 def test_the_service_brings_the_files_that_it_reads(wheels: Path) -> None:
     source = ROOT / "service" / "src"
     data = [path for path in (source / "slackwater").rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}]
@@ -60,6 +82,8 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
         pytest.skip(f"this machine has no Python {version}")
     slackwater = install(f"service-{version}", python, ["slackwater"]) / "slackwater"
     assert run(slackwater, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
+    plugin = slackwater.with_name("kubectl-slackwater")
+    assert run(plugin, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
     assert json.loads(run(slackwater, "config", "schema", cwd=tmp_path).stdout) == schema()
     demo = run(slackwater, "demo", "--duration", "5s", "--nodes", "5", "--pods", "20", cwd=tmp_path)
     assert re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stderr, re.MULTILINE), demo.stderr

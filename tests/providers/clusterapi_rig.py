@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from slackwater.adapters.cloud.apiserver import ApiServer
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
@@ -66,9 +66,9 @@ def a_store() -> ObjectStore:
     return ObjectStore(served={NODES, *(f"{GROUP_PATH}/{plural}" for plural in plurals)})
 
 
-def a_provider(api: ApiServer, wanted: Wanted | None = None) -> ClusterApiProvider:
+def a_provider(api: ApiServer, wanted: GroupSelection | None = None) -> ClusterApiProvider:
     stamps = count()
-    return ClusterApiProvider(api, wanted or Wanted(namespace=None), stamp=lambda: f"stamp-{next(stamps)}")
+    return ClusterApiProvider(api, wanted or GroupSelection(namespace=None), stamp=lambda: f"stamp-{next(stamps)}")
 
 
 @asynccontextmanager

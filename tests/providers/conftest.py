@@ -21,9 +21,19 @@ RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="package", autouse=True)
+async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:
+    """Keeps one event loop open for all tests of this folder.
+
+    gRPC has one poller a process. It hands the last events of a cancelled call to the loop that made the call, after
+    the test's end as well, and raises in the next test's loop where the first one is closed.
+    """
+    yield  # noqa: PT022 - the open generator keeps the loop
 
 
 @pytest.fixture(params=RIGS)

@@ -67,5 +67,5 @@ def a_server() -> ExternalServer:
 @asynccontextmanager
 async def externalgrpc_rig() -> AsyncIterator[Rig]:
     server = a_server()
-    async with server.serving() as address, open_client(address, timeout_seconds=10) as client:
+    async with server.serving() as address, open_client(address, timeout_seconds=60) as client:
         yield ExternalGrpcRig(server, ExternalGrpcProvider(client))

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.adapters.cloud.apiserver import ApiServer
-from slackwater.adapters.cloud.kwok.fates import Weather
-from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, KwokGroup
+from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
@@ -24,14 +23,21 @@ TEMPLATE: dict[str, Any] = {
     "spec": {"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]},
     "status": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
 }
-SLOW = Weather(appear_seconds=30, boot_seconds=30)
+SLOW = SimulatedFailures(appear_seconds=30, boot_seconds=30)
 
 
-def a_group(name: str, *, weather: Weather = SLOW, min_size: int = 0, max_size: int = MAX_SIZE) -> KwokGroup:
+def a_group(
+    name: str, *, simulated_failures: SimulatedFailures = SLOW, min_size: int = 0, max_size: int = MAX_SIZE
+) -> KwokGroup:
     raw = json.dumps({**TEMPLATE, "metadata": {**TEMPLATE["metadata"], "name": "template", "uid": "none"}}).encode()
     template = NodeDecoder().decode(raw)
     return KwokGroup(
-        name=GroupName(name), min_size=min_size, max_size=max_size, template=template, body=TEMPLATE, weather=weather
+        name=GroupName(name),
+        min_size=min_size,
+        max_size=max_size,
+        template=template,
+        body=TEMPLATE,
+        simulated_failures=simulated_failures,
     )
 
 
@@ -67,8 +73,8 @@ class KwokRig:
 
     async def machines_fail(self, kind: InstanceErrorKind) -> None:
         """As a change of the settings would do it: there is another provider over the same record."""
-        bad = Weather(failing=1) if kind == "other" else Weather(stock=FIRST_SIZE, appear_seconds=30)
-        self.groups[0] = replace(self.groups[0], weather=bad)
+        bad = SimulatedFailures(failing=1) if kind == "other" else SimulatedFailures(stock=FIRST_SIZE, appear_seconds=30)
+        self.groups[0] = replace(self.groups[0], simulated_failures=bad)
         self.provider = self.another()
 
     def silence(self) -> None:

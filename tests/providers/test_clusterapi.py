@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
@@ -27,7 +27,7 @@ PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
 class StateMachine:
     """A management cluster."""
 
-    def __init__(self, wanted: Wanted | None = None) -> None:
+    def __init__(self, wanted: GroupSelection | None = None) -> None:
         self.store: ObjectStore = a_store()
         self.api = FlakyApi(self.store)
         self.controller = MachineController(self.store, NAMESPACE)
@@ -51,14 +51,14 @@ class StateMachine:
         await self.controller.settle()
 
     async def groups(self) -> Sequence[NodeGroup]:
-        return await self.provider.groups(timeout_seconds=5)
+        return await self.provider.groups(timeout_seconds=60)
 
     async def pool(self) -> NodeGroup:
         (group,) = await self.groups()
         return group
 
     async def delete(self, *instances: Instance) -> None:
-        await self.provider.delete(POOL, instances, timeout_seconds=5)
+        await self.provider.delete(POOL, instances, timeout_seconds=60)
 
     def machines(self) -> dict[str, Any]:
         return {item["metadata"]["name"]: item for item in self.store.listed(f"{GROUP_PATH}/machines").values()}
@@ -105,28 +105,28 @@ async def test_an_object_that_does_not_say_its_sizes_is_left_alone(annotations: 
     await state_machine.has(annotations=annotations)
     assert await state_machine.groups() == []
     with pytest.raises(ProviderError, match="gone"):
-        await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+        await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
 
 
 @pytest.mark.parametrize(
     ("wanted", "want"),
     [
-        (Wanted(), True),
-        (Wanted(namespace=NAMESPACE), True),
-        (Wanted(namespace="elsewhere"), False),
-        (Wanted(cluster_name="here"), True),
-        (Wanted(cluster_name="there"), False),
-        (Wanted(labels={"autoscale": "yes"}), True),
-        (Wanted(labels={"autoscale": "no"}), False),
+        (GroupSelection(), True),
+        (GroupSelection(namespace=NAMESPACE), True),
+        (GroupSelection(namespace="elsewhere"), False),
+        (GroupSelection(cluster_name="here"), True),
+        (GroupSelection(cluster_name="there"), False),
+        (GroupSelection(labels={"autoscale": "yes"}), True),
+        (GroupSelection(labels={"autoscale": "no"}), False),
     ],
 )
-async def test_only_wanted_groups_are_used(wanted: Wanted, want: bool) -> None:
+async def test_only_wanted_groups_are_used(wanted: GroupSelection, want: bool) -> None:
     state_machine = StateMachine(wanted)
     await state_machine.has(labels={"autoscale": "yes", "team": "a"})
     assert [group.name for group in await state_machine.groups()] == ([POOL] if want else [])
     if not want:
         with pytest.raises(ProviderError, match="gone"):
-            await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+            await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
 
 
 # --- what annotations say ---------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ async def test_a_groups_own_options() -> None:
 async def test_sizes_go_through_the_scale_subresource_and_machines_are_marked_before() -> None:
     state_machine = StateMachine()
     await state_machine.has()
-    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
     await state_machine.controller.settle()
     first = len(state_machine.store.asked)
     doomed = (await state_machine.pool()).instances[1]
@@ -270,7 +270,7 @@ async def test_a_group_that_others_write_to_is_read_again() -> None:
     state_machine.api.refused_paths = {"/scale": 409}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(state_machine.delete, doomed)
-        await eventually(lambda: _puts(state_machine), lambda puts: puts > 1, within_seconds=5, wanted="a second attempt")
+        await eventually(lambda: _puts(state_machine), lambda puts: puts > 1, within_seconds=60, wanted="a second attempt")
         state_machine.api.refused_paths = {}
     assert (await state_machine.pool()).target == 2
     assert len(state_machine.marked()) == 1
@@ -284,7 +284,7 @@ async def test_a_machine_goes_although_others_are_still_coming() -> None:
     state_machine = StateMachine()
     await state_machine.has()
     doomed = (await state_machine.pool()).instances[0]
-    await state_machine.provider.grow(POOL, seen=3, to=5, timeout_seconds=5)
+    await state_machine.provider.grow(POOL, seen=3, to=5, timeout_seconds=60)
     await state_machine.delete(doomed)  # their controller has three machines and is to have four: it would delete none
     await state_machine.controller.settle()
     await state_machine.controller.settle()
@@ -297,13 +297,13 @@ async def test_giving_up_takes_failed_machines_first_and_never_one_with_a_node()
     state_machine = StateMachine()
     await state_machine.has()
     before = {instance.id for instance in (await state_machine.pool()).instances}
-    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
     await state_machine.controller.step()
     await state_machine.controller.fail("CreateError")
     (failed,) = (instance for instance in (await state_machine.pool()).instances if instance.error)
-    await state_machine.provider.grow(POOL, seen=4, to=6, timeout_seconds=5)
+    await state_machine.provider.grow(POOL, seen=4, to=6, timeout_seconds=60)
     await state_machine.controller.step()
-    await state_machine.provider.lower(POOL, seen=6, to=5, timeout_seconds=5)
+    await state_machine.provider.lower(POOL, seen=6, to=5, timeout_seconds=60)
     await state_machine.controller.settle()
     after = {instance.id for instance in (await state_machine.pool()).instances}
     assert before < after
@@ -314,7 +314,7 @@ async def test_giving_up_takes_failed_machines_first_and_never_one_with_a_node()
 async def test_a_machine_that_got_its_id_meanwhile_is_still_known() -> None:
     state_machine = StateMachine()
     await state_machine.has()
-    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=5)
+    await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
     await state_machine.controller.step()
     (coming,) = (instance for instance in (await state_machine.pool()).instances if instance.state == "creating")
     assert coming.id.startswith(f"machine://{NAMESPACE}/")
@@ -356,7 +356,7 @@ class TestAPoolWithoutMachines:
 
     async def test_it_grows_and_shows_its_instances(self) -> None:
         state_machine = self.state_machine()
-        await state_machine.provider.grow(self.POOL, seen=2, to=4, timeout_seconds=5)
+        await state_machine.provider.grow(self.POOL, seen=2, to=4, timeout_seconds=60)
         group = await state_machine.pool()
         assert group.target == 4
         assert [(instance.id, instance.state) for instance in group.instances] == [
@@ -368,18 +368,18 @@ class TestAPoolWithoutMachines:
         state_machine = self.state_machine()
         one, two = (await state_machine.pool()).instances
         with pytest.raises(ProviderError, match="does not let us choose the instances"):
-            await state_machine.provider.delete(self.POOL, [one], timeout_seconds=5)
+            await state_machine.provider.delete(self.POOL, [one], timeout_seconds=60)
         assert (await state_machine.pool()).target == 2
-        await state_machine.provider.delete(self.POOL, [one, two], timeout_seconds=5)
+        await state_machine.provider.delete(self.POOL, [one, two], timeout_seconds=60)
         assert (await state_machine.pool()).target == 0
 
     async def test_its_minimum_holds(self) -> None:
         state_machine = self.state_machine(smallest=1)
         with pytest.raises(ProviderError, match="limit"):
-            await state_machine.provider.delete(self.POOL, (await state_machine.pool()).instances, timeout_seconds=5)
+            await state_machine.provider.delete(self.POOL, (await state_machine.pool()).instances, timeout_seconds=60)
 
     async def test_what_is_gone_is_done(self) -> None:
         state_machine = self.state_machine()
         gone = Instance(id=InstanceId("cloud://0"), state="running")
-        await state_machine.provider.delete(self.POOL, [gone], timeout_seconds=5)
+        await state_machine.provider.delete(self.POOL, [gone], timeout_seconds=60)
         assert (await state_machine.pool()).target == 2

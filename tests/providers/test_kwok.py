@@ -6,8 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.cloud.kwok.fates import Weather, course
-from slackwater.adapters.cloud.kwok.nodes import NODES_PATH
+from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, SimulatedFailures, course
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import ProviderError
@@ -26,11 +25,11 @@ CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/slackwater-kwok"
 class StateMachine:
     """One group, `pool`, of at most 100 nodes."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, simulated_failures: SimulatedFailures) -> None:
         self.store: ObjectStore = a_store()
         self.api = FlakyApi(self.store)
         self.clock = [0.0]
-        self.groups = [a_group("pool", weather=weather, max_size=100)]
+        self.groups = [a_group("pool", simulated_failures=simulated_failures, max_size=100)]
         self.provider = self.restarted()
 
     def restarted(self) -> KwokProvider:
@@ -55,7 +54,7 @@ class StateMachine:
 
 
 async def test_a_node_looks_as_the_template_says_and_names_its_machine() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     await state_machine.grow(0, 1)
     assert await state_machine.at(0) == ["pool-000000"]
     (node,) = state_machine.nodes
@@ -69,7 +68,7 @@ async def test_a_node_looks_as_the_template_says_and_names_its_machine() -> None
 
 
 async def test_a_node_appears_late_and_boots_later() -> None:
-    state_machine = StateMachine(Weather(appear_seconds=10, boot_seconds=20))
+    state_machine = StateMachine(SimulatedFailures(appear_seconds=10, boot_seconds=20))
     await state_machine.grow(0, 1)
     assert await state_machine.at(9.9) == []
     assert await state_machine.at(10) == ["pool-000000"]
@@ -84,7 +83,7 @@ async def test_a_node_appears_late_and_boots_later() -> None:
 
 
 async def test_another_process_goes_on_with_what_was_asked() -> None:
-    state_machine = StateMachine(Weather(appear_seconds=10))
+    state_machine = StateMachine(SimulatedFailures(appear_seconds=10))
     await state_machine.grow(0, 3)
     state_machine.provider = state_machine.restarted()
     assert (await state_machine.look()).target == 3
@@ -94,11 +93,11 @@ async def test_another_process_goes_on_with_what_was_asked() -> None:
 
 
 async def test_a_share_fails_and_which_is_the_same_after_a_restart() -> None:
-    weather = Weather(appear_seconds=10, failing=0.2, silent=0.1, unready=0.1)
-    state_machine = StateMachine(weather)
+    simulated_failures = SimulatedFailures(appear_seconds=10, failing=0.2, silent=0.1, unready=0.1)
+    state_machine = StateMachine(simulated_failures)
     await state_machine.grow(0, 100)
     names = await state_machine.at(10)
-    fates = [course(weather, 7, f"pool-{number:06}").fate for number in range(100)]
+    fates = [course(simulated_failures, 7, f"pool-{number:06}").ending for number in range(100)]
     assert len(names) == fates.count("fine") + fates.count("unready")
     group = await state_machine.look()
     assert group.target == 100
@@ -110,7 +109,7 @@ async def test_a_share_fails_and_which_is_the_same_after_a_restart() -> None:
 
 
 async def test_beyond_the_stock_machines_are_out_of_resources_until_others_go() -> None:
-    state_machine = StateMachine(Weather(stock=2))
+    state_machine = StateMachine(SimulatedFailures(stock=2))
     await state_machine.grow(0, 3)
     assert await state_machine.at(0) == ["pool-000000", "pool-000001"]
     group = await state_machine.look()
@@ -120,7 +119,7 @@ async def test_beyond_the_stock_machines_are_out_of_resources_until_others_go() 
 
 
 async def test_a_growth_beyond_the_quota_is_refused() -> None:
-    state_machine = StateMachine(Weather(quota=2))
+    state_machine = StateMachine(SimulatedFailures(quota=2))
     with pytest.raises(ProviderError) as caught:
         await state_machine.grow(0, 3)
     assert caught.value.kind == "quota"
@@ -129,14 +128,14 @@ async def test_a_growth_beyond_the_quota_is_refused() -> None:
 
 
 async def test_given_up_first_is_what_will_not_come() -> None:
-    state_machine = StateMachine(Weather(stock=2, appear_seconds=10))
+    state_machine = StateMachine(SimulatedFailures(stock=2, appear_seconds=10))
     await state_machine.grow(0, 4)
     await state_machine.provider.lower(POOL, seen=4, to=2, timeout_seconds=5)
     assert [instance.error for instance in (await state_machine.look()).instances] == [None, None]
 
 
 async def test_nodes_of_others_belong_to_the_group_they_name() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     state_machine.store.put(f"{NODES_PATH}/by-hand", metadata={"labels": {NODE_GROUP: "pool"}}, spec={})
     group = await state_machine.look()
     assert (group.target, [i.node for i in group.instances]) == (1, ["by-hand"])
@@ -146,7 +145,7 @@ async def test_nodes_of_others_belong_to_the_group_they_name() -> None:
 
 
 async def test_a_node_deleted_by_hand_lowers_the_target() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     await state_machine.grow(0, 2)
     await state_machine.at(0)
     state_machine.store.drop(f"{NODES_PATH}/pool-000001")
@@ -156,7 +155,7 @@ async def test_a_node_deleted_by_hand_lowers_the_target() -> None:
 
 
 async def test_numbers_are_not_given_again_when_the_record_is_lost() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     await state_machine.grow(0, 2)
     await state_machine.at(0)
     state_machine.store.drop(CONFIG_MAP)
@@ -165,7 +164,7 @@ async def test_numbers_are_not_given_again_when_the_record_is_lost() -> None:
 
 
 async def test_a_node_on_its_way_out_does_not_count() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     await state_machine.grow(0, 2)
     await state_machine.at(0)
     state_machine.store.objects[f"{NODES_PATH}/pool-000000"]["metadata"]["finalizers"] = ["example.com/wait"]
@@ -175,8 +174,8 @@ async def test_a_node_on_its_way_out_does_not_count() -> None:
 
 
 async def test_groups_share_the_record_without_conflict() -> None:
-    state_machine = StateMachine(Weather())
-    state_machine.groups.append(a_group("other", weather=Weather()))
+    state_machine = StateMachine(SimulatedFailures())
+    state_machine.groups.append(a_group("other", simulated_failures=SimulatedFailures()))
     state_machine.provider = state_machine.restarted()
     async with anyio.create_task_group() as tasks:
         for name in ("pool", "other"):
@@ -185,7 +184,7 @@ async def test_groups_share_the_record_without_conflict() -> None:
 
 
 async def test_names_of_groups_that_differ_in_case_alone_stay_apart() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     state_machine.groups = [a_group("Pool_a"), a_group("pool-a")]
     assert len({group.node_name(0) for group in state_machine.groups}) == 2
     assert all(group.number_of(group.node_name(7)) == 7 for group in state_machine.groups)
@@ -193,11 +192,11 @@ async def test_names_of_groups_that_differ_in_case_alone_stay_apart() -> None:
 
 
 async def test_machines_arrive_by_themselves_while_it_runs() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(state_machine.provider.arrivals.run)
         await state_machine.grow(0, 3)
-        await eventually(lambda: _count(state_machine), lambda count: count == 3, within_seconds=10, wanted="3 nodes")
+        await eventually(lambda: _count(state_machine), lambda count: count == 3, within_seconds=60, wanted="3 nodes")
         tasks.cancel_scope.cancel()
 
 
@@ -206,7 +205,7 @@ async def _count(state_machine: StateMachine) -> int:
 
 
 async def test_what_goes_wrong_is_tried_again() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     await state_machine.grow(0, 3)
     state_machine.api.lost.append(False)
     with pytest.raises(ProviderError, match="unknown"):
@@ -215,7 +214,7 @@ async def test_what_goes_wrong_is_tried_again() -> None:
 
 
 async def test_an_unreadable_record_is_said() -> None:
-    state_machine = StateMachine(Weather())
+    state_machine = StateMachine(SimulatedFailures())
     state_machine.store.put(CONFIG_MAP, data={"pool": "{"})
     assert CONFIG_MAPS in state_machine.store.served
     with pytest.raises(ProviderError, match="cannot be read"):

@@ -37,7 +37,7 @@ steps = st.lists(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rig", RIGS)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=steps)
 def test_nothing_goes_that_was_not_named_and_sizes_hold(rig: str, steps: list[tuple[str, int, int]]) -> None:
     anyio.run(_play, RIGS[rig], steps)
@@ -95,5 +95,5 @@ async def _settle(rig: Rig) -> None:
 
 
 async def _look(rig: Rig) -> NodeGroup:
-    groups = await rig.provider.groups(timeout_seconds=10)
+    groups = await rig.provider.groups(timeout_seconds=60)
     return next(group for group in groups if group.name == rig.group)

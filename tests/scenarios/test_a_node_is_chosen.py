@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.controllers.nomination.loop import SteeringLoop
-from slackwater.controllers.policy import Policy, SteeringPolicy
+from slackwater.controllers.nomination.loop import NominationLoop
+from slackwater.controllers.policy import NominationPolicy, Policy
 from slackwater.fit.score_curve import ScoreCurve
-from slackwater.model.effects import Effect, OpenGate, Steer
-from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, Ticked
+from slackwater.model.effects import Effect, NominateInAdvance, OpenGate
+from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
-from slackwater.model.pod_constraints import ClaimMount, PodConstraints, PodTerm, WeightedPodTerm
+from slackwater.model.pod_constraints import ClaimMount, ClaimUse, PodConstraints, PodTerm, WeightedPodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
-from slackwater.runtime.autoscaler.choosing import Choosing
 from slackwater.runtime.invariants import violations
+from slackwater.runtime.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually
@@ -40,8 +40,8 @@ class Cluster:
     def __init__(self, policy: Policy) -> None:
         self.effects: list[Effect] = []
         self.state_machine = StateMachine(policy)
-        self.loop = SteeringLoop(self.state_machine, submit=self.effects.extend, clock=self.clock, weight=1)
-        self.choosing = Choosing(self.state_machine, self.loop, self.clock)
+        self.loop = NominationLoop(self.state_machine, submit=self.effects.extend, clock=self.clock, weight=1)
+        self.choosing = FilterNodeChooser(self.state_machine, self.loop, self.clock)
         for name in NODES:
             self.apply(NodeSeen(replace(a_node(name), scalars=(("pods", 100),))))
         self.apply(Synced())
@@ -61,7 +61,7 @@ class Cluster:
     def ask(self, pod: Pod, *nodes: str) -> list[str]:
         """The nodes that kube-scheduler is told, all of them asked about unless some are named."""
         asked = nodes or NODES
-        rows = np.array([self.state_machine.nodes.row_of[NodeName(name)] for name in asked], np.intp)
+        rows = np.array([self.state_machine.state.nodes.row_of[NodeName(name)] for name in asked], np.intp)
         at = self.choosing.of(pod, rows)
         assert violations(self.state_machine) == []
         if at is not None:
@@ -79,22 +79,23 @@ class Cluster:
     def held(self) -> dict[str, int]:
         """CPU that is held, of the nodes where some is."""
         held = {
-            name: int(self.state_machine.ledger.columns.held[0, row]) for name, row in self.state_machine.nodes.row_of.items()
+            name: int(self.state_machine.state.ledger.columns.held[0, row])
+            for name, row in self.state_machine.state.nodes.row_of.items()
         }
         return {name: cpu for name, cpu in held.items() if cpu}
 
     @property
     def counts(self) -> tuple[int, int]:
-        counts = self.state_machine.steering.counts
+        counts = self.state_machine.advance_nominations.counts
         return counts.chosen, counts.chosen_met
 
 
 def played(story: Any, *, steering: dict[str, Any] | None = None, **policy: Any) -> None:
     """The story of a cluster, on virtual time, when the loop knows of it."""
-    chosen = SteeringPolicy(**({"enabled": True} | (steering or {})))
+    chosen = NominationPolicy(**({"enabled": True} | (steering or {})))
 
     async def main() -> None:
-        cluster = Cluster(Policy(curve=FLAT, steering=chosen, **policy))
+        cluster = Cluster(Policy(curve=FLAT, nomination=chosen, **policy))
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
             await anyio.sleep(0.5)
@@ -159,12 +160,12 @@ def test_a_hold_that_ends_unused_is_given_back_and_the_pod_stands_nowhere(binds:
         pod = cluster.comes(a_pod("p", cpu="1"))
         (chosen,) = cluster.ask(pod)
         await anyio.sleep(120)
-        cluster.apply(Ticked())
+        cluster.apply(TimePassed())
         if not binds:  # the pod is read first, since a bind may come
             assert cluster.held() == {chosen: 1000}
             cluster.apply(PodRead(pod))
         assert cluster.held() == {}
-        assert cluster.state_machine.steering.node_of(pod.uid) is None
+        assert cluster.state_machine.advance_nominations.node_of(pod.uid) is None
 
     played(story, binds=binds)
 
@@ -176,7 +177,7 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
         (node,) = cluster.ask(left)
         cluster.apply(PodGone(gone.uid, gone.key))
         cluster.apply(NodeGone(NodeName(node)))
-        assert cluster.state_machine.steering.node_of(gone.uid) is None
+        assert cluster.state_machine.advance_nominations.node_of(gone.uid) is None
         rest = [name for name in NODES if name != node]
         assert cluster.ask(left, *rest) == rest
 
@@ -192,7 +193,7 @@ def _asking(pod: Pod, asks: PodConstraints) -> Pod:
     [
         lambda pod: replace(pod, nominated_node=NodeName("n-1")),
         lambda pod: _asking(pod, PodConstraints(claims=(ClaimMount("c"),))),
-        lambda pod: _asking(pod, PodConstraints(resource_claims=("gpu",))),
+        lambda pod: _asking(pod, PodConstraints(resource_claims=(ClaimUse(name="gpu", claim="gpu"),))),
         lambda pod: _asking(pod, PodConstraints(anti_affinity=(ANYWHERE,))),
     ],
     ids=["nominated", "with a claim", "with a resource claim", "apart from pods of namespaces by label"],
@@ -229,13 +230,13 @@ def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callab
 
 def test_before_the_loop_knows_the_cluster_kube_scheduler_chooses() -> None:
     async def main() -> None:
-        cluster = Cluster(Policy(steering=SteeringPolicy(enabled=True)))
+        cluster = Cluster(Policy(nomination=NominationPolicy(enabled=True)))
         assert cluster.ask(cluster.comes(a_pod("p", cpu="1"))) == list(NODES)
 
     run_virtually(Random(1), main)
 
 
-def test_a_selector_that_reads_new_labels_waits_for_a_picture_that_has_them() -> None:
+def test_a_selector_that_reads_new_labels_waits_for_a_snapshot_that_has_them() -> None:
     async def story(cluster: Cluster) -> None:
         term = PodTerm(
             topology_key="kubernetes.io/hostname", selector=(Requirement("new", "Exists", ()),), namespaces=("default",)
@@ -251,11 +252,11 @@ def test_a_selector_that_reads_new_labels_waits_for_a_picture_that_has_them() ->
     played(story)
 
 
-def test_where_choosing_fails_kube_scheduler_chooses_until_the_picture_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_choosing_fails_kube_scheduler_chooses_until_the_snapshot_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
         with monkeypatch.context() as broken:
-            broken.setattr("slackwater.controllers.nomination.sample.Samples.best_of", lambda *_: 1 // 0)
+            broken.setattr("slackwater.controllers.nomination.room_scores.Samples.best_of", lambda *_: 1 // 0)
             assert cluster.ask(pods[0]) == list(NODES)
         assert cluster.ask(pods[1]) == list(NODES)
         await anyio.sleep(0.5)
@@ -334,18 +335,20 @@ def test_while_kube_scheduler_takes_pods_only_those_behind_a_gate_are_told() -> 
     async def story(cluster: Cluster) -> None:
         told = cluster.comes(a_pod("told", cpu="100m"))
         await anyio.sleep(0.3)
-        assert [effect.uid for effect in cluster.effects if isinstance(effect, Steer)] == [told.uid], "it takes none yet"
+        assert [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)] == [told.uid], (
+            "it takes none yet"
+        )
 
         cluster.ask(cluster.comes(a_pod("taken", cpu="100m")))
         plain = cluster.comes(a_pod("plain", cpu="100m"))
         gated = cluster.comes(replace(a_pod("gated", cpu="100m"), gates=(GATE,)))
         await anyio.sleep(0.3)
-        steered = [effect.uid for effect in cluster.effects if isinstance(effect, Steer)]
+        steered = [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)]
         assert steered == [told.uid, gated.uid]
         assert not [effect for effect in cluster.effects if isinstance(effect, OpenGate)]
 
         await anyio.sleep(2.0)
-        steered = [effect.uid for effect in cluster.effects if isinstance(effect, Steer)]
+        steered = [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)]
         assert steered == [told.uid, gated.uid, plain.uid], "it takes none any more"
 
     played(story)

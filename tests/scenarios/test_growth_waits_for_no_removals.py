@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Planning
+from slackwater.ports.clock import Watch
+from slackwater.runtime.autoscaler.planning import LoopPlanner
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from tests.support.builders import a_node
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlinePlanning, a_feed
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ class SlowShrinking(InlinePlanning):
     """Time goes by while removals are planned; or planning them fails."""
 
     def __init__(self, scenario: "SlowScene") -> None:
-        super().__init__()
+        super().__init__(a_feed(scenario.state_machine))
         self._scenario = scenario
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
@@ -44,7 +44,7 @@ class SlowScene(ShrinkScene):
         self.sizes_before_shrinking: list[dict[str, int]] = []
         super().__init__()
 
-    def planning(self) -> Planning:
+    def planning(self) -> LoopPlanner:
         return SlowShrinking(self)
 
 

@@ -8,7 +8,7 @@ from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodRead
 from slackwater.model.ids import NodeName
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written
+from slackwater.model.permits import PersistedPermit
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING
@@ -28,7 +28,7 @@ class Cluster(SmallStateMachine):
             self.apply(PodRead(pod))
 
     def reserved(self, node: NodeName = N) -> int:
-        return int(self.state_machine.ledger.columns.reserved[0, self.state_machine.nodes.row_of[node]])
+        return int(self.state_machine.state.ledger.columns.reserved[0, self.state_machine.state.nodes.row_of[node]])
 
 
 def bound(pod: Pod, node: NodeName = N) -> Pod:
@@ -46,7 +46,7 @@ def test_the_watch_makes_the_hold_the_reservation() -> None:
     assert (cluster.held(), cluster.reserved()) == (1000, 0)
     cluster.comes(bound(pod))
     assert (cluster.held(), cluster.reserved()) == (0, 1000)
-    assert (cluster.state_machine.event_counts.confirmed, cluster.state_machine.event_counts.adopted) == (1, 0)
+    assert (cluster.state_machine.state.event_counts.confirmed, cluster.state_machine.state.event_counts.adopted) == (1, 0)
 
 
 def test_a_bind_that_may_still_come_keeps_its_room_and_the_pod_is_read_before_it_is_given_away() -> None:
@@ -102,7 +102,7 @@ def test_a_pod_that_is_asked_about_again_keeps_the_room_where_its_first_bind_may
     assert (cluster.held(N), cluster.held(M)) == (3000, 3000)
     cluster.comes(bound(pod, M))
     assert (cluster.held(N), cluster.held(M), cluster.reserved(M)) == (0, 0, 3000)
-    assert cluster.state_machine.event_counts.confirmed == 1
+    assert cluster.state_machine.state.event_counts.confirmed == 1
 
 
 def test_what_is_left_of_an_earlier_hold_ends_with_the_pod_too() -> None:
@@ -210,7 +210,7 @@ def test_every_try_of_a_pod_ends_75_seconds_after_it_and_a_read() -> None:
         for _ in range(30):
             cluster.reads(cluster.after(1), pod)
     cluster.reads(cluster.after(60), pod)
-    assert len(cluster.state_machine.holds) == 0
+    assert len(cluster.state_machine.state.holds) == 0
 
 
 def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behind() -> None:
@@ -228,14 +228,14 @@ def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behi
 
 def test_room_that_others_gave_back_is_not_given_away_as_long_as_it_is_on_record_as_theirs() -> None:
     cluster = Cluster()
-    text = Written(permit=amounts("3", "4Gi"), permit_limit=amounts("3", "4Gi")).text()
+    text = PersistedPermit(permit=amounts("3", "4Gi"), permit_limit=amounts("3", "4Gi")).text()
     machine = replace(a_pod("vm", on=N, cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), permit=text))
     cluster.comes(machine)
-    uid, claim = machine.uid, cluster.state_machine.reservations.get(machine.uid)
+    uid, claim = machine.uid, cluster.state_machine.state.reservations.get(machine.uid)
     assert claim is not None
     assert cluster.reserved(N) == 3000
     less = replace(claim.pod_resources, reserved=amounts("1", "4Gi"), buffer=NOTHING)
-    cluster.state_machine.reservations.recount(uid, less)
+    cluster.state_machine.state.reservations.recount(uid, less)
     cluster.state_machine.permit_limits.recorded(uid)
     beside, fits = cluster.comes(a_pod("p", cpu="2")), cluster.comes(a_pod("q", cpu="1"))
     assert cluster.ask(beside, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
@@ -252,7 +252,7 @@ def test_a_scheduler_whose_file_still_has_a_bind_verb_is_served_and_counted() ->
     cluster.apply(BindEnded(pod.uid, N, "bound", ""))
     cluster.comes(bound(pod))
     assert (cluster.held(), cluster.reserved()) == (0, 3000)
-    assert cluster.state_machine.event_counts.unexpected_binds == 1
+    assert cluster.state_machine.state.event_counts.unexpected_binds == 1
     assert cluster.ask(cluster.comes(a_pod("other", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
 
 
@@ -265,5 +265,5 @@ def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> No
     assert cluster.ask(other, N) == [Reason.HELD_FOR_OTHERS]
     cluster.comes(bound(pod))
     assert cluster.held() == 0
-    assert cluster.state_machine.event_counts.adopted == 1
+    assert cluster.state_machine.state.event_counts.adopted == 1
     assert cluster.ask(other, N) == [Reason.NOT_ENOUGH_CPU]

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
-from slackwater.model.equivalence import Toleration
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.pod_constraints import PodConstraints
+from slackwater.model.pod_constraints import PodConstraints, Toleration
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays
 from tests.support.scaling import Scenario

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Bind, Nominate, ReadPod
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import ActivationLost, NodeSeen, PodGone, PodRead, PodSeen
 from slackwater.model.ids import NodeName
 from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import Reason
 from tests.scenarios.test_the_life_of_a_bind import Story
 from tests.support.builders import a_node, a_pod, amounts
@@ -204,10 +204,10 @@ def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
     pod = a_pod("p", node_selector={"disk": "ssd"})
     story = Story(a_node("full", cpu="100m", labels={"disk": "ssd"}), a_node("other"), pod)
     story.filter(pod, "full")
-    assert story.state_machine.event_counts.sample_misses == 0
+    assert story.state_machine.state.event_counts.sample_misses == 0
     story.state_machine.apply(NodeSeen(a_node("other", labels={"disk": "ssd"})), story.at)
     story.filter(pod, "full")
-    assert story.state_machine.event_counts.sample_misses == 1
+    assert story.state_machine.state.event_counts.sample_misses == 1
 
 
 def test_a_bind_given_up_wakes_its_pod() -> None:

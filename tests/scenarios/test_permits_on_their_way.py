@@ -6,11 +6,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Bind, WritePermit
-from slackwater.model.events import PermitNotWritten, PermitWritten, Ticked
-from slackwater.model.permit_annotation import Written, read_written
-from slackwater.model.permits import PermitAsk
+from slackwater.model.events import PermitNotWritten, PermitWritten, TimePassed
+from slackwater.model.permits import PermitAsk, PersistedPermit, read_written
 from slackwater.ports.protocols import Outcome
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -33,7 +32,7 @@ def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) 
     cluster.ask(pod, MEDIUM)
     cluster.ask(pod, SMALL, last=MEDIUM)
     cluster.passes(1.5)
-    assert [read_written(effect.text) for effect in cluster.writes()] == [Written(permit=SMALL, permit_limit=SMALL)]
+    assert [read_written(effect.text) for effect in cluster.writes()] == [PersistedPermit(permit=SMALL, permit_limit=SMALL)]
 
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     assert (cluster.told(decided).permit, cluster.told(decided).permit_limit_pending) == (SMALL, True)
@@ -62,15 +61,15 @@ def test_a_lower_permit_whose_answer_was_lost_may_stand_there(cluster: Growing) 
 @pytest.mark.anyio
 async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
     """Else a crash between the two would leave more promised on the node than it has."""
-    on_record = Written(permit=LARGE, permit_limit=LARGE).text()
+    on_record = PersistedPermit(permit=LARGE, permit_limit=LARGE).text()
     machine = replace(a_pod("vm", on="n"), vertical=a_vertical(permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service() as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), machine, other)
         ask = PermitAsk(key=machine.key, version=7, asked=SMALL, last_permit=LARGE, compute_unit=UNIT, load=None, slots=False)
-        assert isinstance(service.state_machine.ask_permit(ask, None, service.clock()), Decided)
+        assert isinstance(service.state_machine.ask_permit(ask, None, service.clock()), PermitDecision)
         now_on_record = PermitWritten(
-            machine.uid, Written(permit=SMALL, permit_limit=SMALL).text(), machine.resource_version + 1
+            machine.uid, PersistedPermit(permit=SMALL, permit_limit=SMALL).text(), machine.resource_version + 1
         )
         service.writer.script.append(Outcome("done", 200, event=now_on_record))
         answers = []
@@ -80,11 +79,11 @@ async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
 
         async with anyio.create_task_group() as group:
             group.start_soon(bind)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 while service.reserved("n")[0] < 3000:
                     await anyio.lowlevel.checkpoint()
             assert service.writer.asked == []
-            service.take(Ticked())
+            service.take(TimePassed())
         assert answers == [{"Error": ""}]
         assert [type(effect) for effect in service.writer.asked] == [WritePermit, Bind]
 
@@ -102,4 +101,4 @@ def test_a_write_that_is_answered_after_its_pod_ended_is_forgotten(cluster: Grow
     else:
         cluster.deletes(pod)
     cluster.take(PermitWritten(pod.uid, text, version))
-    assert cluster.state_machine.annotations.written() == []
+    assert cluster.state_machine.state.annotations.written() == []

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.model.resources import NOTHING
-from slackwater.runtime.autoscaler.planning import Planning
-from slackwater.runtime.autoscaler.record import LoopRecord, Spent
+from slackwater.runtime.autoscaler.loop_record import LoopDurations, LoopRecord
+from slackwater.runtime.autoscaler.planning import LoopPlanner
 from tests.support.builders import a_node
-from tests.support.planners import Conversation
+from tests.support.planners import Conversation, a_feed
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
 
 
 class Elsewhere(ShrinkScene):
-    def planning(self) -> Planning:
-        self.conversation = Conversation()
+    def planning(self) -> LoopPlanner:
+        self.conversation = Conversation(a_feed(self.state_machine))
         return self.conversation
 
 
@@ -44,7 +44,7 @@ async def played(scenario: ShrinkScene) -> list[LoopRecord]:
 def without_times(record: LoopRecord) -> LoopRecord:
     """Nor the node groups' status, in which the builders number their objects; it is sensed, not planned."""
     scale_down = None if record.scale_down is None else replace(record.scale_down, seconds=0.0)
-    return replace(record, spent=Spent(), scale_down=scale_down, group_status={})
+    return replace(record, spent=LoopDurations(), scale_down=scale_down, group_status={})
 
 
 def a_scene(kind: type[ShrinkScene]) -> ShrinkScene:

@@ -15,7 +15,7 @@ from slackwater.model.events import (
     PodRead,
     PodSeen,
     Synced,
-    Ticked,
+    TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.ledger.ledger import NodePolicy
@@ -42,7 +42,8 @@ class Story:
 
     def filter(self, pod: Pod, *names: str) -> list[Reason]:
         return [
-            Reason(code) for code in self.state_machine.filter(pod, self.state_machine.nodes.rows_of(names), self.at).tolist()
+            Reason(code)
+            for code in self.state_machine.filter(pod, self.state_machine.state.nodes.rows_of(names), self.at).tolist()
         ]
 
     def bind(self, pod: Pod, node: str) -> Reason:
@@ -60,12 +61,12 @@ class Story:
 
     def after(self, seconds: float) -> list[Effect]:
         self.now += seconds
-        effects = self.state_machine.apply(Ticked(), self.at)
+        effects = self.state_machine.apply(TimePassed(), self.at)
         assert violations(self.state_machine) == []
         return effects
 
     def reserved(self, node: str) -> int:
-        return int(self.state_machine.ledger.columns.reserved[0, self.state_machine.nodes.row_of[NodeName(node)]])
+        return int(self.state_machine.state.ledger.columns.reserved[0, self.state_machine.state.nodes.row_of[NodeName(node)]])
 
 
 def test_a_confirmed_bind_counts_once_and_asks_for_nothing() -> None:
@@ -77,7 +78,7 @@ def test_a_confirmed_bind_counts_once_and_asks_for_nothing() -> None:
     assert story.seen(a_pod("p", on="n")) == []
     assert story.after(1000) == []
     assert story.reserved("n") == 500
-    assert (story.state_machine.event_counts.confirmed, story.state_machine.event_counts.adopted) == (1, 0)
+    assert (story.state_machine.state.event_counts.confirmed, story.state_machine.state.event_counts.adopted) == (1, 0)
 
 
 def test_a_binding_that_the_watch_never_shows_is_looked_up() -> None:
@@ -154,7 +155,7 @@ def test_a_read_that_was_answered_before_the_deletion_does_not_bring_the_pod_bac
     story.state_machine.apply(PodGone(pod.uid, pod.key), story.at)
     story.state_machine.apply(PodRead(pod), story.at)
     assert story.reserved("n") == 0
-    assert story.state_machine.pods.get(pod.uid) is None
+    assert story.state_machine.state.pods.get(pod.uid) is None
 
 
 def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone() -> None:
@@ -165,7 +166,9 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone
     assert story.bind(pod, "n") is Reason.OK
     story.bind_ended(pod, "n", "gone")
     story.seen(replace(pod, node=NodeName("n"), resource_version=pod.resource_version + 1))
-    assert story.state_machine.ledger.numbers(story.state_machine.nodes.row_of[NodeName("n")]).reserved == amounts("0", "0")
+    assert story.state_machine.state.ledger.numbers(story.state_machine.state.nodes.row_of[NodeName("n")]).reserved == amounts(
+        "0", "0"
+    )
 
 
 def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
@@ -182,14 +185,14 @@ def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
 def test_bind_is_refused_with_the_reason_and_changes_nothing() -> None:
     pod, elsewhere, ended = a_pod("p"), a_pod("e", on="m"), a_pod("x", ended=True)
     story = Story(a_node("n"), a_node("m"), pod, elsewhere, ended)
-    before = story.state_machine.ledger.columns.copy()
+    before = story.state_machine.state.ledger.columns.copy()
     assert story.bind(a_pod("stranger"), "n") is Reason.POD_UNKNOWN
     assert story.bind(pod, "stranger") is Reason.NODE_UNKNOWN
     assert story.bind(elsewhere, "n") is Reason.POD_BOUND_ELSEWHERE
     assert story.bind(ended, "n") is Reason.POD_FINISHED
     assert story.state_machine.bind(pod.uid, a_pod("q").key, NodeName("n"), story.at).reason is Reason.POD_UNKNOWN
-    assert story.state_machine.ledger.columns.same_as(before)
-    assert int(story.state_machine.event_counts.bind_refusals.sum()) == 5
+    assert story.state_machine.state.ledger.columns.same_as(before)
+    assert int(story.state_machine.state.event_counts.bind_refusals.sum()) == 5
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is() -> None:
@@ -208,7 +211,7 @@ def test_a_resized_pod_counts_by_its_new_requests() -> None:
     story = Story(a_node("n"), a_pod("p", on="n", cpu="1"))
     story.seen(a_pod("p", on="n", cpu="2"))
     assert story.reserved("n") == 2000
-    assert story.state_machine.event_counts.adopted == 1, "adopted once, not again at each resize"
+    assert story.state_machine.state.event_counts.adopted == 1, "adopted once, not again at each resize"
 
 
 def test_a_hold_that_ends_unused_wakes_who_was_refused_because_of_it() -> None:
@@ -249,7 +252,7 @@ def test_a_starved_pod_is_nominated_to_the_best_node_that_takes_it_and_each_node
         nominated += [effect.node for effect in story.after(1) if isinstance(effect, Nominate)]
         story.after(11)  # in-tree filters refused the nomination: the hold ends, the next cycle starves again
     assert nominated == ["better", "good"]
-    assert story.state_machine.event_counts.sample_misses == 3
+    assert story.state_machine.state.event_counts.sample_misses == 3
 
 
 def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
@@ -261,7 +264,7 @@ def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
     assert story.filter(pod, "free") == [Reason.OK]
     story.bind(pod, "free")
     story.seen(a_pod("p", on="free"))
-    assert story.state_machine.event_counts.nominations_met == 1
+    assert story.state_machine.state.event_counts.nominations_met == 1
 
 
 def test_attempts_and_failures_are_counted_by_whose_word_they_failed() -> None:
@@ -270,16 +273,16 @@ def test_attempts_and_failures_are_counted_by_whose_word_they_failed() -> None:
     story.filter(pod, "n")
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: ours"))
     assert (
-        story.state_machine.event_counts.attempts,
-        story.state_machine.event_counts.failures,
-        story.state_machine.event_counts.failures_in_tree,
+        story.state_machine.state.event_counts.attempts,
+        story.state_machine.state.event_counts.failures,
+        story.state_machine.state.event_counts.failures_in_tree,
     ) == (1, 1, 0)
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: a taint"))
     story.seen(a_pod("p", cpu="9", message="0/1 nodes: a taint"))
     assert (
-        story.state_machine.event_counts.attempts,
-        story.state_machine.event_counts.failures,
-        story.state_machine.event_counts.failures_in_tree,
+        story.state_machine.state.event_counts.attempts,
+        story.state_machine.state.event_counts.failures,
+        story.state_machine.state.event_counts.failures_in_tree,
     ) == (2, 2, 1)
 
 
@@ -306,7 +309,7 @@ def test_changed_system_amounts_take_effect_on_every_node_at_once() -> None:
     story = Story(a_node("a"), a_node("b"), a_pod("p", on="a"))
     policy = replace(Policy(), nodes=NodePolicy(system=amounts("1", "1Gi"), watermark_cpu_ppm=500_000))
     story.state_machine.adopt_policy(policy)
-    columns = story.state_machine.ledger.columns
+    columns = story.state_machine.state.ledger.columns
     assert columns.total[:, :2].tolist() == [[3000, 3000], [15 << 30, 15 << 30]]
     assert columns.watermark[0, :2].tolist() == [1500, 1500]
     assert story.reserved("a") == 500

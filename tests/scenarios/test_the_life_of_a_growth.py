@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from tests.support.builders import a_node, a_pod
@@ -309,7 +309,7 @@ fates = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "u
 @settings(
     max_examples=20,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )
 async def test_whatever_goes_wrong_no_pod_gets_two_nodes_and_none_goes_without(hazards: list[str], fates: list[Fate]) -> None:

@@ -10,11 +10,10 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration
 from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone
 from slackwater.model.ids import Instant, NodeName, PodKey
-from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.reasons import Reason
-from slackwater.model.vertical import MigrationRef
+from slackwater.model.vertical import MigrationRef, VirtualMachineMigration
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -70,10 +69,10 @@ def finish(cluster: Growing, pod: Pod) -> Pod:
     target = PodKey("default", f"{pod.key.name}-target")
     cluster.change(pod, migration=MigrationRef(name=key.name, role="source"))
     cluster.migration(key, phase="Pending", source_pod=pod.key.name, target_pod=target.name)
-    new = cluster.has_pod(
-        target.name, on=None, vertical=replace(pod.vertical, migration=MigrationRef(name=key.name, role="target"))
-    )
-    codes = cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of(["full", "empty"]), Instant(cluster.now))
+    moved = replace(pod.vertical, migration=MigrationRef(name=key.name, role="target"))
+    new = cluster.has_pod(target.name, on=None, vertical=moved)
+    rows = cluster.state_machine.state.nodes.rows_of(["full", "empty"])
+    codes = cluster.state_machine.filter(new, rows, Instant(cluster.now))
     assert [Reason(code) for code in codes.tolist()] == [Reason.TARGET_NODE_ELSEWHERE, Reason.OK]
     assert cluster.state_machine.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
     new = cluster.store(replace(new, node=NodeName("empty")))
@@ -229,7 +228,7 @@ def test_without_a_landing_place_nobody_leaves() -> None:
     cluster, pods = crowded()
     cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
     assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
-    assert cluster.state_machine.event_counts.migrations_without_target_node == 1
+    assert cluster.state_machine.state.event_counts.migrations_without_target_node == 1
 
 
 @pytest.mark.parametrize(
@@ -305,7 +304,7 @@ def test_the_target_goes_elsewhere_when_its_landing_place_is_lost() -> None:
     del cluster.nodes[target_node]
     vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
     new = cluster.has_pod("target", on=None, vertical=vertical)
-    codes = cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of([other]), Instant(cluster.now))
+    codes = cluster.state_machine.filter(new, cluster.state_machine.state.nodes.rows_of([other]), Instant(cluster.now))
     assert codes.tolist() == [Reason.OK]
 
 
@@ -315,7 +314,8 @@ def test_the_landing_place_stays_held_when_the_target_does_not_come_at_once() ->
     cluster.write()
     vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
     new = cluster.has_pod("target", on=None, vertical=vertical)
-    assert not cluster.state_machine.filter(new, cluster.state_machine.nodes.rows_of(["empty"]), Instant(cluster.now)).any()
+    rows = cluster.state_machine.state.nodes.rows_of(["empty"])
+    assert not cluster.state_machine.filter(new, rows, Instant(cluster.now)).any()
     assert cluster.cpu("empty")["held"] == 2000
     cluster.passes(12)  # its own hold has expired
     assert cluster.cpu("empty")["held"] == 2000

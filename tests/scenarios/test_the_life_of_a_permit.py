@@ -8,8 +8,7 @@ import pytest
 from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.events import MachineSeen, PermitNotWritten
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.permit_annotation import Written
-from slackwater.model.permits import Caller, PermitRefusal
+from slackwater.model.permits import Caller, PermitRefusal, PersistedPermit
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -46,7 +45,7 @@ def test_growth_above_the_ceiling_is_answered_only_after_it_is_written(cluster: 
     cluster.ask(pod, SMALL)
     cluster.passes(1.5)
     cluster.write()
-    assert cluster.record() == Written(permit=SMALL, permit_limit=SMALL)
+    assert cluster.record() == PersistedPermit(permit=SMALL, permit_limit=SMALL)
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     assert cluster.told(decided).permit_limit_pending
     assert cluster.told(decided).permit == SMALL
@@ -73,13 +72,13 @@ def test_a_ceiling_never_passes_max_nor_the_room_of_the_node(cluster: Growing) -
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(pod, amounts("3500m", "14Gi"), last=SMALL)
-    assert cluster.record() == Written(permit=amounts("3500m", "14Gi"), permit_limit=LARGE)
+    assert cluster.record() == PersistedPermit(permit=amounts("3500m", "14Gi"), permit_limit=LARGE)
     cluster.has_pod("other", on="n", vertical=None)
     cluster.store(a_pod("full", on="n", cpu="6250m", memory="1Gi"))
     cluster.passes(3)
     cluster.write()
     cluster.ask(pod, amounts("3500m", "15Gi"), last=amounts("3500m", "14Gi"))
-    assert cluster.record() == Written(permit=amounts("3500m", "15Gi"), permit_limit=amounts("3500m", "16Gi"))
+    assert cluster.record() == PersistedPermit(permit=amounts("3500m", "15Gi"), permit_limit=amounts("3500m", "16Gi"))
 
 
 def test_a_quiet_pod_keeps_no_room_for_its_next_steps(cluster: Growing) -> None:
@@ -89,7 +88,7 @@ def test_a_quiet_pod_keeps_no_room_for_its_next_steps(cluster: Growing) -> None:
     cluster.ask(pod, MEDIUM, last=SMALL)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record() == Written(permit=MEDIUM, permit_limit=MEDIUM)
+    assert cluster.record() == PersistedPermit(permit=MEDIUM, permit_limit=MEDIUM)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 2000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -104,7 +103,7 @@ def test_shrinking_is_written_lazily_at_most_once_a_second(cluster: Growing) -> 
     assert len(cluster.writes()) <= 2
     cluster.passes(1.5)
     cluster.write()
-    assert cluster.record() == Written(permit=amounts("2750m", "16Gi"), permit_limit=amounts("2750m", "16Gi"))
+    assert cluster.record() == PersistedPermit(permit=amounts("2750m", "16Gi"), permit_limit=amounts("2750m", "16Gi"))
 
 
 def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) -> None:
@@ -112,25 +111,25 @@ def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) 
     low, high = amounts("1", "4Gi"), amounts("1250m", "5Gi")
     writes = []
     for _ in range(8):
-        before = cluster.state_machine.event_counts.permit_writes
+        before = cluster.state_machine.state.event_counts.permit_writes
         for size in (high, low):
             cluster.ask(pod, size)
             for _ in range(5):
                 cluster.passes(1)
                 cluster.write()
-        writes.append(cluster.state_machine.event_counts.permit_writes - before)
+        writes.append(cluster.state_machine.state.event_counts.permit_writes - before)
     assert writes[:2] == [2, 2]
     assert writes[3:] == [0] * 5
     # Then it stays: in the end what is written is what is.
     cluster.passes(200)
     cluster.write()
-    assert cluster.record() == Written(permit=low, permit_limit=low)
+    assert cluster.record() == PersistedPermit(permit=low, permit_limit=low)
     # After a long calm it counts as calm.
     cluster.passes(200)
     cluster.ask(pod, high)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record() == Written(permit=high, permit_limit=high)
+    assert cluster.record() == PersistedPermit(permit=high, permit_limit=high)
 
 
 @pytest.mark.parametrize("pods_first", [False, True], ids=["machines-first", "pods-first"])
@@ -141,7 +140,7 @@ def test_after_a_restart_reserved_is_the_ceiling_and_the_buffer_its_distance_to_
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(pod, MEDIUM, last=SMALL)
-    assert cluster.record() == Written(permit=MEDIUM, permit_limit=amounts("3", "12Gi"))
+    assert cluster.record() == PersistedPermit(permit=MEDIUM, permit_limit=amounts("3", "12Gi"))
     cluster.restarts(pods_first=pods_first)
     assert cluster.cpu("n") == {"R": 3000, "B": 1000, "CP": 0, "PAF": 0, "held": 0}
 
@@ -156,7 +155,7 @@ def test_a_broken_annotation_counts_as_none(cluster: Growing, text: str) -> None
     cluster.ask(pod, SMALL)
     cluster.passes(2)
     cluster.write()
-    assert cluster.record() == Written(permit=SMALL, permit_limit=SMALL)
+    assert cluster.record() == PersistedPermit(permit=SMALL, permit_limit=SMALL)
 
 
 def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster: Growing) -> None:
@@ -190,7 +189,7 @@ def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothe
     cluster.passes(1.5)
     cluster.write()
     cluster.ask(late, amounts("1250m", "5Gi"))
-    assert cluster.record("late") == Written(permit=amounts("1250m", "5Gi"), permit_limit=amounts("2250m", "9Gi"))
+    assert cluster.record("late") == PersistedPermit(permit=amounts("1250m", "5Gi"), permit_limit=amounts("2250m", "9Gi"))
     for pod in others:
         cluster.ask(pod, LARGE, last=SMALL)
     cluster.passes(1.5)
@@ -202,7 +201,7 @@ def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothe
     assert cluster.told(decided).permit == amounts("1250m", "5Gi")
     cluster.write()
     assert cluster.told(decided).permit == amounts("2250m", "9Gi")
-    assert cluster.record("other-0") == Written(permit=SMALL, permit_limit=SMALL)
+    assert cluster.record("other-0") == PersistedPermit(permit=SMALL, permit_limit=SMALL)
 
 
 def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_over(cluster: Growing) -> None:
@@ -216,7 +215,7 @@ def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_o
         cluster.write()
         cluster.ask(pod, have)
         cluster.change(pod, using=have)
-    want = Written(permit=have, permit_limit=amounts("5500m", "22Gi"))
+    want = PersistedPermit(permit=have, permit_limit=amounts("5500m", "22Gi"))
     assert [cluster.record(name) for name in ("one", "two")] == [want] * 2
     cluster.restarts()
     cpu = cluster.cpu("n")
@@ -258,7 +257,7 @@ def test_another_text_than_expected_is_read_and_written_anew(cluster: Growing) -
     assert cluster.told(decided).permit == MEDIUM
     cluster.passes(3)
     cluster.write()
-    assert cluster.record() == Written(permit=MEDIUM, permit_limit=MEDIUM)
+    assert cluster.record() == PersistedPermit(permit=MEDIUM, permit_limit=MEDIUM)
 
 
 def test_an_older_sight_of_the_machine_does_not_undo_a_write(cluster: Growing) -> None:
@@ -284,7 +283,7 @@ def test_a_last_permit_is_honoured_at_once_and_above_total(cluster: Growing) -> 
 def test_room_held_for_others_is_not_given_to_a_growing_pod(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("12", "16Gi")))
     waiting = a_pod("waiting", cpu="8", memory="1Gi")
-    cluster.state_machine.filter(waiting, cluster.state_machine.nodes.rows_of(["n"]), cluster.state_machine_now())
+    cluster.state_machine.filter(waiting, cluster.state_machine.state.nodes.rows_of(["n"]), cluster.state_machine_now())
     assert cluster.ask(pod, amounts("3", "4Gi"), last=SMALL).permit == amounts("2", "4Gi")
 
 
@@ -329,7 +328,7 @@ def test_requests_that_are_no_multiples_are_counted_told_once_and_granted(cluste
         firsts.append(decided.first_odd)
         assert cluster.told(decided).permit == amounts("1", memory)
     assert firsts == [True, False]
-    assert cluster.state_machine.event_counts.odd_requests == 2
+    assert cluster.state_machine.state.event_counts.odd_requests == 2
 
 
 def test_one_answer_grows_by_so_many_units_at_most() -> None:

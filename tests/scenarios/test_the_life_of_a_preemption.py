@@ -8,8 +8,7 @@ from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, WritePreempting
 from slackwater.model.events import NodeSeen, Stopping
 from slackwater.model.ids import NodeName
-from slackwater.model.objects import Pod
-from slackwater.model.preempting import Preempting
+from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.reasons import Reason
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
@@ -30,7 +29,7 @@ def test_the_whole_way() -> None:
     victim, pod = a_victim(), a_preemptor()
     cluster = Cluster(a_node("n"), victim, pod)
     assert cluster.filter(pod) == [Reason.GATED]
-    text = Preempting(N, (victim.uid,)).text()
+    text = OngoingPreemption(N, (victim.uid,)).text()
     assert list(cluster.asked) == [WritePreempting(pod.uid, pod.key, text)], "first the annotation"
     want_deletion = DeleteVictim(victim.uid, victim.key, pod.key)
     served = cluster.serve(gone=False)
@@ -157,7 +156,7 @@ def comes_to_rest(cluster: Cluster, *pods: Pod) -> None:
     assert cluster.at_rest()
     for pod in pods:
         assert not cluster.gated(pod)
-    assert all(cluster.held(node.name) == 0 for _, node in cluster.state_machine.nodes)
+    assert all(cluster.held(node.name) == 0 for _, node in cluster.state_machine.state.nodes)
 
 
 def test_the_annotation_cannot_be_written() -> None:
@@ -350,7 +349,7 @@ def test_a_restart_after_the_last_victim_left_opens_the_gate() -> None:
 )
 def test_an_annotation_of_unknown_origin_kills_nobody(victim: Pod) -> None:
     full = a_pod("full", on="n", cpu="3500m", priority=9)
-    pod = replace(a_preemptor(), preempting=Preempting(N, (victim.uid,)))
+    pod = replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,)))
     cluster = Cluster(a_node("n"), a_node("m"), full, victim, pod)
     cluster.serve()
     assert cluster.deleted == []
@@ -360,6 +359,6 @@ def test_an_annotation_of_unknown_origin_kills_nobody(victim: Pod) -> None:
 def test_an_annotation_seen_after_the_start_is_no_order() -> None:
     victim = a_victim()
     cluster = Cluster(a_node("n"), victim)
-    cluster.has(replace(a_preemptor(), preempting=Preempting(N, (victim.uid,))))
+    cluster.has(replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,))))
     cluster.serve()
     assert cluster.deleted == []

@@ -61,7 +61,7 @@ def test_a_pod_whose_annotations_cannot_be_read_counts_by_its_requests_and_is_no
     cluster.store(replace(a_pod("broken", on="n", cpu="700m"), vertical_problem="annotation: not JSON"))
     assert cluster.cpu("n")["R"] == 700
     pending = replace(a_pod("pending"), vertical_problem="annotation: not JSON")
-    codes = cluster.state_machine.filter(pending, cluster.state_machine.nodes.rows_of(["n"]), cluster.state_machine_now())
+    codes = cluster.state_machine.filter(pending, cluster.state_machine.state.nodes.rows_of(["n"]), cluster.state_machine_now())
     assert codes.all()
 
 

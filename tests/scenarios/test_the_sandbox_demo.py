@@ -1,6 +1,7 @@
 """`slackwater demo` as people start it: ready in seconds, pods run, and it ends by itself."""
 
 import re
+import socket
 import subprocess
 import sys
 
@@ -18,3 +19,14 @@ def test_the_demo_is_ready_within_five_seconds_and_binds_its_pods() -> None:
     assert int(bound[1]) >= 30
     assert bound[2] == "0"
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_line_and_a_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "slackwater", "demo", "--duration", "1s", "--port", str(port)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    refused, way_out = [line for line in ended.stderr.splitlines() if line.startswith("slackwater: ")]
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused
+    assert way_out == "slackwater: --port names another port"
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)

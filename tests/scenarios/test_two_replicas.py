@@ -10,9 +10,9 @@ from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
 from slackwater.runtime.dump import document, take
 from slackwater.runtime.invariants import violations
-from slackwater.sandbox.embedded.agents import Agents, Habits
+from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
-from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.embedded.extender_client import ConnectionLost
 from slackwater.sandbox.embedded.kinds import PODS
 from slackwater.sandbox.embedded.scheduler import Scheduler
 from tests.faults import laws
@@ -82,7 +82,7 @@ class Pair:
         for one in self.replicas:
             if one.leads or (one.api.stopped and one.election.leadership.leads()):
                 return await one.extender(verb, body)
-        raise NoWord("connection refused")
+        raise ConnectionLost("connection refused")
 
     async def ask_permit(self, body: bytes) -> tuple[int, bytes]:
         await anyio.sleep(0.001)
@@ -90,7 +90,9 @@ class Pair:
 
     async def play(self) -> None:
         self._asked = self.rng("asked")
-        habits = Habits(wants=self.story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5)
+        habits = AgentBehavior(
+            wants=self.story.wants, tick_seconds=1.0, retry_seconds=0.5, answer_seconds=3.0, grow_seconds=1.5
+        )
         agents = self.truth.agents = Agents(self.box.api, self.ask_permit, self.rng("agents"), habits)
         self.story.begin()
         async with anyio.create_task_group() as group:
@@ -98,7 +100,7 @@ class Pair:
             for one in self.replicas:
                 group.start_soon(one.run)
             group.start_soon(agents.run)
-            scheduler = Scheduler(self.box.api, self.box.agenda, self.ask_extender, rng=self.rng("scheduler"))
+            scheduler = Scheduler(self.box.api, self.box.timers, self.ask_extender, rng=self.rng("scheduler"))
             scheduler.attach()
             group.start_soon(scheduler.run)
             telling = anyio.CancelScope()

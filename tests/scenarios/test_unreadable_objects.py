@@ -8,17 +8,16 @@ import pytest
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Effect
-from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, Ticked
+from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written
-from slackwater.model.permits import PermitAsk
+from slackwater.model.permits import PermitAsk, PersistedPermit
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import LARGEST_AMOUNT, MOST_PODS_ON_NODE
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.record.recorded import RecordedStateMachine
-from slackwater.runtime.record.replayed import Replay
+from slackwater.runtime.record.recording import RecordedStateMachine
+from slackwater.runtime.record.replay import Replay
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.small_state_machine import M, N, SmallStateMachine
@@ -53,7 +52,7 @@ def test_a_node_opens_when_the_last_of_its_unreadable_pods_is_gone() -> None:
     assert story.ask(waiting, N, M) == [QUARANTINED, 0]
     story.apply(PodGone(second.uid, second.key))
     assert story.ask(waiting, N, M) == [0, 0]
-    assert len(story.state_machine.quarantine) == 0
+    assert len(story.state_machine.state.quarantine) == 0
 
 
 def test_whoever_was_refused_is_woken_when_the_node_opens() -> None:
@@ -72,13 +71,13 @@ def test_a_pod_that_was_known_keeps_counting_for_what_it_counted_for_and_says_so
     pod = story.comes(a_pod("p", on=N, cpu="2"))
     said = [effect for _ in range(3) for effect in story.apply(unreadable(pod)) if isinstance(effect, Announce)]
     assert [(effect.key, effect.type) for effect in said] == [(pod.key, "Warning")]
-    assert story.state_machine.ledger.columns.reserved[0, story.state_machine.nodes.row_of[N]] == 2000
+    assert story.state_machine.state.ledger.columns.reserved[0, story.state_machine.state.nodes.row_of[N]] == 2000
 
 
 def test_a_pending_pod_that_cannot_be_read_closes_nothing() -> None:
     story = small()
     assert story.apply(unreadable(a_pod("pending"))) == []
-    assert len(story.state_machine.quarantine) == 0
+    assert len(story.state_machine.state.quarantine) == 0
 
 
 def test_a_node_that_comes_after_its_unreadable_pod_is_closed_from_the_start() -> None:
@@ -119,7 +118,7 @@ def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
 
     def reserved() -> int:
         story.state_machine.ask_permit(ask, None, story.now)
-        claim = story.state_machine.reservations.get(vm.uid)
+        claim = story.state_machine.state.reservations.get(vm.uid)
         assert claim is not None
         return claim.pod_resources.reserved.cpu
 
@@ -131,7 +130,7 @@ def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
 
 def written(cpu: str, memory: str) -> str:
     held = amounts(cpu, memory)
-    return Written(permit=held, permit_limit=held).text()
+    return PersistedPermit(permit=held, permit_limit=held).text()
 
 
 def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None:
@@ -155,15 +154,18 @@ def test_a_node_counts_so_many_pods_that_their_sum_cannot_wrap_and_closes_for_th
     for event in events:
         intake.take(event)
     assert dict(intake.failed) == {"PodSeen": 2}
-    assert state_machine.ledger.numbers(state_machine.nodes.row_of[N]).reserved.memory == MOST_PODS_ON_NODE * LARGEST_AMOUNT
+    assert (
+        state_machine.state.ledger.numbers(state_machine.state.nodes.row_of[N]).reserved.memory
+        == MOST_PODS_ON_NODE * LARGEST_AMOUNT
+    )
     waiting = a_pod("waiting")
     intake.take(PodSeen(waiting))
-    rows = np.array([state_machine.nodes.row_of[name] for name in (N, M)], np.intp)
+    rows = np.array([state_machine.state.nodes.row_of[name] for name in (N, M)], np.intp)
     assert state_machine.filter(waiting, rows, Instant(1000.0)).tolist() == [QUARANTINED, 0]
     assert violations(state_machine) == []
     for pod in pods[MOST_PODS_ON_NODE:]:
         intake.take(PodGone(pod.uid, pod.key))
-    assert N not in state_machine.quarantine
+    assert N not in state_machine.state.quarantine
     assert state_machine.filter(waiting, rows[:1], Instant(1000.0)).tolist() != [0]
 
 
@@ -197,12 +199,12 @@ async def test_an_event_that_cannot_be_applied_ends_nothing_and_closes_its_node(
     state_machine = Fragile(Policy(), tell=frames.append)
     intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
-    events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), Ticked()]
+    events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), TimePassed()]
     for event in events:
         intake.take(event)
     assert dict(intake.failed) == {"PodSeen": 1}
-    assert N in state_machine.quarantine
-    assert M not in state_machine.quarantine
+    assert N in state_machine.state.quarantine
+    assert M not in state_machine.state.quarantine
     assert violations(state_machine) == []
     differences = list(Replay(frames).differences())
     assert differences[0].recorded == ["raised", "OverflowError"], "code that has no such bug answers otherwise"

@@ -13,11 +13,11 @@ import pytest
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import randomized
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import NOTHING, Amounts
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import UNIT, Growing
@@ -66,11 +66,11 @@ def test_basic_node_operations() -> None:
         for name, using in (("one", amounts("2", "8Gi")), ("other", amounts("1", "4Gi")))
     )
     assert one.node is not None
-    row = cluster.state_machine.nodes.row_of[one.node]
-    numbers = cluster.state_machine.ledger.numbers(row)
+    row = cluster.state_machine.state.nodes.row_of[one.node]
+    numbers = cluster.state_machine.state.ledger.numbers(row)
     assert (numbers.reserved, numbers.watermark) == (amounts("3", "12Gi"), amounts("8", "32Gi"))
     cluster.take(PodGone(other.uid, other.key))
-    assert cluster.state_machine.ledger.numbers(row).reserved == amounts("2", "8Gi")
+    assert cluster.state_machine.state.ledger.numbers(row).reserved == amounts("2", "8Gi")
 
 
 CONTROLLED = {**VM, "controller": True}
@@ -128,7 +128,7 @@ def test_pod_state_extraction(
     """Where upstream has nothing approved it counts the use; we keep Max, and what is beyond the use as Buffer."""
     cluster = a_cluster()
     cluster.take(PodSeen(pod))
-    claim = cluster.state_machine.reservations.get(PodUid("p"))
+    claim = cluster.state_machine.state.reservations.get(PodUid("p"))
     assert claim is not None
     assert (claim.pod_resources.reserved, claim.pod_resources.buffer) == (want_reserved, want_buffer)
     assert pod.vertical is not None
@@ -145,7 +145,7 @@ def test_pod_state_extraction_of_a_normal_pod() -> None:
     ]
     cluster = a_cluster()
     cluster.take(PodSeen(decoded({}, containers)))
-    claim = cluster.state_machine.reservations.get(PodUid("p"))
+    claim = cluster.state_machine.state.reservations.get(PodUid("p"))
     assert claim is not None
     assert claim.pod_resources.reserved == amounts("750m", "1280Mi")
 
@@ -206,7 +206,7 @@ def test_normalized_scores_are_drawn_between_1_and_the_score_and_zero_stays() ->
 
 def test_deleting_an_unknown_pod_or_node_changes_nothing() -> None:
     cluster = a_cluster()
-    before = cluster.state_machine.ledger.columns.copy()
+    before = cluster.state_machine.state.ledger.columns.copy()
     cluster.take(PodGone(PodUid("nobody"), decoded({}, []).key))
-    assert cluster.state_machine.ledger.columns.same_as(before)
+    assert cluster.state_machine.state.ledger.columns.same_as(before)
     assert cluster.state_machine.apply(PodGone(PodUid("nobody"), decoded({}, []).key), Instant(0)) == []

@@ -113,7 +113,7 @@ async def test_a_waiting_question_is_not_asked_again_after_a_newer_one_of_its_po
                 step()
             if order == "not-awaited-yet":
                 group.start_soon(hears)
-    claim = cluster.state_machine.reservations.get(pod.uid)
+    claim = cluster.state_machine.state.reservations.get(pod.uid)
     assert claim is not None
     assert claim.pod_resources.reserved == SMALL
     assert isinstance(heard[0], PermitAnswer)

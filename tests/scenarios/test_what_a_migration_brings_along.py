@@ -32,7 +32,7 @@ def the_target(cluster: Growing, source: Pod) -> Pod:
 
 
 def lands(cluster: Growing, target: Pod) -> Pod:
-    rows = cluster.state_machine.nodes.rows_of(["full", "empty"])
+    rows = cluster.state_machine.state.nodes.rows_of(["full", "empty"])
     codes = cluster.state_machine.filter(target, rows, Instant(cluster.now))
     assert [Reason(code) for code in codes.tolist()] == [Reason.TARGET_NODE_ELSEWHERE, Reason.OK]
     assert cluster.cpu("empty")["held"] == 2000
@@ -82,7 +82,9 @@ def test_a_machine_that_asks_for_something_else_while_its_bind_is_on_its_way_is_
     """A restart counts what it gave back as well: else that room is given away too early."""
     cluster = a_cluster()
     pod = cluster.has_machine("vm", on="", vertical=a_vertical(using=ONE, maximum=amounts("8", "16Gi"), auto_migrate=True))
-    assert not cluster.state_machine.filter(pod, cluster.state_machine.nodes.rows_of(["empty"]), Instant(cluster.now)).any()
+    assert not cluster.state_machine.filter(
+        pod, cluster.state_machine.state.nodes.rows_of(["empty"]), Instant(cluster.now)
+    ).any()
     assert cluster.state_machine.bind(pod.uid, pod.key, NodeName("empty"), Instant(cluster.now)).effect is not None
     records = cluster.state_machine.permit_limits.persisted_permits
     assert records.marked() == {}

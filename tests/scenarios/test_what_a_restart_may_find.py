@@ -9,7 +9,7 @@ from slackwater.model.effects import WritePermit
 from slackwater.model.events import BindEnded, PermitNotWritten
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written, read_written
+from slackwater.model.permits import PersistedPermit, read_written
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import MigrationRef
@@ -36,7 +36,7 @@ def machine(cluster: Growing, name: str, have: Amounts, *, on: str = "n") -> Pod
     cluster.ask(pod, have)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record(name) == Written(permit=have, permit_limit=have)
+    assert cluster.record(name) == PersistedPermit(permit=have, permit_limit=have)
     return pod
 
 
@@ -55,7 +55,7 @@ def test_what_the_dead_service_sent_finds_another_text_and_does_nothing(cluster:
     cluster.passes(3)
     cluster.write()
     cluster.annotate(late)
-    assert cluster.record("big") == Written(permit=ONE, permit_limit=ONE)
+    assert cluster.record("big") == PersistedPermit(permit=ONE, permit_limit=ONE)
 
 
 def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cluster: Growing) -> None:
@@ -67,7 +67,7 @@ def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cl
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
     cluster.annotate(late)
-    assert cluster.record("big") == Written(permit=SIX, permit_limit=SIX)
+    assert cluster.record("big") == PersistedPermit(permit=SIX, permit_limit=SIX)
 
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 14_000, "B": 6000, "CP": 0, "PAF": 0, "held": 0}
@@ -111,7 +111,7 @@ def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Gro
     decided = cluster.decide(small, EIGHT, last=FOUR)
     cluster.write()
     assert cluster.told(decided).permit == EIGHT
-    assert cluster.record("big") == Written(permit=TWO, permit_limit=TWO)
+    assert cluster.record("big") == PersistedPermit(permit=TWO, permit_limit=TWO)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -254,11 +254,11 @@ def test_a_pod_that_its_machine_has_left_never_writes_over_the_record_of_its_suc
     cluster.ask(target, TWO)
     cluster.passes(3)
     cluster.write()
-    assert cluster.record("vm") == Written(permit=TWO, permit_limit=TWO)
+    assert cluster.record("vm") == PersistedPermit(permit=TWO, permit_limit=TWO)
     cluster.store(replace(cluster.pods[source.key], deleting=True))
     cluster.passes(3)
     cluster.write()
-    assert cluster.record("vm") == Written(permit=TWO, permit_limit=TWO)
+    assert cluster.record("vm") == PersistedPermit(permit=TWO, permit_limit=TWO)
 
 
 def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses_elsewhere(cluster: Growing) -> None:
@@ -276,7 +276,7 @@ def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses
 def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growing) -> None:
     pod = machine(cluster, "vm", TWO)
     cluster.ask(pod, amounts("2500m", "10Gi"), last=TWO)
-    assert cluster.record("vm") == Written(permit=amounts("2500m", "10Gi"), permit_limit=amounts("3500m", "14Gi"))
+    assert cluster.record("vm") == PersistedPermit(permit=amounts("2500m", "10Gi"), permit_limit=amounts("3500m", "14Gi"))
     cluster.ask(pod, amounts("3", "12Gi"), last=amounts("2500m", "10Gi"))
     cluster.change(pod, migration=MigrationRef(name="move", role="source"))
     cluster.restarts()
@@ -305,19 +305,19 @@ def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
     assert cluster.state_machine.bind(pod.uid, pod.key, node, cluster.state_machine_now()).effect is not None
     cluster.take(BindEnded(pod.uid, node, "unsent", ""))
     assert cluster.cpu("n")["R"] == 0
-    assert cluster.state_machine.event_counts.bind_refusals[Reason.ROOM_NOT_ON_RECORD] == 1
+    assert cluster.state_machine.state.event_counts.bind_refusals[Reason.ROOM_NOT_ON_RECORD] == 1
 
 
 @pytest.mark.anyio
 async def test_a_bind_into_room_that_is_not_on_record_as_free_is_refused() -> None:
-    on_record = Written(permit=FOUR, permit_limit=FOUR).text()
+    on_record = PersistedPermit(permit=FOUR, permit_limit=FOUR).text()
     vm = replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service(Policy()) as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
-        claim = service.state_machine.reservations.get(vm.uid)
+        claim = service.state_machine.state.reservations.get(vm.uid)
         assert claim is not None
-        service.state_machine.reservations.recount(vm.uid, replace(claim.pod_resources, reserved=ONE))
+        service.state_machine.state.reservations.recount(vm.uid, replace(claim.pod_resources, reserved=ONE))
         service.state_machine.permit_limits.recorded(vm.uid)
         (answer,) = [await service.ask("bind", bind_args(other, "n"))]
         assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")

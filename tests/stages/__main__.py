@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.stages.plan import PLANS
-from tests.stages.record import read
+from tests.stages.record import cpu_seconds, read
 from tests.stages.report import summary
-from tests.stages.run import Run, cpu_seconds
+from tests.stages.run import Run
 
 FOLDER: Final = Path(__file__).parents[1] / "output" / "stages"
 

@@ -1,40 +1,47 @@
 """Runs a plan: each stage as a process, lanes as threads. A stage that fails stops those that need it, and no other.
 
-What a stage prints goes into a file of its own; the end of it is printed if the stage fails. Ctrl-C reaches the stages too,
-since they are in the terminal's process group.
+What a stage prints goes into a file of its own; if the stage fails, the end of it is printed and then, in a few lines, what
+failed. Ctrl-C reaches the stages too, since they are in the terminal's process group.
 """
 
 import os
-import resource
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 from tests.stages.plan import Plan, Stage, missing
-from tests.stages.record import RECORDS
+from tests.stages.record import RECORDS, read
 
 State = Literal["passed", "failed", "skipped", "not run"]
 #: The command of a stage.
 Command = Callable[[Stage], Sequence[str]]
 
-_NICE: Final = 5
+#: Of the lanes that compute beside one that waits. At 10 the kernel gives a process of the latter nine times as much of a core
+#: as one of the former. At 5 it is three times as much, and tests on the control plane missed times that binds have.
+_NICE: Final = 10
 _SIGN_OF_LIFE_SECONDS: Final = 60.0
 _SHOWN_LINES: Final = 200
+#: Of what a stage printed, where no test says what failed.
+_LAST_LINES: Final = 20
+_SHOWN_TESTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of a stage. `why` says it of one that was skipped or not run."""
+    """What became of a stage. `why` says it of one that was skipped or not run. `cpu`: CPU seconds of all its processes.
+    `causes`: lines that say what failed."""
 
     stage: Stage
     state: State
     seconds: float = 0.0
+    cpu: float = 0.0
     why: str = ""
+    causes: tuple[str, ...] = ()
 
 
 def make(stage: Stage) -> Sequence[str]:
@@ -72,7 +79,6 @@ class Run:
                 except KeyboardInterrupt:
                     self._interrupted = True
                     raise
-            self._run_lane(self._plan.alone, 0)
         finally:
             ended.set()
             witness.join()
@@ -100,7 +106,7 @@ class Run:
             self._results[result.stage.name] = result
             self._tell(_line(result))
             if result.state == "failed":
-                self._tell(self._end_of_log(result.stage))
+                self._tell("\n".join((self._end_of_log(result.stage), f"--- {result.stage.name} failed:", *result.causes)))
 
     def _result(self, stage: Stage, nice: int) -> Result:
         if self._interrupted:
@@ -115,10 +121,13 @@ class Run:
         environ = {**os.environ, RECORDS: str(self.records(stage).absolute())}
         with self.log(stage).open("wb") as log:
             command = ["nice", "-n", str(nice), *self._command(stage)]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, check=False)
+            status, cpu = _run(command, log, environ)
         with self._lock:
             del self._running[stage.name]
-        return Result(stage=stage, state="failed" if done.returncode else "passed", seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        if not status:
+            return Result(stage=stage, state="passed", seconds=seconds, cpu=cpu)
+        return Result(stage=stage, state="failed", seconds=seconds, cpu=cpu, causes=self._causes(stage))
 
     def _give_signs_of_life(self, ended: threading.Event) -> None:
         while not ended.wait(_SIGN_OF_LIFE_SECONDS):
@@ -127,15 +136,28 @@ class Run:
                 self._tell("... " + ", ".join(f"{name} for {now - began:.0f} s" for name, began in self._running.items()))
 
     def _end_of_log(self, stage: Stage) -> str:
-        lines = self.log(stage).read_text(errors="replace").splitlines()
-        return "\n".join((f"--- the end of {self.log(stage)}:", *lines[-_SHOWN_LINES:], f"--- {stage.name} failed"))
+        return "\n".join((f"--- the end of {self.log(stage)}:", *self._lines(stage)[-_SHOWN_LINES:]))
+
+    def _causes(self, stage: Stage) -> tuple[str, ...]:
+        """The failed tests with their words; if there is none, the last lines that the stage printed."""
+        tests = [f"{record.test}: {record.why}" for record in read(self.records(stage)) if record.outcome == "failed"]
+        if not tests:
+            return tuple(line for line in self._lines(stage) if line.strip())[-_LAST_LINES:]
+        more = len(tests) - _SHOWN_TESTS
+        return (*tests[:_SHOWN_TESTS], *([f"and {more} more tests: see {self.log(stage)}"] if more > 0 else ()))
+
+    def _lines(self, stage: Stage) -> list[str]:
+        return self.log(stage).read_text(errors="replace").splitlines()
 
 
-def cpu_seconds() -> float:
-    """Of this process and all children that have ended."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def _run(command: Sequence[str], log: BinaryIO, environ: Mapping[str, str]) -> tuple[int, float]:
+    """The exit status of a command, and the CPU seconds of it and of all its descendants that were waited for."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 def _line(result: Result) -> str:
-    return f"{result.stage.name} {result.state}{f': {result.why}' if result.why else f' in {result.seconds:.0f} s'}"
+    how = f": {result.why}" if result.why else f" in {result.seconds:.0f} s, {result.cpu:.0f} s of CPU"
+    return f"{result.stage.name} {result.state}{how}"

@@ -39,7 +39,7 @@ PARTS: Final = (
     Part(target="fuzz", variables=("CASES=100",)),
     Part(target="explain-laws", variables=("CASES=500",)),
     Part(target="oracle", variables=("N=3000",), seeded=True),
-    Part(target="promises"),
+    Part(target="slos"),
     Part(target="chaos", variables=("DURATION=5m",)),
     Part(target="cluster-kills", variables=("KILLS=6",)),
     Part(target="scale-up", variables=("NODES=100", "PODS=4000")),

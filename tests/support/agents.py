@@ -13,10 +13,10 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
-from slackwater.adapters.http.agent_metrics import AgentMetrics
-from slackwater.adapters.http.agents import AgentLimits, Agents, Authenticating
+from slackwater.adapters.http.agents import AgentLimits, Agents, CallerAuthenticator
 from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import DirectProtocol
+from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.ports.protocols import PermitServing
 from tests.support.desk import FormulaPermitService, amounts
 
@@ -76,7 +76,7 @@ async def an_agent_service(
     *,
     permit_service: PermitServing | None = None,
     limits: AgentLimits | None = None,
-    authenticator: Authenticating | None = None,
+    authenticator: CallerAuthenticator | None = None,
 ) -> AsyncIterator[AgentService]:
     registry, readiness, own = CollectorRegistry(), Ready(), a_full_permit_service()
     app = Agents(
@@ -86,7 +86,7 @@ async def an_agent_service(
         authenticator=authenticator,
         limits=limits or AgentLimits(),
     )
-    async with _listening(app) as url, httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as http:
+    async with _listening(app) as url, httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=60) as http:
         yield AgentService(app, own, http, registry, readiness, url)
 
 

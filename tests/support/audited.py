@@ -7,7 +7,7 @@ import anyio.lowlevel
 
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
-from slackwater.ports.protocols import Listing, TruthUnknown
+from slackwater.ports.protocols import AuditReadError, Listing
 
 
 def nothing() -> None:
@@ -16,7 +16,7 @@ def nothing() -> None:
 
 @dataclass
 class Cluster:
-    """Implements `ports.protocols.Truth`. `after_list` is called once all pods are listed; `down`: nothing is answered."""
+    """Implements `ports.protocols.AuditReads`. `after_list` is called once all pods are listed; `down`: nothing is answered."""
 
     nodes_now: dict[str, Node] = field(default_factory=dict)
     pods_now: dict[PodKey, Pod] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Cluster:
 
     def _listing_version(self) -> int:
         if self.down:
-            raise TruthUnknown("nobody answers")
+            raise AuditReadError("nobody answers")
         return self.version
 
     async def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]:

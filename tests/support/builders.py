@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from itertools import count
 
-from slackwater.model.equivalence import Kind, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import byte_count, milli_cpu

@@ -1,5 +1,6 @@
 """Clusters to look at in the dashboard: one of ten nodes with something in every view, and one of any size."""
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,30 +10,37 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.dashboard import Listeners
+from slackwater.adapters.http.history import nothing
 from slackwater.adapters.http.ops import ops_app
-from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app
+from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
-from slackwater.model.drains import DrainOrder
-from slackwater.model.effects import Bind, Evict
-from slackwater.model.events import NodeSeen, PodSeen, Synced
+from slackwater.model.auxiliary import AuxiliaryObjects
+from slackwater.model.effects import Bind, DrainOrder, Evict
+from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeSeen, PodSeen, Synced, TimePassed
+from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.ports.protocols import Outcome
-from slackwater.runtime.autoscaler.document import record_document
+from slackwater.model.storage import Storage
+from slackwater.ports.clock import unix_time
+from slackwater.ports.protocols import HistoryQuery, Outcome
+from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
 from slackwater.runtime.autoscaler.planning import PendingCounts
-from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.status_document import record_document
+from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
-from slackwater_protocol.names import NODE_GROUP
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
-from tests.support.fleets import a_group
+from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
+from tests.support.nodegroups import a_group
+from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
 #: The wall's clock of every cluster here: cluster states are the same each time.
 AT = UnixTime(1790000000.0)
@@ -55,7 +63,7 @@ _SLACK: dict[str, Any] = {
         }
     ],
     "asked": {},
-    "promises": [
+    "startTimeSLOs": [
         {
             "name": "checkout",
             "share": 0.99,
@@ -104,30 +112,31 @@ def ten_nodes() -> tuple[StateMachine, Instant]:
     cluster = Growing()
     for number in range(10):
         group = "general" if number < 6 else "memory"
-        cluster.has_node(
-            a_node(
-                f"{group}-{number}",
-                cpu="8" if number != 9 else "10",
-                memory="32Gi" if number < 6 else "64Gi",
-                labels={NODE_GROUP: group},
-                ready=number != 4,
-                unschedulable=number == 5,
-            )
+        node = a_node(
+            f"{group}-{number}",
+            cpu="8" if number != 9 else "10",
+            memory="32Gi" if number < 6 else "64Gi",
+            labels={NODE_GROUP: group},
+            ready=number != 4,
+            unschedulable=number == 5,
         )
+        cluster.has_node(replace(node, scalars=(("pods", 110),)))
     sizes = (("web", "500m", "2Gi"), ("worker", "1", "3Gi"), ("cache", "250m", "6Gi"))
     for number in range(9):
         group = "general" if number < 6 else "memory"
         for index in range((number * 5) % 7 + 1):
             kind, cpu, memory = sizes[(number + index) % 3]
-            cluster.take(PodSeen(a_pod(f"{kind}-{number}{index}", on=f"{group}-{number}", cpu=cpu, memory=memory)))
+            name = f"{kind}-{number}{index}"
+            pod = a_pod(name, on=f"{group}-{number}", cpu=cpu, memory=memory, labels={"pod": name})
+            cluster.take(PodSeen(replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", kind)))))
     cluster.take(*(PodSeen(pod) for pod in _pending()), Synced())
     _move(cluster, "memory-9")
     _preempt(cluster)
     _drain(cluster)
-    cluster.state_machine.quarantine.put(
+    cluster.state_machine.state.quarantine.put(
         NodeName(IN_DOUBT), "the sum of its pods is not what is Reserved", Instant(cluster.now)
     )
-    return cluster.state_machine, Instant(cluster.now + 7)
+    return cluster.state_machine, Instant(cluster.now + 40)
 
 
 def _pending() -> list[Any]:
@@ -152,7 +161,7 @@ def _move(cluster: Growing, node: str) -> None:
 
 
 def _preempt(cluster: Growing) -> None:
-    victims = [cluster.state_machine.pods.by_key(PodKey("default", name)) for name in ("worker-10", "cache-11")]
+    victims = [cluster.state_machine.state.pods.by_key(PodKey("default", name)) for name in ("worker-10", "cache-11")]
     leaving = tuple(
         PotentialVictim(uid=pod.uid, priority=0, started_at="", reserved=amounts("1")) for pod in victims if pod is not None
     )
@@ -165,17 +174,32 @@ def _preempt(cluster: Growing) -> None:
 def _drain(cluster: Growing) -> None:
     orders = []
     for name, targets in (("general-3", ("general-0", "general-2")), ("memory-7", ("memory-6", "memory-8"))):
-        row = cluster.state_machine.nodes.row_of[NodeName(name)]
-        node = cluster.state_machine.nodes.by_row[row]
+        row = cluster.state_machine.state.nodes.row_of[NodeName(name)]
+        node = cluster.state_machine.state.nodes.by_row[row]
         assert node is not None
-        pods = [cluster.state_machine.pods.get(uid) for uid in cluster.state_machine.reservations.on_node(NodeName(name))]
+        pods = [
+            cluster.state_machine.state.pods.get(uid)
+            for uid in cluster.state_machine.state.reservations.on_node(NodeName(name))
+        ]
         going = tuple((pod.key, NodeName(targets[at % 2])) for at, pod in enumerate(pods) if pod is not None)
         group = GroupName(name.partition("-")[0])
         orders.append(DrainOrder(node=node.name, uid=node.uid, group=group, empty=not going, stamp=AT, destinations=going))
     cluster.state_machine.removals.drains.begin(orders, Instant(cluster.now))
+    cluster.take(*(NodeMarked(order.node, TO_BE_DELETED_TAINT, True, "") for order in orders))
+    cluster.take(BudgetSeen(a_budget("web", allowed=0, pod="web-30")))
+    cluster.now += 6
+    cluster.take(TimePassed())
+    for effect in cluster.sent:
+        if isinstance(effect, Evict) and effect.key.name.startswith("web"):
+            cluster.take(EvictionEnded(effect.uid, effect.node, "blocked", "429 TooManyRequests"))
 
 
 def a_loop() -> dict[str, Any]:
+    """The autoscaler's last loop as the dashboard gets it."""
+    return {**record_document(_record()), "slack": _SLACK}
+
+
+def _record() -> LoopRecord:
     """The autoscaler's last loop: one group grows, one backs off."""
     general, memory = (
         NodeGroupStatus(
@@ -207,7 +231,7 @@ def a_loop() -> dict[str, Any]:
             ),
         )
     )
-    record = LoopRecord(
+    return LoopRecord(
         number=42,
         at=AT,
         instant=Instant(40.0),
@@ -215,15 +239,16 @@ def a_loop() -> dict[str, Any]:
         group_status={each.name: each for each in (general, memory)},
         pending=PendingCounts(helped=2, unhelpable=1, passed_over=1),
         planned={GroupName("general"): 3},
+        needed_by={GroupName("general"): NeededBy(n_pods=2, first=tuple(pod.key for pod in _pending()[:2]))},
         asked=((Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None),),
         scale_down=ScaleDownRecord(
             unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
         ),
     )
-    return {**record_document(record), "slack": _SLACK}
 
 
 def some_decisions() -> DecisionLog:
+    """A few binds, an eviction, a bind that was refused, and the growth of the autoscaler's last loop."""
     moment = iter(range(100))
     decision_log = DecisionLog(lambda: AT + next(moment))
     for number in range(4):
@@ -232,16 +257,55 @@ def some_decisions() -> DecisionLog:
     decision_log.note(Evict(uid=PodUid("v"), key=PodKey("default", "worker-30"), node=NodeName("general-3")), Outcome("done"))
     refused = Outcome("refused", code=409, detail="pod is already assigned")
     decision_log.note(Bind(PodUid("w"), PodKey("default", "cache-55"), NodeName("general-2")), refused)
+    decision_log.loop(_record())
     return decision_log
+
+
+def explains(state_machine: StateMachine, now: Instant) -> ExplainService:
+    """Explanations as the service makes them, with the node groups of the autoscaler's last loop."""
+    registry = GroupRegistryView(group_status=_record().group_status)
+    auxiliary = AuxiliaryObjects(namespaces={"default": {}, "batch": {}}, storage=Storage(), daemons=())
+    return ExplainService(
+        state_machine,
+        Conversation(a_feed(state_machine, KnownAuxiliary(auxiliary))),
+        group_registry=lambda: registry,
+        settings=Settings,
+        held_back=lambda _node, _group: (None, ()),
+        clocks=Clocks(clock=lambda: now, steady=lambda: AT),
+    )
+
+
+def _figures(observer: DashboardObserver) -> None:
+    """An hour of figures, as the observer would have taken them."""
+    for step in range(240):
+        wave = math.sin(step / 20)
+        figures = {
+            "cpuPermille": round(380 + 90 * wave),
+            "memoryPermille": round(340 + 50 * wave),
+            "pending": max(0, round(5 * wave)),
+            "nodes": 8 if step < 100 else 10,
+            "nodesAdded": 2 * (step == 100),
+            "binds": step % 7,
+            "failures": int(step % 40 == 0),
+            "decisions.bind": step % 7,
+            "decisions.grow": int(step == 95),
+            "decisions.wait": int(step % 40 == 0),
+        }
+        observer.series.take(UnixTime(unix_time() - 15 * (240 - step)), figures)
 
 
 @asynccontextmanager
 async def served(
-    state_machine: StateMachine, now: Instant, *, loop: dict[str, Any] | None, decision_log: DecisionLog
+    state_machine: StateMachine,
+    now: Instant,
+    *,
+    loop: dict[str, Any] | None,
+    decision_log: DecisionLog,
+    what_happened: HistoryQuery = nothing,
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
-    listeners = Listeners()
     moment = anyio.current_time()
+    listeners = Listeners()
     app = ops_app(
         state_machine=state_machine,
         readiness=Ready(),
@@ -251,7 +315,10 @@ async def served(
         autoscaler=lambda: loop,
         decision_log=decision_log,
         listeners=listeners,
+        explain=explains(state_machine, now),
+        what_happened=what_happened,
     )
+    _figures(app.state.observer)
     with listen("ops", "127.0.0.1", 0) as sock:
         async with anyio.create_task_group() as group:
             await group.start(serve_app, app, sock, None, listeners.close)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.model.drains import DrainEnd, DrainOrder, PodEvicted, RemoveNode
-from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, PodEvicted, RemoveNode, UnmarkNode
 from slackwater.model.events import (
     Event,
     EvictionEnded,
@@ -25,7 +24,7 @@ from slackwater.model.events import (
     PodGone,
     PodSeen,
     RemovalOutcome,
-    Ticked,
+    TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -102,7 +101,7 @@ class Cluster:
             for uid in [uid for uid, at in self.dying.items() if at <= self.now]:
                 del self.dying[uid]
                 self.delete(uid)
-            self.tell(Ticked())
+            self.tell(TimePassed())
             if self.provider_answers:
                 self.provide()
 

@@ -10,14 +10,14 @@ import anyio
 
 from slackwater.adapters.kube.client import Call, Params, Response
 from slackwater.adapters.kube.errors import NoAnswer
-from slackwater.adapters.kube.lease import ApiLease
+from slackwater.adapters.kube.lease_store import ApiLease
 from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
 from slackwater.controllers.leadership.follower import LeaseFollower
 from slackwater.controllers.leadership.lease import Lease
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.in_process import EmbeddedApi
+from slackwater.sandbox.embedded_demo import EmbeddedApi
 
 EPOCH: Final = 1.8e9
 CONFIG: Final = LeaderElectorConfig(lease_seconds=15, renew_seconds=10.0, retry_seconds=2.0)

@@ -12,7 +12,8 @@ from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.explain.changes import (
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.remedies import (
     BudgetEdit,
     BudgetsLeave,
     Change,
@@ -24,8 +25,7 @@ from slackwater.explain.changes import (
     ScaleDownEdit,
     ScaleUpEdit,
 )
-from slackwater.explain.situation import ExplainInput
-from slackwater.fit.feasible import feasible
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
@@ -41,11 +41,11 @@ CASES = int(os.environ.get("SLACKWATER_EXPLAIN_CASES", "20"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class StatusSources:
     """A cluster as objects alone."""
 
     nodes: tuple[Node, ...]
-    standing: tuple[Pod, ...] = ()
+    running_pods: tuple[Pod, ...] = ()
     pending: tuple[Pod, ...] = ()
     storage: Storage = field(default_factory=Storage)
     budgets: tuple[DisruptionBudget, ...] | None = None
@@ -56,14 +56,14 @@ class Told:
     scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
 
     def snapshot(self) -> ClusterSnapshot:
-        known = [pod.kind for pod in (*self.standing, *self.pending)]
-        return ClusterSnapshot.build(self.nodes, self.standing, also=known, namespaces=NAMESPACES, storage=self.storage)
+        known = [pod.kind for pod in (*self.running_pods, *self.pending)]
+        return ClusterSnapshot.build(self.nodes, self.running_pods, also=known, namespaces=NAMESPACES, storage=self.storage)
 
     def explain_input(self) -> ExplainInput:
         snapshot = self.snapshot()
         return ExplainInput(
             snapshot=snapshot,
-            standing=RunningPods(snapshot, self.standing),
+            running_pods=RunningPods(snapshot, self.running_pods),
             pending={pod.uid: pod for pod in self.pending},
             budgets=self.budgets,
             groups={group.name: group for group in self.groups},
@@ -73,7 +73,7 @@ class Told:
             now=NOW,
         )
 
-    def after(self, changes: Iterable[Change]) -> "Told":
+    def after(self, changes: Iterable[Change]) -> "StatusSources":
         """The objects as they would be."""
         told = self
         for change in changes:
@@ -101,7 +101,7 @@ class Told:
         assert self.pool is not None
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=RunningPods(snapshot, self.standing),
+            running_pods=RunningPods(snapshot, self.running_pods),
             groups={group.name: group.group for group in self.groups},
             group_of={name: self.pool},
             budgets=self.budgets,
@@ -110,16 +110,16 @@ class Told:
         return name in {found.node for found in plan.removable}
 
 
-def _changed(told: Told, change: Change) -> Told:  # noqa: PLR0911  # one case for each change
+def _changed(told: StatusSources, change: Change) -> StatusSources:  # noqa: PLR0911  # one case for each change
     match change:
         case PodEdit(pod=subject, edit=edit_pod):
             return replace(
                 told,
                 pending=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.pending),
-                standing=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.standing),
+                running_pods=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.running_pods),
             )
         case PodLeaves(pod=subject):
-            return replace(told, standing=tuple(pod for pod in told.standing if pod.uid != subject.uid))
+            return replace(told, running_pods=tuple(pod for pod in told.running_pods if pod.uid != subject.uid))
         case NodeEdit(node=name, edit=edit_node):
             return replace(told, nodes=tuple(edit_node(node) if node.name == name else node for node in told.nodes))
         case NewNode(group=group_name):

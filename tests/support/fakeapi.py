@@ -147,7 +147,7 @@ class FakeApi:
         for transport in list(self._open):
             transport.abort()
 
-    async def was_asked(self, times: int, *, seconds: float = 10.0) -> None:
+    async def was_asked(self, times: int, *, seconds: float = 60.0) -> None:
         """Waits until so many requests have come."""
         with anyio.fail_after(seconds):
             while len(self.asked) < times:

@@ -34,7 +34,7 @@ class EventSourceReader:
             async for batch in batches:
                 self.take(batch)
 
-    async def until(self, condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
         """Waits until `condition` holds after some batch."""
         with anyio.fail_after(seconds):
             while not condition():

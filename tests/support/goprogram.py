@@ -13,28 +13,43 @@ from pathlib import Path
 
 from slackwater.sandbox.controlplane import toolchain as toolchains
 from slackwater.sandbox.controlplane.cache import cache_root, fill
-from slackwater.sandbox.controlplane.gocommand import GoCommands
-from slackwater.sandbox.controlplane.recipe import BUILD_FLAGS, ldflags
+from slackwater.sandbox.controlplane.recipe import BUILD_FLAGS, DEFAULT, ldflags
+from slackwater.sandbox.controlplane.toolchain import GoCommands
 
 
-def find(name: str, sources: Path, *, tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Path | None:
+def find(
+    name: str,
+    sources: Path,
+    *,
+    tags: Sequence[str] = (),
+    module: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Path | None:
     """Path of the program if it is in the cache."""
-    entry = _entry(toolchains.locate(environ), name, sources, _flags(tags), environ)
+    key = _key(toolchains.locate(environ).version, sources, _flags(tags), module)
+    entry = cache_root(environ) / name / key
     return entry / name if entry.is_dir() else None
 
 
 def build(
-    name: str, sources: Path, *, package: str = ".", tags: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+    name: str,
+    sources: Path,
+    *,
+    package: str = ".",
+    tags: Sequence[str] = (),
+    module: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Path:
     """Path of the program `name`, made now from the module in `sources` unless it is in the cache.
 
-    `tags` are build tags beside those of the control plane.
+    `tags` are build tags beside those of the control plane. `module` is a folder with a go.mod to build with instead of that of
+    `sources`.
 
     ToolchainError without Go; BuildFailed with the end of the output and the log's path.
     """
     toolchain = toolchains.locate(environ)
     flags = _flags(tags)
-    entry = _entry(toolchain, name, sources, flags, environ)
+    entry = cache_root(environ) / name / _key(toolchain.version, sources, flags, module)
     log = entry.with_name(entry.name + ".log")
 
     def make(folder: Path) -> None:
@@ -43,25 +58,23 @@ def build(
         note = f"building the program {name} (seconds where the control plane is built, else minutes) ..."
         print(note, file=sys.stderr, flush=True)
         go = GoCommands(go=toolchain.go, log=log, environ=environ)
-        go.run(name, sources, ["build", *flags, f"-ldflags={ldflags()}", "-o", str(folder / name), package])
+        with_module = () if module is None else (f"-modfile={module / 'go.mod'}",)
+        linking = f"-ldflags={ldflags(module or DEFAULT)}"
+        go.run(name, sources, ["build", *flags, *with_module, linking, "-o", str(folder / name), package])
 
     fill(entry, make)
     return entry / name
-
-
-def _entry(
-    toolchain: toolchains.Toolchain, name: str, sources: Path, flags: tuple[str, ...], environ: Mapping[str, str]
-) -> Path:
-    return cache_root(environ) / name / _key(toolchain.version, sources, flags)
 
 
 def _flags(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(",".join((flag, *tags)) if flag.startswith("-tags=") else flag for flag in BUILD_FLAGS)
 
 
-def _key(go_version: tuple[int, int], sources: Path, flags: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(repr((go_version, sys.platform, platform.machine(), flags, ldflags())).encode())
-    for path in sorted(path for path in sources.rglob("*") if path.is_file()):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(sources).as_posix()} {len(content)}\n".encode() + content)
+def _key(go_version: tuple[int, int], sources: Path, flags: tuple[str, ...], module: Path | None) -> str:
+    linking = ldflags(module or DEFAULT)
+    digest = hashlib.sha256(repr((go_version, sys.platform, platform.machine(), flags, linking)).encode())
+    for folder in (sources,) if module is None else (sources, module):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect, Resize, WritePermit
 from slackwater.model.events import (
@@ -22,15 +22,13 @@ from slackwater.model.events import (
     PodGone,
     PodSeen,
     Synced,
-    Ticked,
+    TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import Node, Pod
-from slackwater.model.permit_annotation import Written, read_written
-from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal, PersistedPermit, read_written
 from slackwater.model.resources import Amounts
-from slackwater.model.vertical import Vertical
+from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_pod, a_vertical, amounts
@@ -80,7 +78,7 @@ class Growing:
     def places(self, name: str, *, on: str, vertical: Vertical | None = None) -> Pod:
         """A machine that comes pending, is let pass by filter, and bound by us."""
         pod = self.has_machine(name, on="", vertical=vertical)
-        rows = self.state_machine.nodes.rows_of([on])
+        rows = self.state_machine.state.nodes.rows_of([on])
         assert not self.state_machine.filter(pod, rows, Instant(self.now)).any()
         answer = self.state_machine.bind(pod.uid, pod.key, NodeName(on), Instant(self.now))
         assert answer.effect is not None
@@ -117,7 +115,7 @@ class Growing:
         version: int = 7,
         unit: Amounts | None = UNIT,
         caller: Caller | None = None,
-    ) -> Decided | PermitRefusal:
+    ) -> PermitDecision | PermitRefusal:
         ask = PermitAsk(
             key=pod.key,
             version=version,
@@ -128,13 +126,13 @@ class Growing:
             slots=version == 5,
         )
         decided = self.state_machine.ask_permit(ask, caller, Instant(self.now))
-        if isinstance(decided, Decided):
+        if isinstance(decided, PermitDecision):
             self.sent += decided.effects
         assert violations(self.state_machine) == []
         return decided
 
-    def told(self, decided: Decided | PermitRefusal) -> PermitAnswer:
-        assert isinstance(decided, Decided), decided
+    def told(self, decided: PermitDecision | PermitRefusal) -> PermitAnswer:
+        assert isinstance(decided, PermitDecision), decided
         answer = self.state_machine.permit_answer(decided)
         assert isinstance(answer, PermitAnswer)
         return answer
@@ -189,7 +187,7 @@ class Growing:
     def has_room(self, node: str) -> bool:
         """May a small pod go there?"""
         pod = self.has_pod("small-enough", on="", vertical=None)
-        return not self.state_machine.filter(pod, self.state_machine.nodes.rows_of([node]), Instant(self.now)).any()
+        return not self.state_machine.filter(pod, self.state_machine.state.nodes.rows_of([node]), Instant(self.now)).any()
 
     def annotate(self, effect: WritePermit) -> tuple[str | None, int]:
         """The text that stands there afterwards: another one than was written where the condition does not hold."""
@@ -215,7 +213,7 @@ class Growing:
         tick = 0.1 if seconds <= 1 else 0.5
         for _ in range(max(round(seconds / tick), 1)):
             self.now = round(self.now + tick, 3)
-            self.sent += self.state_machine.apply(Ticked(), Instant(self.now))
+            self.sent += self.state_machine.apply(TimePassed(), Instant(self.now))
         assert violations(self.state_machine) == []
 
     # --- a restart --------------------------------------------------------------------------------------------------------
@@ -236,7 +234,7 @@ class Growing:
     # --- numbers ----------------------------------------------------------------------------------------------------------
 
     def cpu(self, node: str) -> dict[str, int]:
-        numbers = self.state_machine.ledger.numbers(self.state_machine.nodes.row_of[NodeName(node)])
+        numbers = self.state_machine.state.ledger.numbers(self.state_machine.state.nodes.row_of[NodeName(node)])
         return {
             "R": numbers.reserved.cpu,
             "B": numbers.buffer.cpu,
@@ -245,11 +243,11 @@ class Growing:
             "held": numbers.held.cpu,
         }
 
-    def record(self, name: str = "vm") -> Written | None:
+    def record(self, name: str = "vm") -> PersistedPermit | None:
         """What stands on record on the machine."""
         return read_written(self.machines[PodKey("default", name)].permit)
 
     def reserved(self, pod: Pod) -> Amounts:
-        claim = self.state_machine.reservations.get(PodUid(pod.uid))
+        claim = self.state_machine.state.reservations.get(PodUid(pod.uid))
         assert claim is not None
         return claim.pod_resources.reserved

@@ -2,7 +2,7 @@
 
 A step is a loop's ten seconds. Pods take an eighth of a node and live three minutes; a node takes 110 s from the call for it,
 and goes after a minute without pods and without placeholders. Pods and placeholders stand on the fullest nodes first. How much
-room is kept is a number of pods, or what the real book of arrivals and the real planner of promises say.
+room is kept is a number of pods, or what the real arrival history and the real sizing of SLOs say.
 """
 
 from collections import deque
@@ -11,13 +11,13 @@ from operator import attrgetter
 
 import numpy as np
 
-from slackwater.controllers.slack.arrivals import ArrivalLog
-from slackwater.controllers.slack.rule import PPM
-from slackwater.controllers.slack.slo_sizing import NO_PROMISES, promised
+from slackwater.controllers.slack.pod_arrivals import ArrivalLog
+from slackwater.controllers.slack.policy import PPM
+from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.promises import PodClass
+from slackwater.model.start_time_slo import PodClass
 from tests.support.builders import a_pod
 
 STEP = 10
@@ -57,7 +57,7 @@ class Book:
     def __init__(self) -> None:
         self._book = ArrivalLog([WEB], UnixTime(BEGAN))
         self._like = a_pod("web", cpu="500m", memory="1Gi")
-        self._promised = NO_PROMISES
+        self._slos = NO_SLOS
         self._made = 0
 
     def come(self, count: int, at_once: int, now: int) -> list[Pod]:
@@ -80,8 +80,8 @@ class Book:
     def __call__(self, now: int) -> int:
         lead = NODE_SECONDS + STEP
         seen = self._book.observed(UnixTime(BEGAN + now))
-        self._promised = promised(seen, {WEB.name: lead}, self._promised, unneeded_seconds=UNNEEDED_SECONDS)
-        return sum(each.count for each in self._promised.pod_headroom)
+        self._slos = size_for_slos(seen, {WEB.name: lead}, self._slos, unneeded_seconds=UNNEEDED_SECONDS)
+        return sum(each.count for each in self._slos.pod_headroom)
 
 
 def by_steps(arrivals: Int64, seed: int) -> Int64:
@@ -161,7 +161,7 @@ class _Cluster:
 
 
 def smallest_static(arrivals: Int64, *, judged: int, most: int) -> tuple[int, Lived]:
-    """The least room, the same at all times, that keeps the promise; and what came of it."""
+    """The least room, the same at all times, that meets the SLO; and what came of it."""
     low, high, best = 0, most, None
     while low < high:
         middle = (low + high) // 2

@@ -1,25 +1,66 @@
-"""Planning without a process: inline, and by the planning process' own conversation with every frame through bytes."""
+"""The replica without a process: inline, and by the planning process' own conversation with every frame through bytes."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import anyio
+
+from slackwater.app.explain.question import ExplainQuestion
+from slackwater.app.whatif.question import WhatIfQuestion
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
-from slackwater.model.ids import PodUid
-from slackwater.model.objects import Pod
-from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, PlannerObservation, Plans
+from slackwater.model.ids import Instant
+from slackwater.ports.clock import Watch
+from slackwater.ports.protocols import WhatIfRefused
+from slackwater.runtime.autoscaler.planning import MakeInquiry, PlanMaker, PlannerObservation, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
-from slackwater.runtime.planner.frames import Decoder, Encoder
-from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed, Session
+from slackwater.runtime.planner.children import answer_of
+from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Ask, AskShrink, Failed, PlannerQuestion, Question
+from slackwater.runtime.planner.process import MakeQuestion
+from slackwater.runtime.planner.replica_feed import Auxiliary, ReplicaFeed
+from slackwater.runtime.planner.session import AnswerInChild, Session
+from slackwater.runtime.planner.value_frames import Decoder, Encoder
+from slackwater.runtime.state_machine import StateMachine
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+PIECES = frozenset({ExplainQuestion, WhatIfQuestion, GroupRegistryView})
+
+
+class KnownAuxiliary:
+    """Auxiliary objects that never change."""
+
+    ready = True
+
+    def __init__(self, objects: AuxiliaryObjects) -> None:
+        self._objects, self._new = objects, objects
+
+    def changes(self) -> AuxiliaryObjects:
+        news, self._new = self._new, AuxiliaryObjects()
+        return news
+
+    def begin_again(self) -> None:
+        self._new = self._objects
+
+
+def a_feed(state_machine: StateMachine, auxiliary: Auxiliary | None = None) -> ReplicaFeed:
+    """A feed for a replica that lives as long as the test."""
+    feed = ReplicaFeed(state_machine, auxiliary)
+    feed.begin()
+    return feed
 
 
 class InlinePlanning:
-    """Implements `runtime.autoscaler.planning.Planning`: makes each plan in the call that asks for it."""
+    """Implements `runtime.autoscaler.planning.LoopPlanner`: makes each plan in the call that asks for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: ReplicaFeed) -> None:
+        self._feed = feed
         self._maker = PlanMaker(ReplicaScaleUpPlanner())
 
-    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+    async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
+        changes = await self._feed.collect(watch, for_plan=True)
+        inquiry = make(changes, self._feed.auxiliary)
         with watch:
             return self._maker.make(inquiry)
 
@@ -28,30 +69,44 @@ class InlinePlanning:
             return self._maker.scale_down()
 
     def forget(self) -> None:
+        self._feed.begin_again()
         self._maker.forget()
 
     def observation(self) -> PlannerObservation:
         return PlannerObservation()
 
+
+class InlineReplica(InlinePlanning):
+    """Implements `app.replica.Replica`, for a service whose questions nobody asks."""
+
+    def __init__(self, feed: ReplicaFeed) -> None:
+        super().__init__(feed)
+        feed.begin()
+
+    async def ask(self, make: MakeQuestion) -> bytes:
+        raise NotImplementedError
+
     async def run(self) -> None:
-        pass
+        await anyio.sleep_forever()
 
 
 class Conversation:
-    """Implements `runtime.autoscaler.planning.Planning`. `frames` counts those that went either way."""
+    """Implements `runtime.autoscaler.planning.LoopPlanner` and `runtime.planner.process.Questions`. This process answers
+    questions itself, between plans. `frames` counts the frames that went either way."""
 
-    def __init__(self) -> None:
-        self._pods: dict[PodUid, Pod] = {}
-        self._session = Session()
-        self._encoder = Encoder(SPINE)
-        self._decoder = Decoder(pod_of=self._pods.__getitem__)
+    def __init__(self, feed: ReplicaFeed) -> None:
+        self._feed = feed
+        self._encoder = Encoder(FRAMED_TYPES | PIECES)
+        self._decoder = Decoder(pod_of=feed.pod_of)
+        self._answered: list[bytes] = []
+        self.session = Session(next_frame=lambda: None, plan_done=self._answered.append, begin_answer=self._begin)
+        self._found: tuple[AnswerKind, bytes] | None = None
         self._renewed = True
         self.frames = 0
 
-    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
-        self._note(inquiry.changes)
-        found = self._asked(Ask(inquiry=inquiry, anew=self._renewed), watch)
-        self._renewed = False
+    async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
+        changes, rebuild = await self._collect(watch, for_plan=True)
+        found = self._asked(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
         assert isinstance(found, Plans), found
         return replace(found, seconds={})
 
@@ -60,29 +115,50 @@ class Conversation:
         assert found is None or isinstance(found, ScaleDownProposal), found
         return found
 
-    def _asked(self, question: Ask | AskShrink, watch: Watch) -> object:
+    async def ask(self, make: MakeQuestion) -> bytes:
+        watch = Watch(lambda: Instant(0.0))
+        changes, rebuild = await self._collect(watch)
+        self._found = None
+        self._say(Question(number=1, changes=changes, rebuild=rebuild, body=make(), seconds=60.0))
+        assert self._found is not None
+        kind, content = self._found
+        if kind is AnswerKind.REFUSED:
+            raise WhatIfRefused(content.decode())
+        assert kind is AnswerKind.ANSWERED, content.decode()
+        return content
+
+    def _begin(self, _number: int, _seconds: float) -> AnswerInChild:
+        return self._answer
+
+    def _answer(self, question: PlannerQuestion, replica: SnapshotReplica) -> None:
+        self._found = answer_of(question, replica)
+
+    async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
+        rebuild, self._renewed = self._renewed, False
+        if rebuild:
+            self._feed.begin_again()
+        return await self._feed.collect(watch, for_plan=for_plan), rebuild
+
+    def _asked(self, message: Ask | AskShrink, watch: Watch) -> object:
         found: object = None
         with watch:
-            for frame in self._encoder.frames(question):
-                for answer in self._session.take(frame):
-                    self.frames += 1
-                    arrived = self._decoder.take(answer)
-                    found = None if arrived is None else arrived.value
-                self.frames += 1
+            for answer in self._say(message):
+                arrived = self._decoder.take(answer)
+                found = None if arrived is None else arrived.value
         assert not isinstance(found, Failed), found.traceback
         return found
 
-    def _note(self, changes: Changes) -> None:
-        for uid, pod in changes.pods:
-            self._pods.pop(uid, None)
-            if pod is not None:
-                self._pods[uid] = pod
+    def _say(self, message: Ask | AskShrink | Question) -> Sequence[bytes]:
+        for frame in self._encoder.frames(message):
+            self.frames += 1
+            self.session.take(frame)
+        answers = tuple(self._answered)
+        self._answered.clear()
+        self.frames += len(answers)
+        return answers
 
     def forget(self) -> None:
         self._renewed = True
 
     def observation(self) -> PlannerObservation:
         return PlannerObservation()
-
-    async def run(self) -> None:
-        pass

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.model.drains import DrainReport
-from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, Effect, Nominate, WritePreempting
+from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, DrainReport, Effect, Nominate, WritePreempting
 from slackwater.model.events import (
     Event,
     NodeGone,
@@ -21,14 +20,13 @@ from slackwater.model.events import (
     PreemptingNotWritten,
     PreemptingWritten,
     Synced,
-    Ticked,
+    TimePassed,
     VictimEnded,
     VictimOutcome,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.ledger.ledger import NodePolicy
-from slackwater.model.objects import Node, Pod
-from slackwater.model.preempting import read_preempting
+from slackwater.model.objects import Node, Pod, read_preempting
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
@@ -77,9 +75,10 @@ class Cluster:
     def filter(self, pod: Pod, *nodes: str) -> list[Reason]:
         """One cycle of kube-scheduler: what each node is answered."""
         pod = self.pods.get(pod.uid, pod)
-        names = nodes or [node.name for _, node in self.state_machine.nodes]
+        names = nodes or [node.name for _, node in self.state_machine.state.nodes]
         codes = [
-            Reason(code) for code in self.state_machine.filter(pod, self.state_machine.nodes.rows_of(names), self.at).tolist()
+            Reason(code)
+            for code in self.state_machine.filter(pod, self.state_machine.state.nodes.rows_of(names), self.at).tolist()
         ]
         self.after(0.0)
         return codes
@@ -91,7 +90,7 @@ class Cluster:
 
     def after(self, seconds: float) -> None:
         self.now += seconds
-        self.take(Ticked())
+        self.take(TimePassed())
 
     def change(self, pod: Pod, **changes: Any) -> Pod:
         """The watch shows the pod changed."""
@@ -158,7 +157,7 @@ class Cluster:
 
     def restarted(self, policy: Policy = POLICY) -> "Cluster":
         """Another process, which knows what the API server has."""
-        nodes = [node for _, node in self.state_machine.nodes]
+        nodes = [node for _, node in self.state_machine.state.nodes]
         return Cluster(*nodes, *self.pods.values(), policy=policy, now=self.now)
 
     # --- what tests ask ---------------------------------------------------------------------------------------------------
@@ -175,7 +174,7 @@ class Cluster:
 
     def held(self, node: str) -> int:
         """MilliCPU held on the node."""
-        return int(self.state_machine.ledger.columns.held[0, self.state_machine.nodes.row_of[NodeName(node)]])
+        return int(self.state_machine.state.ledger.columns.held[0, self.state_machine.state.nodes.row_of[NodeName(node)]])
 
     def at_rest(self) -> bool:
         """No gate is shut, no room kept, nobody awaited."""

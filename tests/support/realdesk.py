@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from slackwater.adapters.http.agents import Authenticating
+from slackwater.adapters.http.agents import CallerAuthenticator
 from slackwater.adapters.http.http_server import Headers
 from slackwater.controllers.permits.service import PermitService
 from slackwater.model.effects import Effect
@@ -62,9 +62,9 @@ async def a_real_permit_service(*, caller: Caller | PermitRefusal | None = None)
             growing.carry_out(effect)
 
     permit_service = PermitService(growing.state_machine, submit, growing.state_machine_now)
-    authenticator: Authenticating | None = None if caller is None else _Knows(caller)
+    authenticator: CallerAuthenticator | None = None if caller is None else _Knows(caller)
     async with an_agent_service(permit_service=permit_service, authenticator=authenticator) as service:
-        assert growing.state_machine.migrating.is_told(growing.pods[PodKey("default", "moving-pod")])
+        assert growing.state_machine.migrating.is_notified(growing.pods[PodKey("default", "moving-pod")])
         assert NodeName("n") in growing.nodes
         yield Cluster(growing, service)
 

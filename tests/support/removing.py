@@ -9,7 +9,7 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.model.controllers import ControllerKey, Targets
+from slackwater.model.auxiliary import ControllerKey, Targets
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
@@ -65,7 +65,7 @@ def a_scene(
     members = {node.name: own[0].name for node in nodes} if group_of is None else group_of
     return PlanningInput(
         snapshot=snapshot,
-        standing=RunningPods(snapshot, pods),
+        running_pods=RunningPods(snapshot, pods),
         groups={group.name: group for group in own},
         group_of={NodeName(node): group for node, group in members.items()},
         budgets=tuple(budgets),

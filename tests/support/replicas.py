@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from slackwater.adapters.http.forwarding import ForwardCounts
 from slackwater.adapters.http.http_server import Answer, Request
-from slackwater.app.leading import Election, Place
+from slackwater.app.leader_election import Election, ReplicaIdentity
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
@@ -19,9 +19,9 @@ from slackwater.model.events import BudgetSeen, Event, MachineSeen, MigrationSee
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Times
 from slackwater.runtime.state_machine import StateMachine
-from slackwater.sandbox.embedded.extending import NoWord
+from slackwater.sandbox.embedded.extender_client import ConnectionLost
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.in_process import answered
+from slackwater.sandbox.embedded_demo import answered
 from tests.support.elections import EPOCH, StoppableApi
 
 SETTINGS: Final = loads("""
@@ -58,7 +58,7 @@ class Replica:
         self.times = Times(
             monotonic=lambda: Instant(anyio.current_time() + offset), wall=lambda: EPOCH + anyio.current_time() + skew
         )
-        place = Place(name=self.name, names=frozenset({self.name}), namespace="kube-system")
+        place = ReplicaIdentity(name=self.name, names=frozenset({self.name}), namespace="kube-system")
         self.election = Election(
             self.settings, self.api, place=place, rng=self.rng, times=self.times, identity=f"{self.name}_{self.rng.random()}"
         )
@@ -97,12 +97,12 @@ class Replica:
     # --- who calls --------------------------------------------------------------------------------------------------------
 
     async def extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
-        """Goes on when its caller hangs up. Raises `NoWord`."""
+        """Goes on when its caller hangs up. Raises `ConnectionLost`."""
         service, life = self.service, self._life
         if self.api.stopped:
             await anyio.sleep_forever()
         if service is None or life is None or life.cancel_scope.cancel_called:
-            raise NoWord("connection refused")
+            raise ConnectionLost("connection refused")
         found: list[Answer] = []
         done = anyio.Event()
 
@@ -117,15 +117,15 @@ class Replica:
         if self.api.stopped:
             await anyio.sleep_forever()
         if not found:
-            raise NoWord("broken off")
+            raise ConnectionLost("broken off")
         return found[0].status, found[0].body
 
     async def permit(self, body: bytes) -> tuple[int, bytes]:
-        """Raises `NoWord`."""
+        """Raises `ConnectionLost`."""
         if self.api.stopped:
             await anyio.sleep_forever()
         if self.service is None:
-            raise NoWord("connection refused")
+            raise ConnectionLost("connection refused")
         answer = await answered(self.service.agents_front, Request("POST", "/", body))
         if self.api.stopped:
             await anyio.sleep_forever()
@@ -142,12 +142,12 @@ class Replica:
 def as_if_begun(state_machine: StateMachine, now: Instant) -> StateMachine:
     """A state machine that knows the same objects and has just listed them."""
     fresh = StateMachine(state_machine.policy)
-    events: list[Event] = [NodeSeen(node) for node in state_machine.nodes.by_row if node is not None]
-    events += [MachineSeen(machine) for machine in state_machine.annotations.machines()]
+    events: list[Event] = [NodeSeen(node) for node in state_machine.state.nodes.by_row if node is not None]
+    events += [MachineSeen(machine) for machine in state_machine.state.annotations.machines()]
     # Before the pods: a target that is seen first is known to have landed only with its next event.
     events += [MigrationSeen(migration) for migration in state_machine.migrating.objects.values()]
-    events += [PodSeen(pod) for pod in state_machine.pods]
-    events += [BudgetSeen(budget) for budget in state_machine.budgets]
+    events += [PodSeen(pod) for pod in state_machine.state.pods]
+    events += [BudgetSeen(budget) for budget in state_machine.state.budgets]
     for event in (*events, Synced()):
         fresh.apply(event, now)
     return fresh

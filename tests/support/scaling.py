@@ -9,36 +9,33 @@ requests and its node selector alone.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.rule import SlackPolicy
+from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.effects import Announce, Effect
-from slackwater.model.equivalence import Kind
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.node_taints import repels
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.nodetaints import repels
 from slackwater.model.objects import Node, Pod
-from slackwater.model.promises import Observed
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import Amounts
+from slackwater.model.start_time_slo import Observed
+from slackwater.ports.clock import Clocks
 from slackwater.ports.protocols import NodeProvider
-from slackwater.runtime.autoscaler.clocks import Clocks
-from slackwater.runtime.autoscaler.counts import LoopCounts
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.planning import Planning, ScaleUpRules
-from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.sensing import Observer
-from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
-from slackwater.runtime.changes import ChangeCollector
+from slackwater.runtime.autoscaler.group_observations import Observer
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_pod
 from tests.support.cloud import BEGAN, Cloud
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlinePlanning, a_feed
 
 
 @dataclass
@@ -90,12 +87,7 @@ class Scenario:
         self._shown: dict[NodeName, Node] = {}
         self.group_registry = NodeGroupRegistry(self.node_group_policy)
         self.autoscaler = Autoscaler(
-            Observer(
-                state_machine=self.state_machine,
-                collector=ChangeCollector(self.state_machine),
-                auxiliary=AuxiliaryIntake({}),
-                providers=self.providers(),
-            ),
+            Observer(state_machine=self.state_machine, providers=self.providers()),
             group_registry=self.group_registry,
             planning=self.planning(),
             rules=lambda: ScaleUpRules(policy=self.policy, slack=self.slack),
@@ -108,9 +100,9 @@ class Scenario:
             observed=self.observing(),
         )
 
-    def planning(self) -> Planning:
+    def planning(self) -> LoopPlanner:
         """Where plans are made."""
-        return InlinePlanning()
+        return InlinePlanning(a_feed(self.state_machine))
 
     def scale_down_loop(self) -> ScaleDownLoop | None:
         """Who removes nodes; here nobody."""
@@ -235,7 +227,7 @@ def _fits(left: list[int], asked: Amounts) -> bool:
 def _welcomes(node: Node, pod: Pod) -> bool:
     has, asks = dict(node.scalars), pod.kind.pod_constraints
     return (
-        all(not repels(taint) or tolerated(taint, pod.kind.tolerations) for taint in node.taints)
+        all(not repels(taint) or tolerated(taint, pod.kind.tolerations, comparing=False) for taint in node.taints)
         and all(node.labels.get(key) == value for key, value in pod.kind.node_selector)
         and (asks is None or all(has.get(name, 0) >= amount for name, amount in asks.scalars))
     )

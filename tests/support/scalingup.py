@@ -38,7 +38,7 @@ def a_group(
     largest: int = 1000,
     upcoming: int = 0,
     skip_reason: SkipReason | None = None,
-    standing: Sequence[Pod] = (),
+    running_pods: Sequence[Pod] = (),
     options: GroupOptions = NO_OPTIONS,
 ) -> GrowableGroup:
     group = NodeGroup(
@@ -52,7 +52,7 @@ def a_group(
     )
     node = template or a_template(f"template-of-{name}")
     return GrowableGroup(
-        group=group, template=Template(node=node, standing=tuple(standing)), upcoming=upcoming, skip_reason=skip_reason
+        group=group, template=Template(node=node, running_pods=tuple(running_pods)), upcoming=upcoming, skip_reason=skip_reason
     )
 
 
@@ -66,12 +66,12 @@ def planned(
     groups: Sequence[GrowableGroup],
     *,
     nodes: Sequence[Node] = (),
-    standing: Sequence[Pod] = (),
+    running_pods: Sequence[Pod] = (),
     policy: ScaleUpPolicy | None = None,
     hints: Mapping[PodUid, NodeName] | None = None,
 ) -> ScaleUpPlan:
     """A plan without limits of time."""
-    snapshot = ClusterSnapshot.build(nodes, [*standing, *pending])
+    snapshot = ClusterSnapshot.build(nodes, [*running_pods, *pending])
     with snapshot.fork():
         return plan_scale_up(
             snapshot, demand_of(pending), groups, policy=policy or ScaleUpPolicy(), clock=lambda: 0.0, hints=hints or {}

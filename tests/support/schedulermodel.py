@@ -16,7 +16,7 @@ import numpy as np
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows, let_pass
 from slackwater.model.effects import Activate, Effect, ReadPod
-from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, Ticked
+from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
@@ -75,7 +75,7 @@ class SchedulerModel:
         for pod in placed:
             self._apply(PodSeen(pod))
         self._names = tuple(self._nodes)
-        self._rows = self.state_machine.nodes.rows_of(self._names)
+        self._rows = self.state_machine.state.nodes.rows_of(self._names)
         self._free = np.array([self._nodes[name].allocatable for name in self._names], np.int64).T.copy()
         self._capacity = self._free.copy()
         for pod in placed:
@@ -109,11 +109,11 @@ class SchedulerModel:
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self.now + seconds, next(self._numbers), act))
 
-    def _apply(self, event: NodeSeen | PodSeen | PodRead | BindEnded | Synced | Ticked) -> None:
+    def _apply(self, event: NodeSeen | PodSeen | PodRead | BindEnded | Synced | TimePassed) -> None:
         self._carry_out(self.state_machine.apply(event, self.at))
-        columns = self.state_machine.ledger.columns
+        columns = self.state_machine.state.ledger.columns
         for row in np.flatnonzero((columns.reserved > columns.total).any(axis=0)).tolist():
-            node = self.state_machine.nodes.by_row[row]
+            node = self.state_machine.state.nodes.by_row[row]
             self.over_total.add("" if node is None else node.name)
 
     def _carry_out(self, effects: list[Effect]) -> None:
@@ -127,7 +127,7 @@ class SchedulerModel:
         self._apply(PodRead(self.jobs[uid].pod))
 
     def _tick(self) -> None:
-        self._apply(Ticked())
+        self._apply(TimePassed())
         assert violations(self.state_machine) == []
         self._after(_TICK_SECONDS, self._tick)
 

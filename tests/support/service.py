@@ -11,17 +11,16 @@ import anyio
 import httpx
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.extender import Choice, Extender
-from slackwater.adapters.http.extender_metrics import ExtenderMetrics
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.extender import Extender, ExtenderMetrics, NodeChooser
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import ApiEffect, Bind
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.runtime.state_machine import StateMachine
@@ -88,8 +87,8 @@ class Service:
         return answer.json()
 
     def reserved(self, node: str) -> tuple[int, int]:
-        row = next(row for row, item in self.state_machine.nodes if item.name == node)
-        cpu, memory = self.state_machine.ledger.columns.reserved[:, row].tolist()
+        row = next(row for row, item in self.state_machine.state.nodes if item.name == node)
+        cpu, memory = self.state_machine.state.ledger.columns.reserved[:, row].tolist()
         return cpu, memory
 
 
@@ -100,7 +99,7 @@ async def a_service(
     max_body_bytes: int = 1 << 20,
     config: DispatcherConfig | None = None,
     wait_seconds: float = 60.0,
-    choice: Callable[[StateMachine], Choice] | None = None,
+    choice: Callable[[StateMachine], NodeChooser] | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Service]:
     state_machine = StateMachine(policy or Policy(), seed=7)
@@ -130,7 +129,7 @@ async def a_service(
     )
     with listen("extender", "127.0.0.1", 0) as sock:
         address = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        async with httpx.AsyncClient(base_url=address, verify=False) as http, anyio.create_task_group() as group:
+        async with httpx.AsyncClient(base_url=address, verify=False, timeout=60) as http, anyio.create_task_group() as group:
             service = holder.service = Service(state_machine, writer, dispatcher, permit_service, http, registry)
             await group.start(dispatcher.run)
             await group.start(serve_direct, extender, sock, None)

@@ -7,16 +7,15 @@ evicted for whom there is no room elsewhere.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.model.drains import DrainEnd, PodEvicted, RemoveNode
-from slackwater.model.effects import Announce, Effect, Evict, MarkNode, UnmarkNode
-from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, Ticked
+from slackwater.model.effects import Announce, DrainEnd, Effect, Evict, MarkNode, PodEvicted, RemoveNode, UnmarkNode
+from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, TimePassed
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.runtime.autoscaler.machines import MachineRemover
+from slackwater.runtime.autoscaler.provider_calls import MachineRemover
 from tests.support.builders import a_budget, a_pod
 from tests.support.scaling import Scenario
 
@@ -71,7 +70,7 @@ class ShrinkScene(Scenario):
             self.state_machine,
             self.group_registry,
             self.providers(),
-            tell=lambda event: self.carry_out(self.state_machine.apply(event, self.now)),
+            on_event=lambda event: self.carry_out(self.state_machine.apply(event, self.now)),
         )
         self.scale_down = ScaleDownLoop(
             state_machine=self.state_machine,
@@ -142,7 +141,7 @@ class ShrinkScene(Scenario):
             self._end_pods()
             self.settle()
             self._budgets()
-            self.carry_out(self.state_machine.apply(Ticked(), self.now))
+            self.carry_out(self.state_machine.apply(TimePassed(), self.now))
             await self.remover.once()
             if self.time.seconds % every == 0:
                 await self.loop()

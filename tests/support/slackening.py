@@ -6,15 +6,19 @@ from types import MappingProxyType
 
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.pod_headroom import PodHeadroom
-from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.slack.planning_input import PodHeadroom
+from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.autoscaler.headroom import Asking
-from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
+from slackwater.runtime.autoscaler.slack_planning import (
+    HeadroomDemand,
+    LoopPlans,
+    RunningPodRequests,
+    SlackInquiry,
+    plan_with_slack,
+)
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support.scalingup import a_template, demand_of
@@ -59,7 +63,7 @@ class Cluster:
     state: SlackState = field(default_factory=SlackState)
     now: float = 0.0
 
-    def loop(self, *, seconds: float = 10.0) -> Planned:
+    def loop(self, *, seconds: float = 10.0) -> LoopPlans:
         """One plan; what it remembers is for the next."""
         self.now += seconds
         snapshot = ClusterSnapshot.build(self.nodes, self.pods, also=[each.kind for each in self.pod_headroom])
@@ -71,7 +75,7 @@ class Cluster:
             policy=self.policy,
             clock=lambda: 0.0,
             slack=SlackInquiry(
-                policy=policy, now=UnixTime(self.now), asking=Asking(pod_headroom=self.pod_headroom), state=self.state
+                policy=policy, now=UnixTime(self.now), headroom=HeadroomDemand(pod_headroom=self.pod_headroom), state=self.state
             ),
             pod_requests=RunningPodRequests(RunningPods(snapshot, self.pods)),
         )

@@ -22,8 +22,8 @@ from slackwater.model.events import (
     PodSeen,
 )
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import Pod
+from slackwater.model.vertical import Machine, VirtualMachineMigration
 
 
 @dataclass

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.permits.state import Decided
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Bind, CreateMigration, DeleteMigration, Effect, WritePermit
 from slackwater.model.events import (
@@ -19,13 +19,13 @@ from slackwater.model.events import (
     NodeSeen,
     PermitNotWritten,
     Synced,
-    Ticked,
+    TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName, PodKey
-from slackwater.model.machines import Machine
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
+from slackwater.model.vertical import Machine
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -43,7 +43,7 @@ class Agent:
 
     pod: PodKey
     permit: Amounts | None = None
-    waiting: Decided | None = None
+    waiting: PermitDecision | None = None
     asked: Amounts | None = None  #: of a request without an answer yet
 
 
@@ -91,7 +91,7 @@ class SlowCluster(RuleBasedStateMachine):
         for use in uses:
             self.machine_comes(use, "a")
             for _ in range(3):
-                self.take(Ticked())
+                self.take(TimePassed())
             self.settle_all()
 
     # --- the service ------------------------------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ class SlowCluster(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         for _ in range(3):
             self.now += seconds / 3
-            self.take(Ticked())
+            self.take(TimePassed())
 
     # --- kube-scheduler ---------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, node: str) -> bool:
-        rows = self.state_machine.nodes.rows_of([node])
+        rows = self.state_machine.state.nodes.rows_of([node])
         if self.state_machine.filter(pod, rows, Instant(self.now)).any():
             return False
         if self.state_machine.bind(pod.uid, pod.key, NodeName(node), Instant(self.now)).effect is None:

@@ -5,7 +5,7 @@ import numpy as np
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect
-from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, Ticked
+from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.runtime.invariants import violations
@@ -38,14 +38,14 @@ class SmallStateMachine:
 
     def ask(self, pod: Pod, *nodes: NodeName) -> list[int]:
         """What filter answers: a code for each node, 0 where it fits."""
-        rows = np.array([self.state_machine.nodes.row_of[node] for node in nodes], np.intp)
+        rows = np.array([self.state_machine.state.nodes.row_of[node] for node in nodes], np.intp)
         codes: list[int] = self.state_machine.filter(pod, rows, self.now).tolist()
         assert violations(self.state_machine) == []
         return codes
 
     def after(self, seconds: float) -> list[Effect]:
         self.now = Instant(self.now + seconds)
-        return self.apply(Ticked())
+        return self.apply(TimePassed())
 
     def held(self, node: NodeName = N) -> int:
-        return int(self.state_machine.ledger.columns.held[0, self.state_machine.nodes.row_of[node]])
+        return int(self.state_machine.state.ledger.columns.held[0, self.state_machine.state.nodes.row_of[node]])

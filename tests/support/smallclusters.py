@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slackwater.model.equivalence import Kind, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Node, Pod, Taint
 from slackwater.model.pod_constraints import (
@@ -16,9 +15,11 @@ from slackwater.model.pod_constraints import (
     DiskMount,
     HostPort,
     InlineDisk,
+    Kind,
     PodConstraints,
     PodTerm,
     SpreadConstraint,
+    Toleration,
 )
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef, CsiNode, Storage, StorageClass, Volume
@@ -150,7 +151,7 @@ class SmallCluster:
     """`standing` pods are on nodes, `pending` ones are not; pods of one kind often come in a row."""
 
     nodes: list[Node]
-    standing: list[Pod]
+    running_pods: list[Pod]
     pending: list[Pod]
     storage: Storage
 
@@ -161,12 +162,12 @@ def small_clusters(draw: st.DrawFn, *, most_standing: int = 6) -> SmallCluster:
     known = draw(st.lists(kinds(), min_size=1, max_size=4))
     one = st.tuples(st.sampled_from(known), _LABELS)
     on = st.sampled_from([node.name for node in nodes])
-    standing = [pod(f"s{n}", *draw(one), on=draw(on)) for n in range(draw(st.integers(0, most_standing)))]
+    running_pods = [pod(f"s{n}", *draw(one), on=draw(on)) for n in range(draw(st.integers(0, most_standing)))]
     runs = draw(st.lists(st.tuples(one, st.integers(1, 5)), min_size=1, max_size=6))
     pending = [what for what, count in runs for _ in range(count)]
     return SmallCluster(
         nodes=nodes,
-        standing=standing,
+        running_pods=running_pods,
         pending=[pod(f"p{n}", *what) for n, what in enumerate(pending)],
         storage=_storage(nodes),
     )

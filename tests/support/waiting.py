@@ -7,7 +7,7 @@ import anyio
 _LOOK_EVERY_SECONDS = 0.005
 
 
-async def until(true: Callable[[], bool], *, seconds: float = 20.0) -> None:
+async def until(true: Callable[[], bool], *, seconds: float = 60.0) -> None:
     """TimeoutError if it does not come true."""
     with anyio.fail_after(seconds):
         while True:

@@ -13,18 +13,18 @@ import httpx
 import msgspec
 
 from slackwater.adapters.kube.client import ApiPort
-from slackwater.app.process import Running, serve
+from slackwater.app.process import RunningService, serve
 from slackwater.app.settings import Settings
 from slackwater.ports.clock import unix_time
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.in_process import EmbeddedApi
+from slackwater.sandbox.embedded_demo import EmbeddedApi
 from tests.support.garbage import no_freezing
 from tests.support.waiting import until
 
 LISTENERS = ("extender", "agents", "ops")
-_SECONDS = 30.0
+_SECONDS = 120.0
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Whole:
 
     settings: Settings
     sandbox: ApiServer
-    running: Running
+    running: RunningService
     ops: httpx.AsyncClient
 
     def url(self, listener: str) -> str:
@@ -72,7 +72,7 @@ async def a_whole_service(
     settings = Settings.model_validate(said)
     ready, running = anyio.Event(), []
 
-    async def present(found: Running) -> None:
+    async def present(found: RunningService) -> None:
         running.append(found)
         ready.set()
 

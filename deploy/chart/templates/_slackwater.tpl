@@ -55,9 +55,10 @@ kind: SlackwaterConfiguration
 {{- dict
   "autoscaler" $autoscaler
   "slack" (and $autoscaler $slack)
-  "promises" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "promises" list $config)) 0))
+  "startTimeSLOs" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "startTimeSLOs" list $config)) 0))
   "kwok" (and $autoscaler $kwok)
   "clusterapi" (and $autoscaler $named (not $elsewhere))
+  "history" (dig "history" "persist" true $config)
   "leaderElection" (ne (dig "leaderElection" "mode" "none" $config) "none")
   | toJson -}}
 {{- end }}

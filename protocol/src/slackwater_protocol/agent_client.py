@@ -1,4 +1,4 @@
-"""A small async client for authors of agents: one VM's conversation with its scheduler (extra `client`: httpx).
+"""A small async client for authors of agents: one VM's conversation with its scheduler (extra "client": httpx).
 
 Flows through: what the VM should have -> one request at a time -> a permit that was checked as Neon's agents check theirs. An
 answer that fails a check changes nothing: the last good permit stays. Deliberately absent: when to ask (docs/agents.md has the

@@ -25,7 +25,7 @@ BOUNDS: Final = "slackwater.dev/bounds"
 #: Annotation on a Pod with `BOUNDS`: the container that is resized; default the only one.
 BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
 #: Annotation on a VirtualMachineMigration of ours: the node that room is kept on for its target pod.
-LANDING: Final = "slackwater.dev/landing"
+TARGET_NODE: Final = "slackwater.dev/target-node"
 #: Label on a Node: the node group that it belongs to.
 NODE_GROUP: Final = "slackwater.dev/node-group"
 #: Annotation on a Pod or on what makes pods, "2" or "10%": room is kept for so many more like it.
@@ -34,6 +34,11 @@ SLACK: Final = "slackwater.dev/slack"
 CORDONED: Final = "slackwater.dev/cordoned"
 #: Annotation on a pending Pod: any new value wakes it, since kube-scheduler retries a rejected pod that changes.
 TOUCHED: Final = "slackwater.dev/touched"
+
+#: ConfigMap in namespace kube-system: a key for each paused activity, or `all`; its value is a note for people.
+PAUSE_CONFIG_MAP: Final = "slackwater-pause"
+#: Beginning of the names of ConfigMaps in namespace kube-system: what happened to pods and nodes, compressed.
+HISTORY_CONFIG_MAPS: Final = "slackwater-history-"
 
 # How agents find the scheduler's Pods.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from tests.bench.options import Options, Tell
+from tests.bench.options import Options, WriteFrame
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
 from tests.bench.simulation import evacuation, existing, packing, scaleup, slack, traps, volumes
 from tests.bench.simulation.case import Case
@@ -30,7 +30,7 @@ _NOTES: Final = (
 )
 
 
-async def measure(options: Options, tell: Tell) -> Report:
+async def measure(options: Options, tell: WriteFrame) -> Report:
     """Rounds over all cases."""
     nodes = options.nodes or (500 if options.quick else 5000)
     rounds = options.rounds or (1 if options.quick else 3)

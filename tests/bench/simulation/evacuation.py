@@ -11,9 +11,9 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts
+from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -95,7 +95,7 @@ def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
         snapshot = ClusterSnapshot.build(machines, running)
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=RunningPods(snapshot, running),
+            running_pods=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=(),
@@ -108,5 +108,5 @@ def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
     return run
 
 
-def _facts() -> Facts:
-    return Facts(now=_NOW, disruptions=Disruptions(()))
+def _facts() -> RuleFacts:
+    return RuleFacts(now=_NOW, disruptions=Disruptions(()))

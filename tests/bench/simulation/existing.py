@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.feasible import feasible
-from slackwater.fit.packing import NO_HINTS, Hints, Placements, place_pods
+from slackwater.fit.binpacking import NO_HINTS, Hints, Placements, place_pods
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

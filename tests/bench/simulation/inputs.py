@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
-from slackwater.model.equivalence import Kind
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Node, Pod
-from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import Kind, NodeSelectorTerm, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.resources import Amounts, amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.node_facts import HOSTNAME

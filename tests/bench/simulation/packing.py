@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.feasible import feasible
-from slackwater.fit.packing import NOWHERE, copies_on, place_pods
+from slackwater.fit.binpacking import NOWHERE, copies_on, place_pods
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod

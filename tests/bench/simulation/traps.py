@@ -15,11 +15,10 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import PendingRules, which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.pod_constraints import PodConstraints, PodTerm
+from slackwater.model.pod_constraints import Kind, PodConstraints, PodTerm
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -117,7 +116,7 @@ def _removal(n_budgets: int, nodes: int, each: int = 30) -> Callable[[], Outcome
         snapshot = ClusterSnapshot.build(machines, running)
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=RunningPods(snapshot, running),
+            running_pods=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=budgets,

@@ -13,11 +13,10 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import PendingRules, which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import ClaimMount, NodeSelectorTerm, PodConstraints
+from slackwater.model.pod_constraints import ClaimMount, Kind, NodeSelectorTerm, PodConstraints
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef, CsiNode, Storage, StorageClass, Volume
@@ -113,7 +112,7 @@ def _removal(nodes: int, each: int) -> Callable[[], Outcome]:
         snapshot = ClusterSnapshot.build(machines, running, storage=storage)
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=RunningPods(snapshot, running),
+            running_pods=RunningPods(snapshot, running),
             groups={group.name: group},
             group_of={node.name: group.name for node in machines},
             budgets=(),

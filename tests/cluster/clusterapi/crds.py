@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 GROUP: Final = "cluster.x-k8s.io"
 _CRDS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_WITHIN_SECONDS: Final = 20.0
+_WITHIN_SECONDS: Final = 60.0
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TEXT: Final = {"type": "string"}

@@ -200,7 +200,7 @@ async def settle(ground: Ground) -> None:
             async with ground.api.patch(path, json={"spec": {"replicas": REPLICAS}}, headers=MERGE_PATCH) as answer:
                 return answer.status
 
-        await eventually(resized, lambda status: status == 200, within_seconds=30, wanted=f"{name} resized")
+        await eventually(resized, lambda status: status == 200, within_seconds=60, wanted=f"{name} resized")
 
 
 async def told(ground: Ground, name: str) -> str:
@@ -229,7 +229,7 @@ async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
         return [*(f"{what}: {some[:5]}" for what, some in found.items() if some), *short]
 
     await eventually(unrest, lambda found: not found, within_seconds=CALM_WITHIN_SECONDS, wanted="calm", every_seconds=1)
-    await same_state(service, ground, within_seconds=30)
+    await same_state(service, ground, within_seconds=60)
 
 
 def _is_going(node: Json) -> bool:

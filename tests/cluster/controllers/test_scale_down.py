@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, standing, tight_burst
+from tests.cluster.support.fallen import CPU, WORKLOADS, Fallen, fresh_drains, running_pods, tight_burst
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import History, followed
@@ -101,7 +101,7 @@ async def test_a_cluster_whose_load_falls_shrinks_and_nobody_is_disturbed_withou
 
     want = grown - len(history.there["node"])
     wanted = "every removal counted, by the end of its loop"
-    await eventually(counted, lambda n: n >= want, within_seconds=30, wanted=wanted, every_seconds=1)
+    await eventually(counted, lambda n: n >= want, within_seconds=60, wanted=wanted, every_seconds=1)
     metrics = await service.metrics()
     assert metrics.total("slackwater_autoscaler_failed_loops_total") == 0
     evicted = metrics.total("cluster_autoscaler_evicted_pods_total")
@@ -141,7 +141,7 @@ async def a_budget_holds_one_node_up(fallen: Fallen, history: History) -> None:
     free = fallen.without_budget
 
     async def pods_to_hold() -> tuple[list[str], list[tuple[str, str]]]:
-        drains, on = fresh_drains(history), standing(history)
+        drains, on = fresh_drains(history), running_pods(history)
         pods = ((name, pod) for name in drains for pod in on.get(name, ()))
         return drains, [(name, pod) for name, pod in pods if history.there["pod"][pod]["labels"].get("app") in free]
 

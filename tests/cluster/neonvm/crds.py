@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 GROUP_PATH: Final = "/apis/vm.neon.tech/v1"
 _CRDS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_WITHIN_SECONDS: Final = 20.0
+_WITHIN_SECONDS: Final = 60.0
 
 _INTEGER_OR_TEXT: Final = {"x-kubernetes-int-or-string": True}
 _WHOLE: Final = {"type": "integer"}

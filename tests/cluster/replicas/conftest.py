@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.ground import Ground

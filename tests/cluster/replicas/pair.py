@@ -16,7 +16,7 @@ import anyio
 
 from slackwater.app import rbac
 from slackwater.app.settings import load
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
@@ -25,7 +25,7 @@ from tests.controlplane.talk import create
 
 _NAMESPACE: Final = "kube-system"
 _ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"
-_ENDED_WITHIN_SECONDS: Final = 20.0
+_ENDED_WITHIN_SECONDS: Final = 60.0
 LEADS_WITHIN_SECONDS: Final = 60.0
 
 

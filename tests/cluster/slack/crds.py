@@ -69,7 +69,7 @@ async def install(api: aiohttp.ClientSession) -> None:
         async with api.get(f"/apis/{GROUP}/v1beta1/{PLURAL}") as answer:
             return answer.status
 
-    await eventually(status, lambda seen: seen == 200, within_seconds=20, wanted="the type served")
+    await eventually(status, lambda seen: seen == 200, within_seconds=60, wanted="the type served")
 
 
 def a_buffer(name: str, **spec: Any) -> Json:

@@ -104,7 +104,7 @@ class Fallen:
         await self.ground.create(f"/apis/{group}/namespaces/{self.ground.name}/{plural}", body)
 
 
-def standing(history: History) -> dict[str, list[str]]:
+def running_pods(history: History) -> dict[str, list[str]]:
     """The pods on each node."""
     found: dict[str, list[str]] = {name: [] for name in history.there["node"]}
     for name, pod in history.there["pod"].items():
@@ -115,7 +115,7 @@ def standing(history: History) -> dict[str, list[str]]:
 
 def fresh_drains(history: History) -> list[str]:
     """Nodes with pods that were tainted a moment ago: nobody was evicted there yet."""
-    on = standing(history)
+    on = running_pods(history)
     begun: dict[str, float] = {}
     for change in history.changes:
         if change.kind == "node":
@@ -131,7 +131,7 @@ def tight_burst(history: History, drains: list[str], *, about: int, per_node: in
     """How many pods, about so many, and CPU of each: the nodes that stay have no room for all of them, but have with the given
     drains. Of all sizes the one with which most of them need the drains."""
     slot = CPU // per_node
-    on, nodes = standing(history), history.there["node"]
+    on, nodes = running_pods(history), history.there["node"]
     staying = [CPU - slot * len(on[name]) for name, node in nodes.items() if not node["tainted"] and node["ready"]]
     leaving = [CPU - slot * len(on[name]) for name in drains]
     found: list[tuple[int, int, int]] = []

@@ -151,7 +151,7 @@ class Ground:
             return [f"{c['type']}={c['status']}" for c in pod["status"].get("conditions", [])]
 
         wanted = f"{name} refused"
-        await eventually(conditions, lambda seen: "PodScheduled=False" in seen, within_seconds=30, wanted=wanted)
+        await eventually(conditions, lambda seen: "PodScheduled=False" in seen, within_seconds=60, wanted=wanted)
 
     # Anything
 

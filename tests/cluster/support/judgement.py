@@ -39,7 +39,7 @@ class _Moment:
     pods: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     #: How many pods stand on each node.
-    standing: Counter[str] = field(default_factory=Counter)
+    running_pods: Counter[str] = field(default_factory=Counter)
     #: How many pods of each budget are healthy.
     healthy: Counter[str] = field(default_factory=Counter)
 
@@ -62,7 +62,7 @@ class _Moment:
         if pod is None:
             return
         if pod["node"]:
-            self.standing[pod["node"]] += by
+            self.running_pods[pod["node"]] += by
         for budget, said in self.budgets.items():
             if _guards(budget, said, name, pod) and _healthy(pod):
                 self.healthy[budget] += by
@@ -74,7 +74,7 @@ class _Moment:
     def removals(self) -> tuple[int, int]:
         """Nodes on their way out, and those among them with pods."""
         tainted = [name for name, node in self.nodes.items() if node["tainted"]]
-        return len(tainted), sum(self.standing[name] > 0 for name in tainted)
+        return len(tainted), sum(self.running_pods[name] > 0 for name in tainted)
 
 
 def _guards(budget: str, said: Mapping[str, Any], name: str, pod: Mapping[str, Any]) -> bool:

@@ -61,7 +61,7 @@ class PreloadedProgram:
 
 
 class ForkedProcess:
-    """A process that another one forked. Implements `component.Running`."""
+    """A process that another one forked. Implements `component.RunningComponent`."""
 
     def __init__(self, pid: int, program: PreloadedProgram) -> None:
         self.pid = pid

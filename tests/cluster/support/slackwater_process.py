@@ -20,16 +20,16 @@ import yaml
 
 from slackwater.cli.main import main
 from slackwater.sandbox.controlplane.component import Component, Launch, open_leashed
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import until_ready
 from tests.cluster.support.metrics import Samples
 from tests.cluster.support.preloaded import PRELOADED
 
 #: The entry point that `pip install` makes.
 PROGRAM: Final = Path(sys.executable).with_name("slackwater")
-_READY_WITHIN_SECONDS: Final = 60.0
-_STOP_WITHIN_SECONDS: Final = 12.0
-_ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=10)
+_READY_WITHIN_SECONDS: Final = 120.0
+_STOP_WITHIN_SECONDS: Final = 60.0
+_ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=60)
 
 
 class SlackwaterProcess:

@@ -11,11 +11,14 @@ import anyio.abc
 import yaml
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+#: How soon a shorter delay holds for what is on its way.
+_LOOK_EVERY_SECONDS = 0.05
 _ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class SlowWire:
-    """`delay_seconds` holds for every chunk from the API server from now on; `kubeconfig` leads over this wire."""
+    """`delay_seconds` holds for every chunk from the API server that is on its way, from now on; `kubeconfig` leads over this
+    wire."""
 
     def __init__(self, kubeconfig: Path, api_port: int) -> None:
         self.kubeconfig = kubeconfig
@@ -38,16 +41,17 @@ class SlowWire:
                 await target.send(await source.receive(1 << 20))
 
     async def _collect(self, server: anyio.abc.ByteStream, late: MemoryObjectSendStream[tuple[float, bytes]]) -> None:
-        """Each chunk with the time at which it is due: one is not later for those that came just before it."""
+        """Each chunk with the time at which it came: one is not later for those that came just before it."""
         with late, suppress(*_ENDED):
             while True:
                 chunk = await server.receive(1 << 20)
-                late.send_nowait((anyio.current_time() + self.delay_seconds, chunk))
+                late.send_nowait((anyio.current_time(), chunk))
 
     async def _deliver(self, arriving: MemoryObjectReceiveStream[tuple[float, bytes]], client: anyio.abc.ByteStream) -> None:
         with suppress(*_ENDED):
-            async for due_at, chunk in arriving:
-                await anyio.sleep_until(due_at)
+            async for came_at, chunk in arriving:
+                while (left := came_at + self.delay_seconds - anyio.current_time()) > 0:  # noqa: ASYNC110  # the delay may change
+                    await anyio.sleep(min(left, _LOOK_EVERY_SECONDS))
                 await client.send(chunk)
 
 

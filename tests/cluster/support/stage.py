@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import anyio
 import yaml
 
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.ground import Ground

@@ -15,9 +15,9 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.feasible import feasible
-from slackwater.fit.packing import NOWHERE
+from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.binpacking import NOWHERE
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import amounts_of
@@ -34,7 +34,7 @@ NO_LIMITS = ScaleUpPolicy(max_nodes=0, estimate_seconds=0, plan_seconds=0)
 def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:
     return ClusterSnapshot.build(
         cluster.nodes,
-        [*cluster.standing, *cluster.pending],
+        [*cluster.running_pods, *cluster.pending],
         namespaces={"default": {"team": "x"}, "other": {}},
         storage=cluster.storage,
     )
@@ -103,7 +103,7 @@ class PodByPod:
         rows = feasible(self.snapshot, kind).rows
         if not len(rows):
             return False
-        assume_volumes(self.snapshot, kind, Row(int(rows[0])))
+        assume_claims(self.snapshot, kind, Row(int(rows[0])))
         self.snapshot.place(kind, int(rows[0]))
         return True
 
@@ -189,7 +189,7 @@ def took_place(snapshot: ClusterSnapshot, pod: Pod, row: Row) -> bool:
     kind = snapshot.kind_id(pod.kind, pod.labels)
     if not feasible(snapshot, kind).feasible[row]:
         return False
-    assume_volumes(snapshot, kind, row)
+    assume_claims(snapshot, kind, row)
     snapshot.place(kind, row)
     return True
 

@@ -10,19 +10,17 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.controllers.nomination.chooser import Chooser
-from slackwater.controllers.nomination.ranking import Ranking
-from slackwater.controllers.nomination.room import RoomScores, Scoring, score_room
-from slackwater.controllers.nomination.sample import Samples
-from slackwater.fit.feasible import feasible
-from slackwater.fit.scores import DEFAULT_WEIGHTS, scores
+from slackwater.controllers.nomination.pod_placement import Chooser, Ranking
+from slackwater.controllers.nomination.room_scores import RoomScores, Samples, Scoring, score_room
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.node_scores import DEFAULT_WEIGHTS, scores
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
 from tests.support.seeds import examples
@@ -40,7 +38,7 @@ def weighted_scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int6
     return total
 
 
-def own(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+def own(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
     """Some score that changes with what is used."""
     found: Int64 = (snapshot.used[0, rows] // 100 % 7).astype(np.int64)
     return found
@@ -81,7 +79,7 @@ def follow(snapshot: ClusterSnapshot, kinds: list[KindId], draw: st.DataObject) 
 @LAW
 @given(cluster=small_clusters(), draw=st.data())
 def test_a_ranking_that_follows_equals_scoring_anew(cluster: SmallCluster, draw: st.DataObject) -> None:
-    pods = [*cluster.standing, *cluster.pending]
+    pods = [*cluster.running_pods, *cluster.pending]
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
     )
@@ -129,7 +127,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
 @LAW
 @given(cluster=small_clusters(), draw=st.data())
 def test_scores_of_room_that_are_kept_equal_scoring_anew(cluster: SmallCluster, draw: st.DataObject) -> None:
-    pods = [*cluster.standing, *cluster.pending]
+    pods = [*cluster.running_pods, *cluster.pending]
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
     )
@@ -150,7 +148,7 @@ def test_scores_of_room_that_are_kept_equal_scoring_anew(cluster: SmallCluster, 
         check_kept(snapshot, kind, rooms, draw)
 
 
-def _of_the_largest(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+def _of_the_largest(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
     """What all rows have concerns each of them."""
     return own(snapshot, kind, rows) + int(snapshot.facts.allocatable[0, : snapshot.n_rows].max())
 
@@ -165,8 +163,8 @@ def check_kept(snapshot: ClusterSnapshot, kind: KindId, rooms: RoomScores, draw:
 
 @LAW
 @given(cluster=small_clusters())
-def test_a_choice_puts_each_pod_where_it_fits_and_leaves_the_picture_as_it_was(cluster: SmallCluster) -> None:
-    pods = [*cluster.standing, *cluster.pending]
+def test_a_choice_puts_each_pod_where_it_fits_and_leaves_the_snapshot_as_it_was(cluster: SmallCluster) -> None:
+    pods = [*cluster.running_pods, *cluster.pending]
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
     )

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
-from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
-from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
@@ -19,7 +18,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from tests.laws.fit.test_evacuate_laws import OWNED, clusters
 from tests.support.builders import a_budget
-from tests.support.explaining import CASES, Told
+from tests.support.explaining import CASES, StatusSources
 from tests.support.scalingup import a_group, a_template
 from tests.support.smallclusters import small_clusters
 
@@ -44,12 +43,12 @@ def groups(draw: st.DrawFn) -> tuple[GrowableGroup, ...]:
 
 
 @st.composite
-def pending_clusters(draw: st.DrawFn) -> Told:
+def pending_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(small_clusters(most_standing=10))
     quotas = draw(st.sampled_from(((), (), (Quota(name="all", limits={"cpu": 9_000, "nodes": 6}),))))
-    return Told(
+    return StatusSources(
         nodes=tuple(cluster.nodes),
-        standing=tuple(cluster.standing),
+        running_pods=tuple(cluster.running_pods),
         pending=tuple(cluster.pending),
         storage=cluster.storage,
         groups=draw(groups()),
@@ -58,9 +57,9 @@ def pending_clusters(draw: st.DrawFn) -> Told:
 
 
 @st.composite
-def standing_clusters(draw: st.DrawFn) -> Told:
+def standing_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(clusters())
-    standing = tuple(_settled(draw, pod) for pod in cluster.standing)
+    running_pods = tuple(_settled(draw, pod) for pod in cluster.running_pods)
     nodes = tuple(replace(node, keep=draw(st.sampled_from((False, False, False, True)))) for node in cluster.nodes)
     smallest = draw(st.sampled_from((0, 0, len(nodes))))
     policy = ScaleDownPolicy(
@@ -70,9 +69,9 @@ def standing_clusters(draw: st.DrawFn) -> Told:
     allowed = draw(st.tuples(*[st.sampled_from((0, 1, 3))] * 2))
     budgets = [a_budget(app, allowed=count, app=app) for app, count in zip(("a", "b"), allowed, strict=True)]
     budgets += [a_budget(f"more-{number}", allowed=9, app="a") for number in range(draw(st.sampled_from((0, 0, 1, 2))))]
-    return Told(
+    return StatusSources(
         nodes=nodes,
-        standing=standing,
+        running_pods=running_pods,
         storage=cluster.storage,
         budgets=tuple(budgets),
         groups=(a_group(POOL, size=len(nodes), smallest=smallest),),
@@ -87,7 +86,7 @@ def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
 
 @LAW
 @given(told=pending_clusters(), number=st.integers(0, 30))
-def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: Told, number: int) -> None:
+def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: StatusSources, number: int) -> None:
     pod = told.pending[number % len(told.pending)]
     before = told.fits_a_node(pod.uid)
     explanation = explain_pod(told.explain_input(), pod)
@@ -100,7 +99,7 @@ def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: Told, number: int)
 
 @LAW
 @given(told=pending_clusters(), number=st.integers(0, 30))
-def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: Told, number: int) -> None:
+def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: StatusSources, number: int) -> None:
     told = replace(told, groups=())
     pod = told.pending[number % len(told.pending)]
     for found in explain_pod(told.explain_input(), pod).minimal:
@@ -116,7 +115,7 @@ def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: Told, number: in
 
 @LAW
 @given(told=standing_clusters(), number=st.integers(0, 30))
-def test_every_remedy_of_a_node_lets_it_go(told: Told, number: int) -> None:
+def test_every_remedy_of_a_node_lets_it_go(told: StatusSources, number: int) -> None:
     node = told.nodes[number % len(told.nodes)].name
     before = told.goes(node)
     explanation = explain_node(told.explain_input(), node)
@@ -129,7 +128,7 @@ def test_every_remedy_of_a_node_lets_it_go(told: Told, number: int) -> None:
 
 @LAW
 @given(told=standing_clusters(), number=st.integers(0, 30))
-def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: Told, number: int) -> None:
+def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: StatusSources, number: int) -> None:
     node = told.nodes[number % len(told.nodes)].name
     for found in explain_node(told.explain_input(), node).minimal:
         event(f"{len(found.blockers)} blockers")

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import Cluster, read_cluster
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.feasible import feasible
-from slackwater.model.equivalence import Kind
+from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Taint
-from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import HostPort, Kind, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -112,14 +111,14 @@ class Changing:
         self.snapshot.place(kind, row, copies=2)
         self.snapshot.add_copies(self.snapshot.facts.nodes[row], [NodeName("copy-0"), NodeName("copy-1")])
         if feasible(self.snapshot, kind).feasible[row]:
-            assume_volumes(self.snapshot, kind, row)
+            assume_claims(self.snapshot, kind, row)
         self.snapshot.place(kind, self.snapshot.n_rows - 1)
         self.answers()
 
     def answers(self) -> list[list[int]]:
         return [feasible(self.snapshot, kind).codes.tolist() for kind in self.kinds]
 
-    def anew(self) -> list[list[int]]:
+    def rebuild(self) -> list[list[int]]:
         fresh = without_kept_answers(self.snapshot)
         return [feasible(fresh, kind).codes.tolist() for kind in self.kinds]
 
@@ -131,7 +130,7 @@ def test_kept_answers_equal_new_ones(number: int, happened: list[tuple[str, int,
     changing.answers()
     for step in happened:
         changing.happen(*step)
-        assert changing.answers() == changing.anew(), step
+        assert changing.answers() == changing.rebuild(), step
 
 
 _APP: Final = (Requirement("app", "In", ("web",)),)

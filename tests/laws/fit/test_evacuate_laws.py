@@ -9,17 +9,17 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
-from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
-from slackwater.fit.feasible import feasible
-from slackwater.model.equivalence import Kind
+from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
+from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import Labels, Pod, Taint
+from slackwater.model.pod_constraints import Kind
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.storage import Storage
-from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_budget
@@ -47,14 +47,14 @@ def clusters(draw: st.DrawFn) -> SmallCluster:
             deleting=draw(st.sampled_from((False, False, False, True))),
             ready=draw(st.sampled_from((True, True, False))),
         )
-        for pod in cluster.standing
+        for pod in cluster.running_pods
     ]
-    return replace(cluster, standing=varied)
+    return replace(cluster, running_pods=varied)
 
 
-def a_snapshot(cluster: SmallCluster, standing: Sequence[Pod], storage: Storage) -> ClusterSnapshot:
-    known = [pod.kind for pod in (*cluster.standing, *cluster.pending)]
-    return ClusterSnapshot.build(cluster.nodes, standing, also=known, namespaces=NAMESPACES, storage=storage)
+def a_snapshot(cluster: SmallCluster, running_pods: Sequence[Pod], storage: Storage) -> ClusterSnapshot:
+    known = [pod.kind for pod in (*cluster.running_pods, *cluster.pending)]
+    return ClusterSnapshot.build(cluster.nodes, running_pods, also=known, namespaces=NAMESPACES, storage=storage)
 
 
 class Outcome(NamedTuple):
@@ -73,7 +73,7 @@ class Obvious:
     """Where every pod is, told without forks, kinds or columns: each evacuation looks at a snapshot of its own."""
 
     cluster: SmallCluster
-    facts: Facts
+    facts: RuleFacts
     hints: dict[PodUid, NodeName]
     storage: Storage
     at: dict[PodUid, int] = field(default_factory=dict)
@@ -82,16 +82,16 @@ class Obvious:
 
     def __post_init__(self) -> None:
         row_of = {node.name: row for row, node in enumerate(self.cluster.nodes)}
-        self.home = {pod.uid: row_of[pod.node] for pod in self.cluster.standing if pod.node}
+        self.home = {pod.uid: row_of[pod.node] for pod in self.cluster.running_pods if pod.node}
 
     def evacuate(self, row: int, rows: list[int]) -> Outcome:
-        own = [pod for pod in self.cluster.standing if self.home[pod.uid] == row]
+        own = [pod for pod in self.cluster.running_pods if self.home[pod.uid] == row]
         verdicts = [judge(pod, self.facts) for pod in own]
         for pod, verdict in zip(own, verdicts, strict=True):
             if verdict.unremovable_reason is not None:
                 return Outcome(None, (pod.uid, verdict.unremovable_reason))
         moving = [pod for pod, verdict in zip(own, verdicts, strict=True) if verdict.outcome is DrainabilityOutcome.MOVE]
-        rescheduled_pods = [pod for pod in self.cluster.standing if self.at.get(pod.uid) == row]
+        rescheduled_pods = [pod for pod in self.cluster.running_pods if self.at.get(pod.uid) == row]
         snapshot = self._without(row)
         found = self._placed(snapshot, row, [*moving, *rescheduled_pods], [r for r in rows if r != row and r not in self.gone])
         if isinstance(found, Pod):
@@ -108,13 +108,13 @@ class Obvious:
         """The cluster as it is now, the node tainted and empty."""
         nodes = list(self.cluster.nodes)
         nodes[row] = replace(nodes[row], taints=(*nodes[row].taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
-        standing = []
-        for pod in self.cluster.standing:
+        running_pods = []
+        for pod in self.cluster.running_pods:
             at = self.at.get(pod.uid, self.home[pod.uid])
             moved = pod.uid in self.at
             if at != row and at not in self.gone:
-                standing.append(replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
-        snapshot = a_snapshot(replace(self.cluster, nodes=nodes), standing, self.storage)
+                running_pods.append(replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
+        snapshot = a_snapshot(replace(self.cluster, nodes=nodes), running_pods, self.storage)
         for gone in self.gone:
             snapshot.close(Row(gone))
         return snapshot
@@ -148,7 +148,7 @@ class Obvious:
         verdicts = feasible(snapshot, kind)
         for row in rows:
             if verdicts.feasible[row]:
-                assume_volumes(snapshot, kind, Row(row))
+                assume_claims(snapshot, kind, Row(row))
                 snapshot.place(kind, row)
                 placed[pod.uid] = (pod, row)
                 return
@@ -158,9 +158,9 @@ class Obvious:
         return pod.kind, snapshot.kinds.read_part(pod.labels), False
 
 
-def told(found: Evacuated | Kept | None) -> Outcome:
+def told(found: Evacuated | NotEvacuated | None) -> Outcome:
     assert found is not None
-    if isinstance(found, Kept):
+    if isinstance(found, NotEvacuated):
         return Outcome(None, (found.pod.uid, found.unremovable_reason))
     return Outcome([(move.pod.uid, move.to) for move in found.moves])
 
@@ -173,8 +173,8 @@ def comparable(outcome: Outcome) -> Outcome:
     return Outcome(None, (PodUid("one of them"), UnremovableReason.NO_PLACE))
 
 
-def facts_with(disruptions: Disruptions) -> Facts:
-    return Facts(now=NOW, disruptions=disruptions)
+def facts_with(disruptions: Disruptions) -> RuleFacts:
+    return RuleFacts(now=NOW, disruptions=disruptions)
 
 
 @LAW
@@ -184,11 +184,11 @@ def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCl
     allowed = data.draw(st.lists(st.sampled_from((0, 1, 2, 9)), min_size=2, max_size=2))
     of_apps = [a_budget(app, allowed=count, app=app) for app, count in zip(BUDGETS, allowed, strict=True)]
     names = st.sampled_from([node.name for node in cluster.nodes])
-    uids = st.sampled_from([pod.uid for pod in cluster.standing] or [PodUid("none")])
+    uids = st.sampled_from([pod.uid for pod in cluster.running_pods] or [PodUid("none")])
     hints = data.draw(st.dictionaries(uids, names, max_size=5))
-    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    snapshot = a_snapshot(cluster, cluster.running_pods, cluster.storage)
     evacuations = Evacuations(
-        snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(of_apps)), hints=hints
+        snapshot, RunningPods(snapshot, cluster.running_pods), facts=facts_with(Disruptions(of_apps)), hints=hints
     )
     obvious = Obvious(cluster=cluster, facts=facts_with(Disruptions(of_apps)), hints=hints, storage=cluster.storage)
     for row in data.draw(st.permutations(range(n_nodes))):
@@ -203,10 +203,10 @@ def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCl
 @given(st.data(), clusters())
 def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, cluster: SmallCluster) -> None:
     """The snapshot afterwards equals one built with the pods where they went; dropped, it is as it was before."""
-    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
+    snapshot = a_snapshot(cluster, cluster.running_pods, cluster.storage)
     before = state(snapshot)
     with snapshot.fork():
-        evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
+        evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.running_pods), facts=facts_with(Disruptions(())))
         found = [
             evacuations.evacuate(Row(row), rows=np.arange(len(cluster.nodes)))
             for row in data.draw(st.permutations(range(len(cluster.nodes))))
@@ -215,12 +215,12 @@ def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, c
         nodes = cluster.nodes
         moved = [
             replace(pod, deleting=False, node=nodes[evacuations.destinations[pod.uid]].name)
-            for pod in cluster.standing
+            for pod in cluster.running_pods
             if pod.uid in evacuations.destinations
         ]
         stayed = [
             pod
-            for pod in cluster.standing
+            for pod in cluster.running_pods
             if pod.uid not in evacuations.destinations and snapshot.facts.row_of[pod.node or NodeName("")] not in gone
         ]
         want = a_snapshot(cluster, [*moved, *stayed], snapshot.volumes.assumed())
@@ -232,8 +232,8 @@ def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, c
 @LAW
 @given(clusters(), st.integers(0, 6))
 def test_an_evacuation_that_is_cut_off_changes_nothing(cluster: SmallCluster, calls: int) -> None:
-    snapshot = a_snapshot(cluster, cluster.standing, cluster.storage)
-    evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
+    snapshot = a_snapshot(cluster, cluster.running_pods, cluster.storage)
+    evacuations = Evacuations(snapshot, RunningPods(snapshot, cluster.running_pods), facts=facts_with(Disruptions(())))
     before = state(snapshot)
     asked = count()
     found = evacuations.evacuate(Row(0), rows=np.arange(snapshot.n_rows), stop=lambda: next(asked) >= calls)
@@ -242,7 +242,7 @@ def test_an_evacuation_that_is_cut_off_changes_nothing(cluster: SmallCluster, ca
         assert not evacuations.destinations
     if found is None:
         with snapshot.fork():
-            others = Evacuations(snapshot, RunningPods(snapshot, cluster.standing), facts=facts_with(Disruptions(())))
+            others = Evacuations(snapshot, RunningPods(snapshot, cluster.running_pods), facts=facts_with(Disruptions(())))
             want = others.evacuate(Row(0), rows=np.arange(snapshot.n_rows))
         assert evacuations.evacuate(Row(0), rows=np.arange(snapshot.n_rows)) == want
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.feasible import feasible
-from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -28,7 +28,7 @@ LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[
 def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:
     return ClusterSnapshot.build(
         cluster.nodes,
-        [*cluster.standing, *cluster.pending],
+        [*cluster.running_pods, *cluster.pending],
         namespaces={"default": {"team": "x"}, "other": {}},
         storage=cluster.storage,
     )
@@ -43,7 +43,7 @@ def pod_by_pod(snapshot: ClusterSnapshot, kinds: Rows, rows: Rows, hints: Hints)
         verdicts = feasible(snapshot, kind).feasible
         for row in order:
             if verdicts[row]:
-                assume_volumes(snapshot, kind, Row(row))
+                assume_claims(snapshot, kind, Row(row))
                 snapshot.place(kind, row)
                 placed[pod] = row
                 return

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import Cluster, read_cluster
-from slackwater.fit.feasible import PREDICATES, refused
+from slackwater.fit.feasible_nodes import PREDICATES, refused
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -51,6 +51,8 @@ ROW_BY_ROW: Final[dict[str, Rule]] = {
     "VolumeZone": volume_zone,
     "PodTopologySpread": pod_topology_spread,
     "InterPodAffinity": inter_pod_affinity,
+    # These clusters have no devices, so pods with claims are refused as a whole: see test_device_laws and the oracle.
+    "DynamicResources": lambda _cluster, _pod, _node: Reason.OK,
     "NodeDeclaredFeatures": node_declared_features,
 }
 #: What clusters should be about, so that the predicate has something to say.

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from slackwater.adapters.http import agentwire
+from slackwater.adapters.http import agent_messages
 from slackwater.model.permits import PermitAnswer, PermitAsk
 from slackwater_protocol.agent import (
     LARGEST_CPU,
@@ -69,13 +69,13 @@ def by_the_models(body: bytes) -> PermitAsk | str:
         return "bad JSON" if any(fault["type"] != OUT_OF_RANGE for fault in error.errors()) else "…"
     if (problem := request.problem()) is not None:
         return problem
-    return agentwire._read_exactly(body)
+    return agent_messages._read_exactly(body)
 
 
 def by_the_service(body: bytes) -> PermitAsk | str:
     try:
-        return agentwire.read_ask(body)
-    except agentwire.Refused as refused:
+        return agent_messages.read_ask(body)
+    except agent_messages.InvalidBody as refused:
         return "…" if ": got " in refused.text else refused.text
 
 
@@ -127,7 +127,7 @@ def test_the_services_answers_are_those_of_the_model(version: ProtocolVersion, c
     else:
         permit = Resources(milli_cpu=cpu, memory=slots << 30)
     want = PluginResponse(permit=permit, migrate=Migrate() if migrate else None)
-    body = agentwire.written(answer, version)
+    body = agent_messages.written(answer, version)
     assert body == want.to_body()
     read = PluginResponse.model_validate_json(body)
     assert (read.permit.milli_cpu, read.permit.memory) == (permit.milli_cpu, permit.memory)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from tests.oracle.drains.clusters import generate_drainable
-from tests.oracle.drains.law import Told, answer_of, settings, violations
+from tests.oracle.drains.law import StatusSources, answer_of, settings, violations
 from tests.oracle.generator.draw import Obj
 from tests.oracle.program import build
 from tests.oracle.real import OracleFailed, running
@@ -20,9 +20,9 @@ from tests.oracle.shrink import smallest
 _EVERY = 500
 
 
-def check(program: Path, *, seed: int, indices: Iterable[int], tell: bool = False) -> Told:
+def check(program: Path, *, seed: int, indices: Iterable[int], tell: bool = False) -> StatusSources:
     """Plans and carries out the clusters of `indices`; stops at the first whose plan is wrong."""
-    told, policy = Told(), settings()
+    told, policy = StatusSources(), settings()
     with running(program, "replay") as real:
         for index in indices:
             cluster = generate_drainable(seed, index)

@@ -28,7 +28,7 @@ def settings() -> Settings:
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class StatusSources:
     """What was asked, over many clusters, and what was wrong."""
 
     clusters: int = 0

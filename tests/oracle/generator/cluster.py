@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tests.oracle.generator.devices import NO_LIMITS, DeviceLimits, add_devices
 from tests.oracle.generator.draw import Draw, Obj
 from tests.oracle.generator.mutate import mutated
 from tests.oracle.generator.nodes import nodes
 from tests.oracle.generator.owners import services_and_sets
 from tests.oracle.generator.pods import NAMESPACES, namespaces, pods
 from tests.oracle.generator.storage import storage_objects
+from tests.oracle.generator.versions import add_by_version
 from tests.oracle.generator.volumes import volumes_and_claims
 
 
@@ -19,6 +21,8 @@ class Size:
     nodes: tuple[int, int] = (3, 12)
     pods: tuple[int, int] = (5, 30)
     claims: tuple[int, int] = (2, 14)
+    devices: bool = False  #: with devices and claims of them
+    device_limits: DeviceLimits = NO_LIMITS  #: what clusters with devices leave out
     mutated: bool = False  #: changed at random afterwards, so not always valid
 
     @classmethod
@@ -33,13 +37,17 @@ SMALL: Final = Size()
 
 def generate(seed: int, index: int, size: Size = SMALL) -> Obj:
     """Cluster `index` of a seed as a v1 List: nodes, pods and their storage."""
-    draw = Draw(seed, index)
+    # With devices other plug-ins reject less, or they would never be asked for.
+    draw = Draw(seed, index, stream="/few", themes=(0, 1)) if size.devices else Draw(seed, index)
     machines = nodes(draw, draw.number(*size.nodes))
     names: list[str] = [node["metadata"]["name"] for node in machines]
     storage = [*storage_objects(draw, names), *volumes_and_claims(draw, NAMESPACES, names, draw.number(*size.claims))]
     claims = [thing for thing in storage if thing["kind"] == "PersistentVolumeClaim"]
     running = pods(draw, names, claims, draw.number(*size.pods))
+    add_by_version(Draw(seed, index, "/versions"), machines, storage)
     owners = services_and_sets(draw, [thing for thing in running if thing["kind"] == "Pod"])
     items = [*machines, *namespaces(draw), *storage, *owners, *running]
+    if size.devices:
+        items = add_devices(Draw(seed, index, stream="/devices"), items, NAMESPACES, size.device_limits)
     made: Obj = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
     return mutated(made, draw) if size.mutated else made

@@ -31,10 +31,11 @@ _IDLE: Final = 0.01
 class Draw:
     """Random choices of one cluster."""
 
-    def __init__(self, seed: int, index: int) -> None:
-        self._random = random.Random(f"{seed}/{index}")
+    def __init__(self, seed: int, index: int, stream: str = "", *, themes: tuple[int, int] = (1, 4)) -> None:
+        """`stream` names other dice of the same cluster; `themes` is how many themes it has at least and at most."""
+        self._random = random.Random(f"{seed}/{index}{stream}")
         lots = [theme for theme in THEMES for _ in range(_LOTS.get(theme, 1))]
-        self.themes = frozenset(self._random.sample(lots, self._random.randint(1, 4)))
+        self.themes = frozenset(self._random.sample(lots, self._random.randint(*themes)))
 
     def chance(self, share: float) -> bool:
         return self._random.random() < share

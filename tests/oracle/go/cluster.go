@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -76,6 +77,13 @@ func (c *cluster) add(object runtime.Object) {
 func (c *cluster) complete(ctx context.Context) error {
 	for _, object := range c.objects {
 		legacyscheme.Scheme.Default(object)
+		if err := storeDevices(ctx, object); err != nil {
+			return fmt.Errorf("a %s: %w", kindOf(object), err)
+		}
+		// kube-scheduler 1.34 assumes volumes by versions, which a file written by hand lacks.
+		if named, err := meta.Accessor(object); err == nil && named.GetResourceVersion() == "" {
+			named.SetResourceVersion("1")
+		}
 	}
 	for _, pod := range c.pods {
 		if pod.UID == "" {
@@ -104,7 +112,18 @@ func admit(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	pod.Status, pod.ObjectMeta = status, meta
-	return nil
+	return readBack(pod)
+}
+
+// readBack writes the pod and reads it again, which brings quantities into their canonical form ("2.5Gi" becomes 2560Mi). One
+// that is not canonical shares its digits between copies: kube-scheduler would add to the original.
+func readBack(pod *v1.Pod) error {
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return err
+	}
+	*pod = v1.Pod{}
+	return json.Unmarshal(text, pod)
 }
 
 func tolerate(ctx context.Context, pod *core.Pod) error {

@@ -11,10 +11,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -22,11 +20,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 // kinds are those the plug-ins look up; a cluster may hold others, which nobody reads.
@@ -98,6 +93,7 @@ type court struct {
 	snapshot  *cache.Snapshot
 	nodes     []*v1.Node
 	weights   map[string]int64
+	devices   *devices
 }
 
 // seat builds a court; the second result stops what it started.
@@ -112,30 +108,28 @@ func (b *bench) seat(parent context.Context, c *cluster) (*court, func(), error)
 }
 
 func (b *bench) build(ctx context.Context, c *cluster) (*court, error) {
-	factory, err := stillFactory(b.client, kinds, seen(c.objects))
+	factory, err := stillFactory(b.client, kinds, numbered(seen(c.objects)))
 	if err != nil {
 		return nil, err
 	}
-	claims, err := draManager(ctx, factory)
+	claims, err := newDevices(ctx, factory)
 	if err != nil {
 		return nil, err
 	}
-	built := &court{snapshot: cache.NewEmptySnapshot(), nodes: c.nodes, cache: cache.New(ctx, nil, false)}
+	built := &court{snapshot: cache.NewEmptySnapshot(), nodes: c.nodes, cache: newCache(ctx), devices: claims}
 	if err := built.fill(klog.FromContext(ctx), c); err != nil {
 		return nil, err
 	}
-	built.framework, err = frameworkruntime.NewFramework(ctx, b.registry, &b.profile,
+	options := append(optionsOfVersion(factory, built.cache),
 		frameworkruntime.WithClientSet(b.client),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(built.snapshot),
 		frameworkruntime.WithSharedDRAManager(claims),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithMetricsRecorder(b.recorder),
 		frameworkruntime.WithParallelism(1),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
-		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
-		frameworkruntime.WithPodGroupManager(built.cache),
 	)
+	built.framework, err = frameworkruntime.NewFramework(ctx, b.registry, &b.profile, options...)
 	if err != nil {
 		return nil, fmt.Errorf("the profile: %w", err)
 	}
@@ -176,14 +170,4 @@ func seen(objects []runtime.Object) []runtime.Object {
 		}
 	}
 	return left
-}
-
-func draManager(ctx context.Context, factory informers.SharedInformerFactory) (*dynamicresources.DefaultDRAManager, error) {
-	resources := factory.Resource().V1()
-	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices()})
-	if err != nil {
-		return nil, err
-	}
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	return dynamicresources.NewDRAManager(ctx, claims, tracker, factory), nil
 }

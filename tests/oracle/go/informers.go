@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sort"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,24 @@ import (
 // returns. No goroutine, no watch, so that a framework for each of thousands of clusters costs next to nothing.
 type still struct {
 	cache.SharedIndexInformer
+}
+
+// GetIndexer lists objects by their keys: kube-scheduler takes the first that suffices of some kinds, in Go's random order.
+func (s still) GetIndexer() cache.Indexer { return ordered{s.SharedIndexInformer.GetIndexer()} }
+func (s still) GetStore() cache.Store     { return s.GetIndexer() }
+
+type ordered struct{ cache.Indexer }
+
+func (o ordered) List() []interface{} {
+	keys := o.ListKeys()
+	sort.Strings(keys)
+	var found []interface{}
+	for _, key := range keys {
+		if object, exists, err := o.GetByKey(key); err == nil && exists {
+			found = append(found, object)
+		}
+	}
+	return found
 }
 
 func (s still) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
@@ -38,17 +57,7 @@ func (s still) HasSynced() bool { return true }
 
 type synced struct{}
 
-func (synced) HasSynced() bool                     { return true }
-func (synced) HasSyncedChecker() cache.DoneChecker { return done{} }
-
-type done struct{}
-
-func (done) Name() string { return "still" }
-func (done) Done() <-chan struct{} {
-	closed := make(chan struct{})
-	close(closed)
-	return closed
-}
+func (synced) HasSynced() bool { return true }
 
 // stillFactory is a factory whose informers of the kinds of `objects` hold those objects; other kinds are empty.
 func stillFactory(client kubernetes.Interface, kinds []runtime.Object, objects []runtime.Object) (informers.SharedInformerFactory, error) {

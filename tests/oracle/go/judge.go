@@ -29,9 +29,10 @@ type placement struct {
 
 // landing is the line of a pod in sequential mode.
 type landing struct {
-	Pod    string  `json:"pod"`
-	Node   *string `json:"node"`
-	Failed string  `json:"failed,omitempty"`
+	Pod     string   `json:"pod"`
+	Node    *string  `json:"node"`
+	Devices []device `json:"devices,omitempty"`
+	Failed  string   `json:"failed,omitempty"`
 }
 
 // scoring is the line of a pod in scores mode: plug-ins that skipped the pod are absent.
@@ -106,7 +107,7 @@ func (c *court) place(ctx context.Context, state fwk.CycleState, pod *v1.Pod) pl
 }
 
 func (c *court) filter(
-	ctx context.Context, state fwk.CycleState, pod *v1.Pod, allowed *fwk.PreFilterResult, narrowing sets.Set[string], node *v1.Node,
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, allowed *preFilterResult, narrowing sets.Set[string], node *v1.Node,
 ) *fwk.Status {
 	if !allowed.AllNodes() && !allowed.NodeNames.Has(node.Name) {
 		// The words of findNodesThatFitPod for the nodes that PreFilter left out.
@@ -144,7 +145,11 @@ func (c *court) land(ctx context.Context, state fwk.CycleState, pod *v1.Pod, fou
 	if err := c.cache.AssumePod(logger, assumed); err != nil {
 		return landing{}, err
 	}
-	return landing{Pod: found.Pod, Node: &node}, c.cache.UpdateSnapshot(logger, c.snapshot)
+	got, err := c.devices.publish(assumed)
+	if err != nil {
+		return landing{}, err
+	}
+	return landing{Pod: found.Pod, Node: &node, Devices: got}, c.cache.UpdateSnapshot(logger, c.snapshot)
 }
 
 // score runs PreScore, Score and NormalizeScore over the feasible nodes; the profile's weights are taken out again.

@@ -61,7 +61,7 @@ func refusalsOfStorage(object runtime.Object) field.ErrorList {
 	case *storagev1.StorageClass:
 		return refusedAs(object, &storage.StorageClass{}, storagevalidation.ValidateStorageClass)
 	case *storagev1.CSINode:
-		return refusedAs(object, &storage.CSINode{}, storagevalidation.ValidateCSINode)
+		return refusedAs(object, &storage.CSINode{}, validateCSINode)
 	case *storagev1.CSIDriver:
 		return refusedAs(object, &storage.CSIDriver{}, storagevalidation.ValidateCSIDriver)
 	case *storagev1.CSIStorageCapacity:
@@ -71,7 +71,7 @@ func refusalsOfStorage(object runtime.Object) field.ErrorList {
 	case *storagev1.VolumeAttachment:
 		return refusedAs(object, &storage.VolumeAttachment{}, storagevalidation.ValidateVolumeAttachment)
 	}
-	return nil
+	return refusalsOfDevices(object)
 }
 
 func refusedAs[T runtime.Object](object runtime.Object, internal T, judge func(T) field.ErrorList) field.ErrorList {

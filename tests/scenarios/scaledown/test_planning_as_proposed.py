@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
-from slackwater.fit.feasible import feasible
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import Reason, UnremovableReason
 from tests.support.builders import a_budget
 from tests.support.removing import (
     NOW,
@@ -116,7 +115,7 @@ def test_no_pod_goes_to_a_candidate_or_to_a_node_that_is_being_removed() -> None
     assert removable(plan) == ["n1", "n2"]
 
 
-def test_the_simulation_leaves_no_trace_in_the_picture() -> None:
+def test_the_simulation_leaves_no_trace_in_the_snapshot() -> None:
     nodes, pods = four_at_a_quarter()
     scenario = a_scene(nodes, pods)
     before = scenario.snapshot.used[:, :4].copy()

@@ -8,7 +8,7 @@ import pytest
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.ids import NodeName
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from tests.support.removing import (
     NOW,
     WEB_KEY,

@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
-from slackwater.model.drains import DrainOrder
-from slackwater.model.effects import CreateMigration, Evict
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
+from slackwater.model.effects import CreateMigration, DrainOrder, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.machines import Machine
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
+from slackwater.model.vertical import Machine
 from tests.support.builders import a_budget, a_vertical, amounts
 from tests.support.draining import EPOCH, Cluster, a_cluster
 from tests.support.removing import machine, replica

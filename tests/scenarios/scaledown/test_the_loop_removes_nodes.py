@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.selectors import Requirement
-from slackwater.model.unremovable_reasons import UnremovableReason
 from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 
@@ -42,7 +42,7 @@ async def test_under_used_nodes_are_packed_onto_the_fewest() -> None:
     assert 2 <= scenario.watched.most_drains <= 5
     told = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.reason == "ScaleDown"]
     assert len(told) == 12 - scenario.sizes()["a"]
-    assert all(effect.about == "Node" and "worth" in effect.note for effect in told)
+    assert all(effect.about == "Node" and "score" in effect.note for effect in told)
 
 
 async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> None:

@@ -19,10 +19,10 @@ from slackwater.ports.clock import SteadyClock, Times
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.kinds import NODES, PODS
 from slackwater.sandbox.embedded.scheduler import Scheduler
-from slackwater.sandbox.in_process import EmbeddedApi, answered
+from slackwater.sandbox.embedded_demo import EmbeddedApi, answered
 from tests.faults.play import silence_logs
 from tests.faults.virtualloop import run_virtually
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlineReplica
 
 EPOCH, HOURS, MINUTES = 1.8e9, 3600.0, 60.0
 NODES_AT_FIRST = 12
@@ -53,9 +53,9 @@ class Cluster:
             monotonic=lambda: Instant(anyio.current_time() + 77.0), wall=lambda: EPOCH + anyio.current_time() + self.off
         )
         self.service = Service(
-            loads(SETTINGS), EmbeddedApi(self.box.api), Random(2), times, make_planning=lambda *_: InlinePlanning()
+            loads(SETTINGS), EmbeddedApi(self.box.api), Random(2), times, make_replica=lambda feed, *_: InlineReplica(feed)
         )
-        self.scheduler = Scheduler(self.box.api, self.box.agenda, self._to_extender, rng=Random(3))
+        self.scheduler = Scheduler(self.box.api, self.box.timers, self._to_extender, rng=Random(3))
         self.scheduler.attach()
 
     async def _to_extender(self, verb: str, body: bytes) -> tuple[int, bytes]:
@@ -69,7 +69,7 @@ class Cluster:
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        group.start_soon(service.scaling.run)
+        group.start_soon(service.scaling.run, service.replica)
         group.start_soon(self.scheduler.run)
 
     @property

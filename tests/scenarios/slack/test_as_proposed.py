@@ -13,17 +13,16 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.slack.pod_headroom import PodHeadroom
-from slackwater.controllers.slack.rule import PPM
-from slackwater.model.equivalence import Kind
+from slackwater.controllers.slack.planning_input import PodHeadroom
+from slackwater.controllers.slack.policy import PPM
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.pod_constraints import PodConstraints, PodTerm
+from slackwater.model.pod_constraints import Kind, PodConstraints, PodTerm
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.selectors import Requirement
-from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater.snapshot.running_pods import RunningPods
@@ -148,7 +147,7 @@ def removals(cluster: Cluster):  # type: ignore[no-untyped-def]  # a ScaleDownPl
     group = a_group("g", size=len(cluster.nodes)).group
     planning_input = PlanningInput(
         snapshot=snapshot,
-        standing=RunningPods(snapshot, cluster.pods),
+        running_pods=RunningPods(snapshot, cluster.pods),
         groups={GroupName("g"): group},
         group_of={node.name: GroupName("g") for node in cluster.nodes},
         placeholders=tuple(each.pod for each in cluster.placeholders if each.place is not None),
@@ -219,8 +218,8 @@ def apart(name: str, **labels: str) -> Kind:
 def test_r8_room_for_pods_that_keep_apart() -> None:
     """R8: a placeholder for each on a node of its own, where none of these pods stands; what finds none buys nodes."""
     kind, labels = apart("a"), (("app", "a"),)
-    standing = replace(a_pod("a", on="n0"), kind=kind, labels=labels)
-    cluster = Cluster(nodes=machines(3), pods=[standing], groups=[a_group("g")])
+    running_pods = replace(a_pod("a", on="n0"), kind=kind, labels=labels)
+    cluster = Cluster(nodes=machines(3), pods=[running_pods], groups=[a_group("g")])
     cluster.pod_headroom = (PodHeadroom(source="apart", kind=kind, labels=labels, count=4),)
     found = cluster.loop()
     assert sorted(str(place) for place in cluster.places().values() if place) == ["n1", "n2"]

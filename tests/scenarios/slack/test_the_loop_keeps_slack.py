@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.model.resources import Amounts
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.shrinking import ShrinkScene

@@ -3,6 +3,7 @@
 import json
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -11,17 +12,29 @@ from slackwater.cli.main import main
 from tests.support.http_answers import answering
 
 AMOUNTS = {"watermark": 0, "buffer": 0, "capacityPressure": 0, "pressureAccountedFor": 0}
-STATE = {
+STATE: dict[str, Any] = {
     "version": "1",
+    "synced": True,
+    "paused": {"scale-down": "since 10:00: incident 42"},
     "nodes": [
         {
             "name": "node-a",
             "cpu": {"total": 4000, "reserved": 1500, **AMOUNTS},
-            "memory": {"total": 8 << 30, "reserved": 2 << 30, **AMOUNTS},
+            "memory": {"total": 8 << 30, "reserved": 200 << 20, **AMOUNTS},
+            "ready": True,
+            "unschedulable": False,
         },
-        {"name": "n", "cpu": {"total": 0, "reserved": 0, **AMOUNTS}, "memory": {"total": 0, "reserved": 0, **AMOUNTS}},
+        {
+            "name": "n",
+            "cpu": {"total": 0, "reserved": 0, **AMOUNTS},
+            "memory": {"total": 0, "reserved": 0, **AMOUNTS},
+            "ready": False,
+            "unschedulable": True,
+        },
     ],
-    "pods": [{}, {}],
+    "pods": [{"node": "node-a"}, {"node": "node-a"}, {"node": "n"}],
+    "pending": [{"namespace": "shop", "name": f"web-{number}"} for number in range(5)],
+    "quarantine": [{"node": "n", "why": "unreadable", "sinceSeconds": 3}],
     "migrationQueue": [],
     "holds": [{}],
     "nominations": [],
@@ -30,15 +43,28 @@ STATE = {
 }
 
 
-def test_the_table_shows_what_each_node_has_promised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_status_pods_and_one_unit_in_each_column_and_names_pending_pods(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with answering(json.dumps(STATE).encode(), at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", url, "-o", "table"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "NODE    CPU RESERVED  CPU TOTAL  CPU %  MEM RESERVED  MEM TOTAL  MEM %",
-        "node-a         1500m          4     38           2Gi        8Gi     25",
-        "n                  0          0      -             0          0      -",
-        "pods: 2, migrationQueue: 0, holds: 1, nominations: 0, gates: 0, migrations: 0",
+        "NODE    STATUS                                   PODS  CORES    OF   %  GIB   OF  %",
+        "node-a  Ready                                       2   1.50  4.00  38  0.2  8.0  2",
+        "n       NotReady,SchedulingDisabled,Quarantined     1   0.00  0.00   -  0.0  0.0  -",
+        "pending: 5: shop/web-0, shop/web-1, shop/web-2 and 2 more",
+        "  why: slackwater explain pod shop/web-0",
+        "pods on nodes: 3, holds: 1",
+        "paused: scale-down, since 10:00: incident 42",
     ]
+
+
+def test_a_service_that_has_not_listed_everything_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(json.dumps({**STATE, "synced": False, "pending": []}).encode()) as (url, _):
+        assert main(["dumpstate", "--url", url, "-o", "table"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "pending: none" in said
+    assert said[-1].startswith("not everything is listed yet")
 
 
 def test_json_is_handed_on_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.headroom_requests import headroom_requests
-from slackwater.model.equivalence import KindInterner
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.sandbox.embedded.kinds import target_of
 
 

@@ -77,3 +77,45 @@ def test_an_answer_that_is_no_explanation_is_a_no(capsys: pytest.CaptureFixture[
     with answering(json.dumps([]).encode()) as (url, _):
         assert main(["explain", "node", "n1", "--url", url]) == 1
     assert "want an explanation" in capsys.readouterr().err
+
+
+def node_reason(pod: str) -> dict[str, Any]:
+    return {
+        **REASON,
+        "text": "no controller",
+        "detail": "",
+        "nodes": 1,
+        "short": {},
+        "objects": [f"pod {pod}"],
+        "closest": None,
+    }
+
+
+def test_reasons_groups_and_places_that_are_equal_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = [{"group": f"g{number}", "helps": False, "reasons": [REASON]} for number in range(6)]
+    minimal = [{"where": f"node n{number}", "blockers": [REASON, TAINT], "remedy": {}} for number in range(3)]
+    remedy = {"change": "add a node", "checked": True, "changes": []}
+    answer = {
+        **ANSWER,
+        "reasons": [node_reason(f"p{number}") for number in range(30)] + [REASON],
+        "groups": groups,
+        "minimal": minimal,
+        "remedies": [remedy, remedy],
+    }
+    with answering(json.dumps(answer).encode()) as (url, _):
+        assert main(["explain", "node", "n1", "--url", url, "-o", "table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines if "no controller" in line] == ["pod p0, pod p1, pod p2 and 27 more"]
+    assert len([line for line in lines if line.startswith("g")]) == 1
+    assert "g0, g1, g2 and 3 more  Insufficient resources (Insufficient cpu, 250m cpu)" in lines
+    assert "node n0, node n1, node n2: all of these have to go" in lines
+    assert lines.count("  - add a node") == 1
+
+
+def test_reasons_that_differ_in_what_is_short_stay_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    other = {**REASON, "short": {"milliCPU": 500}}
+    with answering(json.dumps({**ANSWER, "reasons": [REASON, other], "minimal": []}).encode()) as (url, _):
+        assert main(["explain", "pod", "shop/web", "--url", url, "-o", "table"]) == 0
+    said = capsys.readouterr().out
+    assert "250m cpu on n2" in said
+    assert "500m cpu on n2" in said

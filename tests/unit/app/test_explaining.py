@@ -1,6 +1,8 @@
 """`/explain/...` from HTTP to the simulator and back, on a real world."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -9,25 +11,28 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app.explaining.answering import Clocks, Explaining
+from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
-from slackwater.app.whatif.live import GroupRegistryView
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.eviction_facts import EvictionFacts, Owner
+from slackwater.model.history import HistoryAction, HistoryEntry, as_json
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.storage import Storage
-from slackwater.model.unremovable_reasons import UnremovableReason
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
+from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 from tests.support.scalingup import a_template
 
 pytestmark = pytest.mark.anyio
 NOW = Instant(100.0)
+NOTHING_ELSE = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
 
@@ -39,17 +44,31 @@ class Ready:
 class Bench:
     """A state machine, and its ops listener."""
 
-    def __init__(self, *objects: Node | Pod, group_registry: GroupRegistryView | None = None) -> None:
+    def __init__(
+        self,
+        *objects: Node | Pod,
+        group_registry: GroupRegistryView | None = None,
+        past: Mapping[str, HistoryEntry] = MappingProxyType({}),
+    ) -> None:
+        """With groups, an autoscaler watches the auxiliary objects, of which there are none."""
+
+        async def history(_what: str, _namespace: str, name: str) -> tuple[Mapping[str, Any], ...]:
+            return (as_json(past[name]),) if name in past else ()
+
         self.state_machine = StateMachine(Policy())
         self.state_machine.apply(Synced(), NOW)
         for item in objects:
             self.tell(NodeSeen(item) if isinstance(item, Node) else PodSeen(item))
-        self.explaining = Explaining(
+        auxiliary = None if group_registry is None else KnownAuxiliary(NOTHING_ELSE)
+        self.conversation = Conversation(a_feed(self.state_machine, auxiliary))
+        self.explaining = ExplainService(
             self.state_machine,
+            self.conversation,
             group_registry=lambda: group_registry,
             settings=Settings,
             held_back=lambda _node, _group: (5.0, [(UnremovableReason.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
             clocks=Clocks(clock=lambda: NOW, steady=lambda: UnixTime(1e9)),
+            history=history,
         )
         self.app: Any = ops_app(
             state_machine=self.state_machine,
@@ -89,8 +108,7 @@ def a_group_registry(*nodes: str, largest: int = 1, smallest: int = 0, size: int
     group_status = NodeGroupStatus(
         group=group, known=True, ready=ready, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
     )
-    around = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
-    return GroupRegistryView(around=around, group_status={group.name: group_status})
+    return GroupRegistryView(group_status={group.name: group_status})
 
 
 async def test_a_pending_pod_by_both_accounts() -> None:
@@ -110,20 +128,20 @@ async def test_a_pending_pod_by_both_accounts() -> None:
 
 
 async def test_the_next_answer_knows_what_happened_since() -> None:
-    standing = a_pod("a", on="n1", cpu="3")
-    bench = Bench(roomy("n1"), standing, a_pod("big", cpu="1500m"))
+    running_pods = a_pod("a", on="n1", cpu="3")
+    bench = Bench(roomy("n1"), running_pods, a_pod("big", cpu="1500m"))
     assert (await bench.get("pods/default/big"))["state"] == "pending"
-    bench.tell(PodGone(standing.uid, standing.key))
+    bench.tell(PodGone(running_pods.uid, running_pods.key))
     assert (await bench.get("pods/default/big"))["state"] == "schedulable"
     bench.tell(NodeSeen(roomy("n1", unschedulable=True)))
     answer = await bench.get("pods/default/big")
     assert [remedy["change"] for remedy in answer["remedies"]] == ["uncordon node n1"]
 
 
-async def test_a_given_up_mirror_is_made_anew() -> None:
+async def test_a_process_that_knows_nothing_gets_the_whole_cluster() -> None:
     bench = Bench(roomy("n1"), a_pod("big", cpu="8"))
     before = await bench.get("pods/default/big")
-    bench.explaining._explain_replica.give_up()
+    bench.conversation.forget()
     bench.tell(NodeSeen(roomy("n2")))
     after = await bench.get("pods/default/big")
     assert (before["reasons"][0]["nodes"], after["reasons"][0]["nodes"]) == (1, 2)
@@ -132,7 +150,7 @@ async def test_a_given_up_mirror_is_made_anew() -> None:
 async def test_room_held_for_others_is_told_as_that_and_its_own_hold_is_none() -> None:
     rival, pod = a_pod("rival", cpu="3"), a_pod("web", cpu="3")
     bench = Bench(roomy("n1"), rival, pod)
-    rows = bench.state_machine.nodes.live_rows()
+    rows = bench.state_machine.state.nodes.live_rows()
     bench.state_machine.filter(pod, rows, NOW)
     assert (await bench.get("pods/default/web"))["state"] == "schedulable"
     answer = await bench.get("pods/default/rival")
@@ -176,6 +194,16 @@ async def test_without_an_autoscaler_nodes_belong_to_nobody_and_rules_about_volu
     assert (await bench.get("nodes/n1"))["reasons"][0]["code"] == "NotAutoscaled"
 
 
+async def test_a_node_in_quarantine_is_told_as_that_and_as_no_cordon() -> None:
+    bench = Bench(roomy("n1"), a_pod("web"))
+    bench.state_machine.state.quarantine.put(NodeName("n1"), "a test says so", NOW)
+    for _ in range(2):
+        answer = await bench.get("pods/default/web")
+        assert [reason["code"] for reason in answer["reasons"]] == ["node_quarantined"]
+    bench.state_machine.state.quarantine.lift(NodeName("n1"))
+    assert (await bench.get("pods/default/web"))["state"] == "schedulable"
+
+
 async def test_what_is_not_there_is_named() -> None:
     bench = Bench(roomy("n1"), a_pod("web", on="n1"))
     for path, named in (
@@ -198,3 +226,20 @@ async def test_a_permit_that_was_denied_says_what_the_node_lacks() -> None:
     assert answer["facts"]["node"] == "n1"
     migration = await bench.get("migrations/default/vm")
     assert migration["facts"]["nodesWithRoom"] == ["n2"]
+
+
+EVICTED = HistoryEntry(at_ms=0, action=HistoryAction.EVICTED, pod="default/web", uid="u", node="n1", why="not needed: empty")
+
+
+async def test_an_explanation_ends_with_what_happened_last() -> None:
+    bench = Bench(roomy("n1"), a_pod("web", cpu="6"), a_pod("other", cpu="6"), past={"web": EVICTED})
+    (entry,) = (await bench.get("pods/default/web"))["history"]
+    assert entry["text"] == "evicted from n1, because the node was being removed: not needed: empty"
+    assert "history" not in await bench.get("pods/default/other")
+
+
+async def test_of_a_pod_that_is_gone_the_answer_names_the_command_that_knows_it() -> None:
+    bench = Bench(roomy("n1"), past={"web": EVICTED})
+    missing = await bench.get("pods/default/web", status=404)
+    assert "`slackwater history pod default/web`" in missing["detail"]
+    assert "slackwater history" not in (await bench.get("pods/default/other", status=404))["detail"]

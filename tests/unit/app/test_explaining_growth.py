@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.app.explaining.answering import Clocks, Explaining
+from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings
 from slackwater.model.events import PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey, UnixTime
@@ -17,14 +17,16 @@ from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.dashboards import ten_nodes
 from tests.support.growing import Growing
+from tests.support.planners import Conversation, a_feed
 
 pytestmark = pytest.mark.anyio
 TWO, FOUR = amounts("2", "4Gi"), amounts("4", "8Gi")
 
 
 async def explained(state_machine: StateMachine, now: Instant, what: Explained, name: str) -> dict[str, Any]:
-    explaining = Explaining(
+    explaining = ExplainService(
         state_machine,
+        Conversation(a_feed(state_machine)),
         group_registry=lambda: None,
         settings=Settings,
         held_back=lambda _node, _group: (None, ()),
@@ -87,10 +89,10 @@ async def test_who_has_all_is_told_so() -> None:
     assert (answer["state"], codes(answer), answer["remedies"]) == ("granted", ["granted"], [])
 
 
-async def test_a_machine_without_a_landing_place_says_what_the_others_lack() -> None:
+async def test_a_machine_without_a_target_node_says_what_the_others_lack() -> None:
     crowded = Crowded()
     answer = await crowded.why("migration", 1)
-    assert codes(answer) == ["queued", "no_landing", "resources_short"]
+    assert codes(answer) == ["queued", "no_target_node", "resources_short"]
     assert (answer["reasons"][-1]["short"], answer["reasons"][-1]["closest"]) == ({"milliCPU": 1000}, "n2")
     crowded.cluster.take(PodGone(crowded.full.uid, crowded.full.key))
     answer = await crowded.why("migration", 1)
@@ -116,7 +118,7 @@ async def test_a_gate_names_the_victims_that_it_waits_for() -> None:
     [reason] = answer["reasons"]
     assert reason["code"] == "gated"
     assert reason["objects"] == ["pod default/cache-11", "pod default/worker-10", "node general-1"]
-    victim = state_machine.pods.by_key(PodKey("default", "cache-11"))
+    victim = state_machine.state.pods.by_key(PodKey("default", "cache-11"))
     assert victim is not None
     state_machine.apply(PodGone(victim.uid, victim.key), now)
     [reason] = (await explained(state_machine, now, "gate", "checkout"))["reasons"]

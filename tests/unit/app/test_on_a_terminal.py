@@ -15,7 +15,7 @@ import pytest
 
 from slackwater.app.progress import shown
 from tests.unit.app.test_simulate_command import CLUSTER, NODES, a_pod
-from tests.unit.runtime.test_recording import recorded
+from tests.unit.runtime.test_record_file import recorded
 
 #: Erase the whole line; how a line that is gone ends.
 GONE = "\x1b[2K"

@@ -163,12 +163,27 @@ def test_without_nodes_no_rule_was_judged(file: Path, capsys: pytest.CaptureFixt
     ]
 
 
-def test_claims_of_devices_are_refused_visibly(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("device", resourceClaims=[{"name": "gpu"}])]}))
+def test_claims_of_devices_that_the_file_lacks_are_refused_visibly(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("device", resourceClaims=claims)]}))
     (line,) = placed(capsys, file)
     assert line["feasible"] == []
-    want = {"plugin": "DynamicResources", "reasons": ["Slackwater: resource claims (DRA) are not judged yet"]}
+    want = {"plugin": "DynamicResources", "reasons": ['could not find ResourceClaim "shop/gpu"']}
     assert line["rejected"]["small"] == {**want, "code": "UnschedulableAndUnresolvable"}
+    assert "DynamicResources: no ResourceSlice in the file" in line["skipped"]
+
+
+def test_device_taint_rules_are_named_as_not_modelled_for_pods_that_may_get_devices(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "broken"}, "spec": {"taint": {"effect": "NoSchedule"}}}
+    claims, extended = a_pod("claims", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]), a_pod("extended")
+    extended["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    pods = [claims, extended, a_pod("plain")]
+    want = "DynamicResources (taints by rule): the DeviceTaintRules in the file are not modelled"
+    for rules, want_named in (([rule], [True, True, False]), ([], [False, False, False])):
+        file.write_text(json.dumps({**CLUSTER, "items": [*NODES, *rules, *pods]}))
+        assert [want in line.get("skipped", []) for line in placed(capsys, file)] == want_named
 
 
 def test_our_own_rules_are_added_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,9 +94,13 @@ def test_a_template_that_does_not_count_pods_takes_as_many_as_a_kubelet(files: F
 
 
 def test_a_real_node_says_more_than_the_configuration(files: Files) -> None:
-    standing = {**a_pod("daemon", "1", nodeName="n"), "metadata": {"name": "daemon", "namespace": "shop"}}
-    standing["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}]
-    found = files.answer(a_node("n", cpu="3"), standing, *(a_pod(f"p{n}") for n in range(6)), groups=[a_group("pool-a", "64")])
+    running_pods = {**a_pod("daemon", "1", nodeName="n"), "metadata": {"name": "daemon", "namespace": "shop"}}
+    running_pods["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
+    ]
+    found = files.answer(
+        a_node("n", cpu="3"), running_pods, *(a_pod(f"p{n}") for n in range(6)), groups=[a_group("pool-a", "64")]
+    )
     assert new_nodes(found) == {"pool-a": 2}
 
 
@@ -207,11 +211,11 @@ def test_the_table_is_for_people(files: Files) -> None:
     out, _ = files.run("-o", "table")
     assert out.splitlines() == [
         "GROUP   NEW NODES  PODS",
-        "pool-a  1          1",
-        "1 pods get 1 new nodes, 0 fit already, 1 get none",
+        "pool-a          1     1",
+        "nodes: 1 new; pods: 1 get a new node, 0 fit already, 1 cannot be helped",
         "",
-        "GROUP   WHY NOT",
-        "pool-a  1 Insufficient cpu",
+        "CANNOT BE HELPED  GROUP   WHY NOT",
+        "shop/large        pool-a  Insufficient cpu",
         "not counted: 1 pods: expendable",
         "not judged: the room that DaemonSets take on new nodes of groups without a node: no DaemonSet in the file",
     ]

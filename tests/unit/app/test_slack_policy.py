@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.app.policy import promises_of, slack_policy_of
+from slackwater.app.policies import slack_policy_of, slo_classes_of
 from slackwater.app.settings import SettingsError, loads
-from slackwater.controllers.slack.rule import SlackRule
+from slackwater.controllers.slack.policy import SlackRule
 from slackwater.model.ids import UnixTime
-from slackwater.model.promises import PodClass
+from slackwater.model.start_time_slo import PodClass
 from tests.support.builders import amounts
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -79,16 +79,16 @@ def test_a_schedule_that_means_nothing_is_refused(text: str, want: str) -> None:
         loads(HEADER + f"autoscaler: {{slack: {{schedules: [{text}]}}}}")
 
 
-PROMISE = "{name: web, percent: 99.5, within: 10s, pods: {namespaces: [shop], labels: {tier: web}, minPriority: 5}}"
+SLO = "{name: web, percent: 99.5, within: 10s, pods: {namespaces: [shop], labels: {tier: web}, minPriority: 5}}"
 
 
-def test_a_promise_is_what_the_file_says() -> None:
-    text = f"autoscaler: {{scanInterval: 20s, slack: {{nodeStartTime: 3m, promises: [{PROMISE}]}}}}"
+def test_a_slo_is_what_the_file_says() -> None:
+    text = f"autoscaler: {{scanInterval: 20s, slack: {{nodeStartTime: 3m, startTimeSLOs: [{SLO}]}}}}"
     settings = loads(HEADER + text)
     policy = slack_policy_of(settings)
     assert policy is not None
     assert (policy.node_start_seconds, policy.loop_seconds, policy.unneeded_seconds) == (180, 20, 600)
-    assert promises_of(settings) == (
+    assert slo_classes_of(settings) == (
         PodClass(
             name="web",
             share_ppm=995_000,
@@ -98,8 +98,8 @@ def test_a_promise_is_what_the_file_says() -> None:
             least_priority=5,
         ),
     )
-    assert promises_of(loads(HEADER + text + "\nfeatureGates: {ResourceSlack: false}")) == ()
-    assert promises_of(loads(HEADER)) == ()
+    assert slo_classes_of(loads(HEADER + text + "\nfeatureGates: {ResourceSlack: false}")) == ()
+    assert slo_classes_of(loads(HEADER)) == ()
 
 
 def test_a_node_of_an_impatient_group_counts_for_how_long_nodes_stay() -> None:
@@ -112,13 +112,13 @@ def test_a_node_of_an_impatient_group_counts_for_how_long_nodes_stay() -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        (PROMISE.replace("99.5", "100"), "percent: got 100, want > 0 and < 100"),
-        (PROMISE.replace("99.5", "0"), "percent: got 0, want > 0 and < 100"),
-        (PROMISE.replace("10s", '"0"'), "within"),
-        (PROMISE.replace("name: web", "name: cluster"), "name"),
-        (PROMISE.replace("minPriority: 5", "minPriority: 5, maxPriority: 4"), r"pods\.minPriority"),
+        (SLO.replace("99.5", "100"), "percent: got 100, want > 0 and < 100"),
+        (SLO.replace("99.5", "0"), "percent: got 0, want > 0 and < 100"),
+        (SLO.replace("10s", '"0"'), "within"),
+        (SLO.replace("name: web", "name: cluster"), "name"),
+        (SLO.replace("minPriority: 5", "minPriority: 5, maxPriority: 4"), r"pods\.minPriority"),
     ],
 )
-def test_a_promise_that_means_nothing_is_refused(text: str, want: str) -> None:
-    with pytest.raises(SettingsError, match=rf"autoscaler\.slack\.promises\[0\]\.{want}"):
-        loads(HEADER + f"autoscaler: {{slack: {{promises: [{text}]}}}}")
+def test_a_slo_that_means_nothing_is_refused(text: str, want: str) -> None:
+    with pytest.raises(SettingsError, match=rf"autoscaler\.slack.startTimeSLOs\[0\]\.{want}"):
+        loads(HEADER + f"autoscaler: {{slack: {{startTimeSLOs: [{text}]}}}}")

@@ -112,13 +112,17 @@ def test_what_cannot_be_supposed_is_named_with_its_place(asked: Asked, changes: 
     assert (out, want in err) == ("", True), err
 
 
-def test_only_one_file_comes_from_stdin_and_a_service_has_its_own_settings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_one_file_comes_from_stdin_and_a_service_has_its_own_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert main(["simulate", "placement", "--cluster", "-", "--suppose", "-"]) == 2
     assert "--cluster and --suppose: got - twice" in capsys.readouterr().err
     assert main(["simulate", "placement", "--live", "--config", "s.yaml"]) == 2
     assert "--config: got it with --live" in capsys.readouterr().err
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
     assert main(["simulate", "placement"]) == 2
-    assert "one of the arguments --cluster --live is required" in capsys.readouterr().err
+    assert "got no kubeconfig" in capsys.readouterr().err
 
 
 LINE: Obj = {"pod": "shop/waits", "feasible": ["n1"], "rejected": {}}
@@ -159,3 +163,14 @@ def test_a_budget_that_is_supposed_is_counted_on_the_pods_that_are_there(asked: 
 
     assert "NotEnoughPdb" not in reasons(1)
     assert "NotEnoughPdb" in reasons(2)
+
+
+@pytest.mark.parametrize("what", ["placement", "scale-up", "scale-down"])
+def test_every_answer_names_device_taint_rules_of_the_file_as_not_modelled(asked: Asked, tmp_path: Path, what: str) -> None:
+    pod = a_pod("waits", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "broken"}}
+    for rules in ([rule], []):
+        (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({"kind": "List", "items": [*CLUSTER, *rules, pod]}))
+        notes = asked.answer(what, {})["skipped"]
+        want = "DynamicResources (taints by rule): the DeviceTaintRules in the file are not modelled"
+        assert (want in notes) == bool(rules)

@@ -15,11 +15,11 @@ import trustme
 import yaml
 
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.serving import listen, serve_app
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.adapters.kube.client import Call, open_client
 from slackwater.adapters.kube.errors import Unreachable
-from slackwater.cli.commands.asking import fetch
 from slackwater.cli.commands.failure import CommandFailed
+from slackwater.cli.commands.ops_client import fetch
 from slackwater_protocol.agent import PodName, Resources
 from slackwater_protocol.agent_client import AgentClient, AnswerRefused, NoAnswer
 from tests.support.pki import Pki
@@ -79,14 +79,14 @@ async def by_kubeconfig(url: str, held: dict[str, str | None], pki: Pki, _client
     path.write_text(yaml.safe_dump(config))
     try:
         async with open_client(kubeconfig=str(path)) as client:
-            return (await client.send(Call("GET", "/version", timeout_seconds=20))).body.decode()
+            return (await client.send(Call("GET", "/version", timeout_seconds=60))).body.decode()
     except Exception as error:
         return f"refused: {error}"
 
 
 async def by_agent(url: str, _held: dict[str, str | None], pki: Pki, client: trustme.LeafCert | None) -> str:
     unit = Resources(milli_cpu=250, memory=GIB)
-    async with httpx.AsyncClient(verify=pki.context(client), trust_env=False) as http:
+    async with httpx.AsyncClient(verify=pki.context(client), trust_env=False, timeout=60) as http:
         agent = AgentClient(http, url, pod=PodName(namespace="d", name="p"), compute_unit=unit)
         try:
             await agent.ask(unit, in_use=unit)
@@ -138,4 +138,4 @@ async def test_a_server_that_cannot_be_trusted_counts_as_not_reached(tmp_path: P
         await by_kubeconfig(url, files(pki, pki.client("someone")), pki, None)
         async with open_client(kubeconfig=str(path)) as client:
             with pytest.raises(Unreachable):
-                await client.send(Call("POST", "/", timeout_seconds=20, body=b"{}"))
+                await client.send(Call("POST", "/", timeout_seconds=60, body=b"{}"))

@@ -9,19 +9,19 @@ import pytest
 import yaml
 
 from slackwater.app.offline import read_cluster
+from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
-from slackwater.app.whatif.answering import Answering
-from slackwater.app.whatif.live import GroupRegistryView, take
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.service import WhatIfService
 from slackwater.cli.main import main
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
-from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.policy import Policy
+from slackwater.cluster.nodegroups.status import NodeGroupBackoff, NodeGroupStatus
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen, PodSeen
-from slackwater.model.ids import Instant
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ class Running:
     """A service with these objects; `node groups' status` of its groups, where the autoscaler has looked at them."""
 
     def __init__(self, *objects: Obj, settings: Settings, group_status: list[NodeGroupStatus] | None = None) -> None:
-        self.state_machine, self.settings = StateMachine(Policy()), settings
+        self.state_machine, self.settings = StateMachine(policy_of(settings)), settings
         cluster = read_cluster({"kind": "List", "items": list(objects)})
         for node in cluster.nodes:
             self.state_machine.apply(NodeSeen(node), NOW)
@@ -64,11 +64,21 @@ class Running:
             self.state_machine.apply(PodSeen(pod), NOW)
         around = AuxiliaryObjects(namespaces=cluster.namespaces, storage=cluster.storage, daemons=cluster.daemons)
         known = {each.name: each for each in group_status or ()}
-        self.group_registry = GroupRegistryView(around=around, group_status=known)
+        self.conversation = Conversation(a_feed(self.state_machine, KnownAuxiliary(around)))
+        self.group_registry: GroupRegistryView | None = GroupRegistryView(group_status=known)
+
+    async def answer(self, question: Question, supposed: Supposed) -> bytes:
+        answering = WhatIfService(
+            self.state_machine,
+            self.conversation,
+            group_registry=lambda: self.group_registry,
+            settings=lambda: self.settings,
+            clock=lambda: NOW,
+        )
+        return await answering(question, supposed)
 
     async def lines(self, question: Question, **supposed: Any) -> list[Obj]:
-        answering = Answering(lambda: take(self.state_machine, self.group_registry, NOW), lambda: self.settings)
-        found = [json.loads(line) for line in (await answering(question, Supposed(**supposed))).splitlines()]
+        found = [json.loads(line) for line in (await self.answer(question, Supposed(**supposed))).splitlines()]
         assert all(line.pop("seconds") > 0 for line in found if question != "placement")
         return found
 
@@ -161,6 +171,23 @@ async def test_a_group_of_a_provider_keeps_its_minimum() -> None:
     assert (len(found["removable"]), len(found["kept"])) == (1, 1)
 
 
+async def test_nodes_are_as_the_api_server_shows_them_and_with_accounting_less_what_the_system_takes() -> None:
+    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    settings = loads(yaml.safe_dump({**head, "nodes": {"system": {"cpu": "3"}}}))
+    running = Running(a_node("n"), a_pod("p"), settings=settings)
+    running.state_machine.state.quarantine.put(NodeName("n"), "a test says so", NOW)
+    assert [line["feasible"] for line in await running.lines("placement")] == [["n"]]
+    assert [line["feasible"] for line in await running.lines("placement", accounting=True)] == [[]]
+
+
+async def test_a_pod_whose_bind_is_under_way_takes_room_on_its_node() -> None:
+    running = Running(a_node("n"), a_pod("going", cpu="3"), a_pod("p"), settings=settings_of())
+    going = PodKey("shop", "going")
+    assert [line["pod"] for line in await running.lines("placement")] == ["shop/going", "shop/p"]
+    running.state_machine.bind(PodUid("going"), going, NodeName("n"), NOW)
+    assert [(line["pod"], line["feasible"]) for line in await running.lines("placement")] == [("shop/p", [])]
+
+
 async def test_objects_are_there_besides_or_in_place_of_their_name() -> None:
     running = Running(a_node("n"), a_pod("p"), settings=settings_of(a_group("pool-a")))
     assert await running.new_nodes() == {"pool-a": 0}
@@ -174,6 +201,12 @@ async def test_what_is_removed_is_not_there_and_a_node_takes_its_pods_along() ->
     assert await running.new_nodes() == {"pool-a": 0}
     assert await running.new_nodes(remove=[{"kind": "Node", "name": "n"}]) == {"pool-a": 1}
     assert (await running.ask(remove=[{"kind": "Pod", "namespace": "shop", "name": "stands"}]))["schedulable"]
+
+
+async def test_a_pod_that_has_ended_may_be_removed_too() -> None:
+    ended = a_pod("ended", nodeName="n") | {"status": {"phase": "Succeeded"}}
+    running = Running(a_node("n"), ended, settings=settings_of(a_group("pool-a")))
+    assert await running.new_nodes(remove=[{"kind": "Pod", "namespace": "shop", "name": "ended"}]) == {"pool-a": 0}
 
 
 async def test_a_group_of_the_configuration_is_changed_by_its_name_alone() -> None:
@@ -205,8 +238,8 @@ async def test_a_group_that_backs_off_says_so() -> None:
 async def test_without_an_autoscaler_what_nobody_watches_is_said() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     running = Running(a_pod("p", volumes=[claim]), settings=settings_of(a_group("pool-a")))
-    answering = Answering(lambda: take(running.state_machine, None, NOW), lambda: running.settings)
-    found = json.loads(await answering("scale-up", Supposed()))
+    running.group_registry = None
+    found = json.loads(await running.answer("scale-up", Supposed()))
     assert "VolumeBinding, VolumeZone: no PersistentVolume is watched" in found["skipped"]
 
 

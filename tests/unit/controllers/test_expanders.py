@@ -8,16 +8,20 @@ from functools import partial
 import numpy as np
 import pytest
 
-from slackwater.adapters.kube.priorities import decode_priorities
+from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.expanders.at_random import draw
-from slackwater.controllers.scaleup.expanders.chain import ExpanderName, Measure, chain_of
-from slackwater.controllers.scaleup.expanders.least_nodes import least_nodes
-from slackwater.controllers.scaleup.expanders.least_waste import waste
-from slackwater.controllers.scaleup.expanders.most_pods import most_pods
+from slackwater.controllers.scaleup.expanders.chain import (
+    ExpanderName,
+    Measure,
+    chain_of,
+    draw,
+    least_nodes,
+    most_pods,
+    node_size,
+    waste,
+)
 from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities, rank, read_priorities
 from slackwater.controllers.scaleup.expanders.scarcity import CPU_AND_MEMORY, largest_of, weights_of
-from slackwater.controllers.scaleup.expanders.smallest_node import node_size
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from tests.support.builders import a_node

@@ -2,13 +2,18 @@
 
 import pytest
 
-from slackwater.controllers.preemption.preemptors import choose
-from slackwater.controllers.preemption.victims import PotentialVictim, PreemptionNode
+from slackwater.controllers.preemption.preemptors import cheapest
+from slackwater.controllers.preemption.runners_up import runners_up
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts
 from tests.support.builders import amounts
 
 ONE = amounts("1", "1Gi")
+
+
+def choose(wanted: Amounts, preemption_nodes: list[PreemptionNode]) -> Candidate | None:
+    return next(iter(cheapest(wanted, preemption_nodes)), None)
 
 
 def a_victim(
@@ -84,3 +89,35 @@ def test_a_site_with_room_needs_nobody() -> None:
 
 def test_no_site_no_choice() -> None:
     assert choose(ONE, []) is None
+
+
+RUNNERS_UP = {
+    "violates": (a_victim("v", violates=True), "n1: 1 victim, 1 disruption budget violated instead of 0"),
+    "important": (a_victim("i", priority=7), "n1: 1 victim, the most important has priority 7 instead of 0"),
+    "older": (a_victim("o", started="2020-01-01T00:00:00Z"), "n1: 1 victim, which started earlier"),
+    "equal": (a_victim("e"), "n1: 1 victim, equal; the name of the node decided"),
+}
+
+
+@pytest.mark.parametrize("case", RUNNERS_UP)
+def test_a_runner_up_says_why_it_ranked_lower(case: str) -> None:
+    victim, want = RUNNERS_UP[case]
+    best, other = cheapest(ONE, [a_site("n1", victim), a_site("n0", a_victim("best"))])
+    assert best.node == "n0"
+    assert [each.text for each in runners_up(best, [best, other])] == [want]
+
+
+def test_a_runner_up_with_more_victims_says_how_many() -> None:
+    two = a_site("n1", a_victim("a", reserved=SMALL), a_victim("b", reserved=SMALL))
+    best, other = cheapest(ONE, [two, a_site("n0", a_victim("best"))])
+    assert [each.text for each in runners_up(best, [other])] == ["n1: 2 victims, instead of 1"]
+
+
+def test_only_a_few_runners_up_are_kept() -> None:
+    found = cheapest(ONE, [a_site(f"n{number}", a_victim(f"v{number}")) for number in range(20)])
+    assert [each.node for each in runners_up(found[0], found)] == ["n1", "n10", "n11", "n12"]
+
+
+def test_a_node_that_kube_scheduler_preferred_is_not_called_better() -> None:
+    best, other = cheapest(ONE, [a_site("n0", a_victim("a")), a_site("n1", a_victim("b", priority=3))])
+    assert [each.why for each in runners_up(other, [best, other])] == ["chosen otherwise by kube-scheduler"]

@@ -5,21 +5,20 @@ from typing import Any
 
 import pytest
 
-from slackwater.controllers.scaledown.batch import Batch, UnderWay, choose_batch
-from slackwater.controllers.scaledown.give_up import room_in_leaving
+from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choose_batch
+from slackwater.controllers.scaledown.drains.running_drains import room_in_leaving
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.scaledown.soft_taints import soft_taints
-from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
+from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, soft_taints
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Taint
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from tests.support.builders import a_budget, a_vertical
 from tests.support.removing import NOW, POOL, a_group, a_scene, machine, planned, removable, replica
 
-# --- worth ----------------------------------------------------------------------------------------------------------------
+# --- score ----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_largest_waste_goes_first_so_the_least_stays() -> None:
@@ -74,9 +73,10 @@ def test_what_is_disturbed_is_weighed_pod_by_pod() -> None:
     assert (weighed(dear).disruption_cost, weighed(cheap).disruption_cost) == (2.5, 1.5)
 
 
-def test_the_worth_of_a_node_is_told_in_words() -> None:
+def test_the_removal_score_of_a_node_is_explained_in_words() -> None:
     assert weighed(replica("a", "n1", created_at="2027-01-15T07:00:00Z")).words() == (
-        "saves 0.56 nodes, disturbs 2.0: 1 pods move, 1 restart, 0 with a tight budget, the oldest 1.0 h old; worth 0.464"
+        "saves 0.56 nodes, disruption cost 2.0: 1 pods move, 1 restart, 0 with a tight budget, "
+        "the oldest 1.0 h old; score 0.464"
     )
 
 
@@ -104,7 +104,7 @@ def begun(
 ) -> Batch:
     size = [machine(found.node) for found in plan.removable]
     group = a_group(size, options=options or GroupOptions(), missing=missing)
-    under_way = UnderWay(removals=removals, drains=drains)
+    under_way = RunningRemovals(removals=removals, drains=drains)
     return choose_batch(plan, {POOL: group}, policy or ScaleDownPolicy(), under_way, now=UnixTime(NOW + after), **more)
 
 

@@ -7,12 +7,11 @@ import pytest
 
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.model.equivalence import Kind
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupOptions, Instance, InstanceId
 from slackwater.model.objects import Taint
-from slackwater.model.pod_constraints import PodConstraints
+from slackwater.model.pod_constraints import Kind, PodConstraints
 from tests.support.builders import amounts
 from tests.support.removing import NOW, POOL, a_group, a_scene, kept, machine, planned, removable, replica
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaleup.attaching import attaching, usual_csi
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.model.attachlimits import read_attach_limits
-from slackwater.model.equivalence import Kind
+from slackwater.controllers.scaleup.template import attaching, usual_csi
+from slackwater.model.nodegroups import read_attach_limits
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import ClaimMount, InlineDisk, PodConstraints
+from slackwater.model.pod_constraints import ClaimMount, InlineDisk, Kind, PodConstraints
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.support.builders import a_node, a_pod, amounts

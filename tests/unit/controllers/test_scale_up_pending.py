@@ -48,7 +48,7 @@ def test_the_cut_off_itself_is_not_expendable() -> None:
     assert names(demand_of([a_pod("p", priority=-10)]).counted) == ["p"]
 
 
-def test_a_pod_with_room_promised_is_not_counted() -> None:
+def test_a_pod_with_room_reserved_is_not_counted() -> None:
     found = which_count(
         [a_pod("p"), a_pod("q")], rules=PendingRules(after_scheduler=False), now=None, reserved={PodUid("uid-p")}
     )
@@ -84,18 +84,18 @@ def test_a_pod_of_a_bypassed_scheduler_counts_untried_once_it_is_a_little_older(
 
 
 @pytest.mark.parametrize(
-    ("priority", "preempts", "standing", "counts"),
+    ("priority", "preempts", "running_pods", "counts"),
     [(10, True, 0, False), (10, False, 0, True), (0, True, 0, True), (10, True, None, True)],
-    ids=["above a standing one", "never preempts", "of the same priority", "nobody stands"],
+    ids=["above a running one", "never preempts", "of the same priority", "none runs"],
 )
-def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, standing: int | None, counts: bool) -> None:
+def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, running_pods: int | None, counts: bool) -> None:
     pod = of_scheduler(made_at(a_pod("p", priority=priority), 0), "slackwater")
     pod = replace(pod, kind=replace(pod.kind, preempts=preempts))
     rules = PendingRules(bypassed=frozenset({"slackwater"}))
-    found = which_count([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=standing)
+    found = which_count([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods)
     assert bool(found.counted) is counts
     tried = replace(pod, unschedulable_message="0/3 nodes are available")
-    assert which_count([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=standing).counted
+    assert which_count([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods).counted
 
 
 @pytest.mark.parametrize(("second", "want"), [(3.9, []), (4.0, ["a", "b"])])

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.scaleup.expanders.priority import read_priorities
-from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.controllers.scaleup.limits import Quota
-from slackwater.controllers.scaleup.outcome import Refused, ScaleUpPlan
+from slackwater.controllers.scaleup.groups import Quota, SkipReason
+from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -42,7 +41,7 @@ def roomy(name: str, cpu: str = "4", **labels: str) -> object:
 def why_not(plan: ScaleUpPlan, group: str) -> object:
     (unhelpable,) = plan.unhelpable
     reason = {str(name): each for name, each in unhelpable.groups.items()}[group]
-    return (reason.reason, reason.words) if isinstance(reason, Refused) else (reason.kind, reason.text)
+    return (reason.reason, reason.words) if isinstance(reason, GroupRefusal) else (reason.kind, reason.text)
 
 
 def test_pods_that_fit_are_placed_and_the_rest_gets_nodes() -> None:
@@ -77,9 +76,9 @@ def test_hints_are_tried_before_the_order_of_nodes() -> None:
 
 def test_daemons_take_their_room_on_new_nodes() -> None:
     daemon = a_pod("daemon", cpu="1")
-    assert grown(planned(some(6), [a_group("g", standing=[daemon])])) == {"g": 2}
+    assert grown(planned(some(6), [a_group("g", running_pods=[daemon])])) == {"g": 2}
     assert grown(planned(some(6), [a_group("g")])) == {"g": 2}
-    assert grown(planned(some(7), [a_group("g", standing=[daemon])])) == {"g": 3}
+    assert grown(planned(some(7), [a_group("g", running_pods=[daemon])])) == {"g": 3}
 
 
 def test_our_own_accounting_has_its_say_on_new_nodes() -> None:

@@ -8,10 +8,10 @@ import pytest
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.controllers.scaleup.template import template_of
-from slackwater.model.equivalence import Toleration
 from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.nodetaints import TaintRules
+from slackwater.model.node_taints import TaintRules
 from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.pod_constraints import Toleration
 from slackwater.model.resources import amounts_of
 from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
@@ -87,7 +87,7 @@ def test_pods_of_daemon_sets_are_copied_others_are_not() -> None:
     replica = replace(a_pod("mirror"), eviction_facts=EvictionFacts(mirror_pod=True))
     leaving = replace(a_daemon("old"), deleting=True)
     pods = [a_daemon("logs"), replica, leaving, a_pod("other")]
-    assert [pod.key.name for pod in found(a_node("n"), pods=pods).standing] == ["logs-1", "mirror"]
+    assert [pod.key.name for pod in found(a_node("n"), pods=pods).running_pods] == ["logs-1", "mirror"]
 
 
 def test_daemon_sets_that_would_run_there_are_added() -> None:
@@ -100,7 +100,7 @@ def test_daemon_sets_that_would_run_there_are_added() -> None:
         a_daemon("intolerant"),
     ]
     template = found(tainted, said=False, pods=[a_daemon("logs")], daemons=daemons)
-    assert [pod.key.name for pod in template.standing] == ["logs-1", "here-1"]
+    assert [pod.key.name for pod in template.running_pods] == ["logs-1", "here-1"]
 
 
 def test_a_node_whose_gpu_is_not_there_yet_is_upcoming() -> None:

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.controllers.slack.buffers import PROVISIONING, READY, Resolved, resolved
-from slackwater.controllers.slack.marked import marked, wanted
-from slackwater.controllers.slack.pod_headroom import like
-from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
+from slackwater.controllers.slack.buffers import PROVISIONING, READY, ResolvedBuffer, marked, resolved, wanted
+from slackwater.controllers.slack.planning_input import like
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from tests.support.builders import a_pod, amounts
 
@@ -27,7 +26,7 @@ def a_buffer(**spec: Any) -> CapacityBuffer:
     return CapacityBuffer(key=KEY, uid="u", generation=1, created_at="2026-01-01T00:00:00Z", **spec)
 
 
-def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: Any) -> Resolved:
+def found(buffer: CapacityBuffer, *, newest: Pod | None = None, **workload: Any) -> ResolvedBuffer:
     made = a_workload(**workload)
     headroom_requests = HeadroomRequests(
         buffers=(buffer,), workloads={("default", WEB): made}, templates={("default", "t"): made}

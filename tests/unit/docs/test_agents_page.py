@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from slackwater.app.opened import tls_of
+from slackwater.app.leader_election import tls_of
 from slackwater.app.settings import loads
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 

@@ -8,19 +8,19 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from slackwater.adapters.http.serving import _GRACE_SECONDS
+from slackwater.adapters.http.uvicorn_listener import _GRACE_SECONDS
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
-from slackwater.app.policy import dispatcher_config_of
+from slackwater.app.policies import dispatcher_config_of
 from slackwater.app.process import _GC_THRESHOLD
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.sample_misses import MAX_NOMINATIONS
+from slackwater.controllers.nomination.counts import MISSES
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
-from slackwater.model.nomination_misses import MISSES
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.runtime.dispatcher import DispatcherConfig
 from slackwater.runtime.intake import TICK_SECONDS

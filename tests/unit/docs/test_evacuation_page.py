@@ -4,7 +4,7 @@ from pathlib import Path
 
 from slackwater.app.documents import unremovable_reasons
 from slackwater.fit.drainability import RULES
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 PAGE = Path("docs/evacuation.md").read_text()
 

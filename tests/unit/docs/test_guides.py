@@ -74,7 +74,8 @@ def test_every_event_that_is_written_is_listed() -> None:
 def test_pictures_are_drawings_that_say_what_they_show() -> None:
     for path in Path("docs/pictures").glob("*.svg"):
         assert re.search(r"<title>.+</title>", path.read_text()), path
-    shown = re.findall(r"\(pictures/(\w[\w-]*)\.svg\)", Path("docs/concepts.md").read_text())
+    pages = Path("docs/index.md").read_text() + Path("docs/concepts.md").read_text()
+    shown = re.findall(r"\(pictures/(\w[\w-]*)\.svg\)", pages)
     assert sorted(shown) == sorted(path.stem for path in Path("docs/pictures").glob("*.svg"))
 
 

@@ -16,9 +16,9 @@ import schemathesis
 import yaml
 from pydantic import BaseModel
 
-from slackwater.adapters.http import wire
+from slackwater.adapters.http import extender_messages
 from slackwater.adapters.kube.decode import NodeDecoder
-from slackwater.app.agentapi import agent_document
+from slackwater.app.agents_openapi import agent_document
 from slackwater.app.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone
@@ -118,31 +118,34 @@ def test_each_recorded_body_validates_against_the_schema_and_the_model(verb: Any
 @pytest.mark.parametrize("name", ["filter-by-name", "filter-whole-nodes", "prioritize-by-name", "prioritize-whole-nodes"])
 def test_the_wire_reads_recorded_questions_of_filter_and_prioritize_as_the_model_does(name: str) -> None:
     body = body_of(f"{name}.request")
-    model, args = extender.ExtenderArgs.model_validate_json(body), wire.placing_args(body)
-    assert wire.head(args.Pod, "Pod").name == model.pod["metadata"]["name"]
-    assert (args.NodeNames == wire.NULL, args.Nodes == wire.NULL) == (model.node_names is None, model.nodes is None)
+    model, args = extender.ExtenderArgs.model_validate_json(body), extender_messages.placing_args(body)
+    assert extender_messages.head(args.Pod, "Pod").name == model.pod["metadata"]["name"]
+    assert (args.NodeNames == extender_messages.NULL, args.Nodes == extender_messages.NULL) == (
+        model.node_names is None,
+        model.nodes is None,
+    )
     if model.node_names is not None:
-        assert [name.decode() for name in wire.names(bytes(args.NodeNames))] == model.node_names
+        assert [name.decode() for name in extender_messages.names(bytes(args.NodeNames))] == model.node_names
     if model.nodes is not None:
-        items = wire.node_items(args.Nodes)
+        items = extender_messages.node_items(args.Nodes)
         assert [json.loads(bytes(item)) for item in items] == model.nodes["items"]
-        assert all(wire.head(item, "Nodes.items[]").name for item in items)
+        assert all(extender_messages.head(item, "Nodes.items[]").name for item in items)
 
 
 @pytest.mark.parametrize("name", ["bind-granted", "bind-refused"])
 def test_the_wire_reads_recorded_binds_as_the_model_does(name: str) -> None:
     body = body_of(f"{name}.request")
-    model, args = extender.ExtenderBindingArgs.model_validate_json(body), wire.binding_args(body)
+    model, args = extender.ExtenderBindingArgs.model_validate_json(body), extender_messages.binding_args(body)
     assert msgspec.to_builtins(args) == model.model_dump()
     answer = body_of(f"{name}.200")
-    assert msgspec.json.decode(answer, type=wire.ErrorAnswer).Error == json.loads(answer)["Error"]
+    assert msgspec.json.decode(answer, type=extender_messages.ErrorAnswer).Error == json.loads(answer)["Error"]
 
 
 @pytest.mark.parametrize("name", ["preempt-by-uid", "preempt-whole-pods"])
 def test_the_wire_reads_recorded_preemptions_as_the_model_does(name: str) -> None:
     body = body_of(f"{name}.request")
-    model, args = extender.ExtenderPreemptionArgs.model_validate_json(body), wire.preemption_args(body)
-    assert wire.head(args.Pod, "Pod").uid == model.pod["metadata"]["uid"]
+    model, args = extender.ExtenderPreemptionArgs.model_validate_json(body), extender_messages.preemption_args(body)
+    assert extender_messages.head(args.Pod, "Pod").uid == model.pod["metadata"]["uid"]
     by_uid = {
         node: [pod.UID for pod in (victims.Pods if victims else None) or ()]
         for node, victims in (args.NodeNameToMetaVictims or {}).items()
@@ -156,21 +159,21 @@ def test_the_wire_reads_recorded_preemptions_as_the_model_does(name: str) -> Non
         node: [pod["metadata"]["uid"] for pod in victims.pods] for node, victims in model.node_name_to_victims.items()
     }
     answer = body_of(f"{name}.200")
-    read = msgspec.json.decode(answer, type=wire.PreemptionResult)
+    read = msgspec.json.decode(answer, type=extender_messages.PreemptionResult)
     assert msgspec.to_builtins(read) == extender.ExtenderPreemptionResult.model_validate_json(answer).model_dump()
 
 
 @pytest.mark.parametrize(
     ("struct", "model"),
     [
-        (wire.PlacingArgs, extender.ExtenderArgs),
-        (wire.BindingArgs, extender.ExtenderBindingArgs),
-        (wire.PreemptionArgs, extender.ExtenderPreemptionArgs),
-        (wire.Victims, extender.Victims),
-        (wire.MetaVictims, extender.MetaVictims),
-        (wire.MetaPod, extender.MetaPod),
-        (wire.PreemptionResult, extender.ExtenderPreemptionResult),
-        (wire.ErrorAnswer, extender.ExtenderBindingResult),
+        (extender_messages.PlacingArgs, extender.ExtenderArgs),
+        (extender_messages.BindingArgs, extender.ExtenderBindingArgs),
+        (extender_messages.PreemptionArgs, extender.ExtenderPreemptionArgs),
+        (extender_messages.Victims, extender.Victims),
+        (extender_messages.MetaVictims, extender.MetaVictims),
+        (extender_messages.MetaPod, extender.MetaPod),
+        (extender_messages.PreemptionResult, extender.ExtenderPreemptionResult),
+        (extender_messages.ErrorAnswer, extender.ExtenderBindingResult),
     ],
     ids=lambda described: described.__name__,
 )

@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app import opsexamples
+from slackwater.app import dumpstate_schema
 from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
-from slackwater.model.events import NodeDoubted, PodSeen, Synced, Ticked
+from slackwater.model.events import NodeDoubted, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
 from slackwater.runtime.state_machine import StateMachine
@@ -50,9 +50,9 @@ def a_state_machine_with_everything() -> StateMachine:
     cluster.take(*(PodSeen(pod) for pod in (a_pod("runs", on="full", cpu="1"), held, sample_miss, denied)), Synced())
     migrates(cluster)
     state_machine, now = cluster.state_machine, cluster.now
-    state_machine.filter(held, state_machine.nodes.rows_of(["full", "free"]), Instant(now))
-    state_machine.filter(sample_miss, state_machine.nodes.rows_of(["full"]), Instant(now))
-    state_machine.apply(Ticked(), Instant(now + 1))
+    state_machine.filter(held, state_machine.state.nodes.rows_of(["full", "free"]), Instant(now))
+    state_machine.filter(sample_miss, state_machine.state.nodes.rows_of(["full"]), Instant(now))
+    state_machine.apply(TimePassed(), Instant(now + 1))
     state_machine.bind(denied.uid, denied.key, NodeName("full"), Instant(now + 1))
     victim = PotentialVictim(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
     candidate = Candidate(node=NodeName("full"), victims=(victim,), awaited=())
@@ -119,8 +119,8 @@ async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: 
     assert undescribed(body, schema) == []
 
 
-@pytest.mark.parametrize("example", opsexamples.EXAMPLES, ids=lambda example: example.name)
-def test_each_recorded_body_is_what_its_schema_says(example: opsexamples.OpsExample) -> None:
+@pytest.mark.parametrize("example", dumpstate_schema.EXAMPLES, ids=lambda example: example.name)
+def test_each_recorded_body_is_what_its_schema_says(example: dumpstate_schema.OpsExample) -> None:
     """They were recorded on a real control plane: `make examples`."""
     operation = OPS["paths"][example.path][example.method]
     ((_, answered),) = operation["responses"]["200"]["content"].items()
@@ -135,8 +135,18 @@ def test_each_recorded_body_is_what_its_schema_says(example: opsexamples.OpsExam
         assert [each["value"] for each in asked["examples"].values()] == [body]
 
 
+def test_the_recorded_configuration_has_the_keys_of_the_present_one() -> None:
+    recorded = json.loads((EXAMPLES / "ops-dumpstate.200.json").read_text())["configuration"]
+    assert keys(as_file(Settings.model_validate(recorded))) == keys(recorded)
+
+
+def keys(value: object) -> object:
+    """The keys at each place of a document."""
+    return {key: keys(each) for key, each in value.items()} if isinstance(value, dict) else None
+
+
 def test_every_recorded_body_of_the_ops_listener_is_an_example() -> None:
-    files = {name for example in opsexamples.EXAMPLES for name in (example.file, example.request_file) if name is not None}
+    files = {name for example in dumpstate_schema.EXAMPLES for name in (example.file, example.request_file) if name is not None}
     assert {path.name for path in EXAMPLES.glob("ops-*")} == files
 
 

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.groups import Quota, SkipReason
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.explain.growth import explain_group
+from slackwater.explain.node_groups import explain_group
 from slackwater.model.nodegroups import GroupName
 from tests.support.builders import a_node, a_pod
-from tests.support.explaining import Told
+from tests.support.explaining import StatusSources
 from tests.support.scalingup import a_group, a_template
 
 POOL = GroupName("pool")
@@ -16,7 +15,7 @@ NODE = replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
 
 
 def test_a_full_group_is_told_with_the_number_that_would_do() -> None:
-    told = Told(
+    told = StatusSources(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(
@@ -35,7 +34,7 @@ def test_a_full_group_is_told_with_the_number_that_would_do() -> None:
 
 
 def test_a_quota_is_raised_by_what_one_node_needs() -> None:
-    told = Told(
+    told = StatusSources(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(a_group("pool", a_template(cpu="4")),),
@@ -46,18 +45,18 @@ def test_a_quota_is_raised_by_what_one_node_needs() -> None:
 
 
 def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:
-    told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
+    told = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
     answer = explain_group(told.explain_input(), POOL, {})
     assert (answer.reasons[0].code, answer.reasons[0].short) == ("resources_above_node", {"milliCPU": 1000})
     assert answer.remedies == ()
 
 
 def test_nobody_needs_a_group_without_pending_pods() -> None:
-    told = Told(nodes=(NODE,), groups=(a_group("pool"),))
+    told = StatusSources(nodes=(NODE,), groups=(a_group("pool"),))
     answer = explain_group(told.explain_input(), POOL, {})
     assert (answer.state, answer.reasons[0].code) == ("idle", "not_needed")
 
 
 def test_a_group_that_a_plan_would_grow_says_so() -> None:
-    told = Told(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
+    told = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
     assert explain_group(told.explain_input(), POOL, {}).reasons[0].code == "grows"

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.explain.nodes import NodeWord, explain_node
+from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from tests.support.builders import a_budget, a_node, a_pod
-from tests.support.explaining import Told
+from tests.support.explaining import StatusSources
 from tests.support.scalingup import a_group
 
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
@@ -22,10 +22,10 @@ def owned(name: str, on: str, **more: object) -> Pod:
     return replace(a_pod(name, on=on, **more), eviction_facts=OWNED)  # type: ignore[arg-type]
 
 
-def a_pool(*standing: Pod, smallest: int = 0, **more: object) -> Told:
+def a_pool(*running_pods: Pod, smallest: int = 0, **more: object) -> StatusSources:
     nodes = tuple(replace(a_node(f"n{number}"), scalars=(("pods", 110),)) for number in (1, 2, 3))
     group = a_group(POOL, size=3, smallest=smallest)
-    return Told(nodes=nodes, standing=standing, groups=(group,), pool=POOL, **more)  # type: ignore[arg-type]
+    return StatusSources(nodes=nodes, running_pods=running_pods, groups=(group,), pool=POOL, **more)  # type: ignore[arg-type]
 
 
 def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
@@ -82,7 +82,7 @@ def test_a_pod_that_fits_nowhere_else_is_told_with_its_reason() -> None:
 
 
 def test_a_node_that_can_go_says_what_it_waits_for() -> None:
-    word = NodeWord(unneeded_seconds=12.0, waits=[(UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, "12 s, more than 600 s")])
+    word = NodeContext(unneeded_seconds=12.0, waits=[(UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, "12 s, more than 600 s")])
     answer = explain_node(a_pool(owned("web", "n1")).explain_input(), N1, word)
     assert answer.state == "removable"
     assert [reason.code for reason in answer.reasons] == ["NotUnneededLongEnough", "removable"]
@@ -97,5 +97,18 @@ def test_a_node_of_no_group_has_no_remedy() -> None:
 
 
 def test_a_removal_under_way_is_told_as_that() -> None:
-    answer = explain_node(a_pool().explain_input(), N1, NodeWord(begun="evicting"))
+    answer = explain_node(a_pool().explain_input(), N1, NodeContext(begun="evicting"))
     assert (answer.state, answer.reasons[0].detail) == ("leaving", "evicting")
+
+
+def test_of_a_removable_node_it_is_said_where_its_pods_would_go() -> None:
+    told = a_pool(owned("web-1", "n1"), owned("web-2", "n1"))
+    answer = explain_node(told.explain_input(), N1)
+    assert answer.state == "removable"
+    assert {move["pod"] for move in answer.facts["moves"]} == {"default/web-1", "default/web-2"}
+    assert {move["node"] for move in answer.facts["moves"]} <= {"n2", "n3"}
+    assert explain_node(told.explain_input(), NodeName("n2")).facts["moves"] == []
+
+
+def test_a_node_that_has_to_stay_is_explained_without_moves() -> None:
+    assert "moves" not in explain_node(a_pool(a_pod("bare", on="n1")).explain_input(), N1).facts

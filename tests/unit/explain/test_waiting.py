@@ -7,7 +7,7 @@ import pytest
 from slackwater.explain.pods import explain_pod
 from slackwater.model.objects import Node, Taint
 from tests.support.builders import a_node, a_pod
-from tests.support.explaining import Told
+from tests.support.explaining import StatusSources
 
 
 def roomy(*taints: tuple[str, str], cordoned: bool = False) -> Node:
@@ -17,7 +17,7 @@ def roomy(*taints: tuple[str, str], cordoned: bool = False) -> Node:
 
 def remedies(node: Node, **asks: dict[str, str]) -> list[str]:
     pod = a_pod("web", node_selector=asks.get("node_selector"))
-    return [remedy.words for remedy in explain_pod(Told(nodes=(node,), pending=(pod,)).explain_input(), pod).remedies]
+    return [remedy.words for remedy in explain_pod(StatusSources(nodes=(node,), pending=(pod,)).explain_input(), pod).remedies]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The simulation itself: a run is the same each time, and what is broken on purpose is noticed."""
 
+import sys
+
 import pytest
 
+from tests.faults.__main__ import main
 from tests.faults.mechanisms import MECHANISMS, Mechanism, broken
 from tests.faults.play import Script, play
 from tests.faults.shrink import shrunk
@@ -36,6 +39,16 @@ def test_a_permit_beyond_what_was_asked_is_noticed_and_the_run_shrunk() -> None:
     assert small.seconds <= script.seconds
     assert small.without == frozenset(FAULTS), "no fault is needed for it"
     assert play(script).broken is None, "and nothing stays broken"
+
+
+def test_a_mechanism_is_broken_only_until_that_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tests.faults", "--break", "permit-bounds"])
+    assert main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("permit-bounds: noticed by S3")
+    assert lines[-2].endswith(" violations=1"), "and no other run was played beside it"
 
 
 def test_there_are_mechanisms_to_break() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.fit.disruption_counts import DEPLOYMENT, Scales, counted
-from slackwater.model.controllers import ControllerKey
+from slackwater.fit.pdb_tracker import DEPLOYMENT, Scales, counted
+from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Pod
 from tests.support.builders import a_budget, a_pod

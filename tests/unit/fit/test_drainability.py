@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, Facts, Verdict, judge
-from slackwater.model.controllers import ControllerKey
+from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, Verdict, judge
+from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
+from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
 from tests.support.builders import a_budget, a_pod, a_vertical
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it
@@ -40,8 +40,8 @@ def facts(
     at: float = CREATED,
     policy: DrainPolicy | None = None,
     replicas: dict[ControllerKey, int] | None = None,
-) -> Facts:
-    return Facts(now=UnixTime(at), policy=policy or DrainPolicy(), disruptions=Disruptions(budgets), replicas=replicas)
+) -> RuleFacts:
+    return RuleFacts(now=UnixTime(at), policy=policy or DrainPolicy(), disruptions=Disruptions(budgets), replicas=replicas)
 
 
 def test_a_replica_may_be_moved() -> None:
@@ -198,8 +198,8 @@ def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(evicti
 
 
 def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() -> None:
-    assert judge(an_owned_pod("kube-system"), Facts(now=UnixTime(CREATED))) == MOVE
+    assert judge(an_owned_pod("kube-system"), RuleFacts(now=UnixTime(CREATED))) == MOVE
 
 
 def test_every_hindrance_has_a_text() -> None:
-    assert set(TEXTS) == set(UnremovableReason)
+    assert set(UNREMOVABLE_TEXTS) == set(UnremovableReason)

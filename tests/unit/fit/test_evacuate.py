@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts
-from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
+from slackwater.fit.drainability import RuleFacts
+from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
-from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support.builders import a_budget, a_node, a_pod
@@ -30,17 +29,17 @@ def evacuations(
     *pods: Pod, budgets: tuple[DisruptionBudget, ...] = (), nodes: int = 3, hints: dict[str, str] | None = None
 ) -> Evacuations:
     snapshot = ClusterSnapshot.build([replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods)
-    facts = Facts(now=NOW, disruptions=Disruptions(budgets))
+    facts = RuleFacts(now=NOW, disruptions=Disruptions(budgets))
     named = {PodUid(f"uid-{pod}"): NodeName(node) for pod, node in (hints or {}).items()}
     return Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts, hints=named)
 
 
-def emptied(found: Evacuated | Kept | None) -> Evacuated:
+def emptied(found: Evacuated | NotEvacuated | None) -> Evacuated:
     assert isinstance(found, Evacuated), found
     return found
 
 
-def moves(found: Evacuated | Kept | None) -> list[tuple[str, int]]:
+def moves(found: Evacuated | NotEvacuated | None) -> list[tuple[str, int]]:
     return [(move.pod.key.name, int(move.to)) for move in emptied(found).moves]
 
 
@@ -58,7 +57,7 @@ def test_a_pod_needs_the_room_that_its_successor_may_ask() -> None:
     refused = replace(held, successor=a_replica("a", "n0", "3").kind)
     there = [a_replica("b", "n1", "2"), a_replica("c", "n2", "2")]
     assert moves(evacuations(held, *there).evacuate(Row(0), rows=ALL)) == [("a", 1)]
-    assert isinstance(evacuations(refused, *there).evacuate(Row(0), rows=ALL), Kept)
+    assert isinstance(evacuations(refused, *there).evacuate(Row(0), rows=ALL), NotEvacuated)
 
 
 def test_a_pod_goes_where_an_earlier_plan_saw_it() -> None:
@@ -79,13 +78,13 @@ def test_nobody_goes_to_a_node_that_is_being_removed_and_guests_go_on() -> None:
     assert ours.has_rescheduled_pods(Row(1))
     assert moves(ours.evacuate(Row(1), rows=ALL)) == [("a", 2), ("b", 2)]
     assert ours.destinations == {"uid-a": 2, "uid-b": 2}
-    assert ours.evacuate(Row(2), rows=ALL) == Kept(row=Row(2), pod=a, unremovable_reason=UnremovableReason.NO_PLACE)
+    assert ours.evacuate(Row(2), rows=ALL) == NotEvacuated(row=Row(2), pod=a, unremovable_reason=UnremovableReason.NO_PLACE)
 
 
 def test_who_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes() -> None:
     ours = evacuations(a_replica("a", "n0", cpu="3"), a_replica("b", "n1", cpu="2"), a_replica("c", "n2", cpu="2"))
     found = ours.evacuate(Row(0), rows=ALL)
-    assert isinstance(found, Kept)
+    assert isinstance(found, NotEvacuated)
     assert (found.pod.key.name, found.unremovable_reason) == ("a", UnremovableReason.NO_PLACE)
     assert found.reasons == ((Reason.RESOURCES_SHORT, 2),)
 
@@ -93,12 +92,12 @@ def test_who_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes() -> Non
 def test_a_rule_blocks_before_any_place_is_looked_for() -> None:
     alone = replace(a_replica("alone", "n0"), eviction_facts=EvictionFacts())
     found = evacuations(a_replica("a", "n0"), alone).evacuate(Row(0), rows=ALL)
-    assert found == Kept(row=Row(0), pod=alone, unremovable_reason=UnremovableReason.NOT_REPLICATED)
+    assert found == NotEvacuated(row=Row(0), pod=alone, unremovable_reason=UnremovableReason.NOT_REPLICATED)
 
 
 def test_pods_of_a_node_whose_removal_has_begun_need_a_place_whatever_the_rules_say() -> None:
     ours = evacuations(a_replica("a", "n0"), budgets=(a_budget("web", allowed=0, app="web"),))
-    assert isinstance(ours.evacuate(Row(0), rows=ALL), Kept)
+    assert isinstance(ours.evacuate(Row(0), rows=ALL), NotEvacuated)
     assert moves(ours.evacuate(Row(0), rows=ALL, begun=True)) == [("a", 1)]
 
 
@@ -106,7 +105,7 @@ def test_nodes_share_what_their_budget_allows() -> None:
     ours = evacuations(a_replica("a", "n0"), a_replica("b", "n1"), budgets=(a_budget("web", allowed=1, app="web"),))
     assert not emptied(ours.evacuate(Row(0), rows=ALL)).risky
     found = ours.evacuate(Row(1), rows=ALL)
-    assert isinstance(found, Kept)
+    assert isinstance(found, NotEvacuated)
     assert found.unremovable_reason == UnremovableReason.NOT_ENOUGH_PDB
 
 

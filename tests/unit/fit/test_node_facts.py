@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from slackwater.cluster.nodes import NodeTable
-from slackwater.fit.feasible import feasible
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Image, Node, Taint
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

@@ -18,6 +18,7 @@ MOST_LINES_OF_A_FUNCTION: Final = 60
 
 #: Called by others, by name: asyncio and httptools (direct.py), pydantic, uvicorn, yaml; and what callers of the protocol use.
 _CALLED_FROM_OUTSIDE: Final = {
+    "_check_value",  # argparse
     "connection_made",
     "send_400_response",
     "connection_lost",

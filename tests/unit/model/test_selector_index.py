@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.selectorindex import SelectorIndex
-from slackwater.model.selectors import Requirement, Selector, selects
+from slackwater.model.selectors import Requirement, Selector, SelectorIndex, selects
 
 KEYS = st.sampled_from(("app", "tier", "shard"))
 VALUES = st.sampled_from(("a", "b", "1"))

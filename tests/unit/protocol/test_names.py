@@ -27,7 +27,7 @@ def test_everything_of_ours_stands_under_our_own_group() -> None:
         "slackwater.dev/preempting",
         "slackwater.dev/bounds",
         "slackwater.dev/bounds-container",
-        "slackwater.dev/landing",
+        "slackwater.dev/target-node",
         "slackwater.dev/node-group",
         "slackwater.dev/cordoned",
         "slackwater.dev/touched",

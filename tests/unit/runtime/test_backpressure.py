@@ -4,7 +4,7 @@ from random import Random
 
 import anyio
 
-from slackwater.runtime.backpressure import FilterBackpressure
+from slackwater.runtime.node_choice import FilterBackpressure
 from tests.faults.virtualloop import run_virtually
 
 

@@ -118,7 +118,7 @@ async def test_what_waits_for_one_object_is_bounded() -> None:
         tickets = [dispatcher.submit((MARK, UNMARK)[number % 2]) for number in range(200)]
         assert dispatcher.stats.waiting == 64
         assert tickets[-1] is tickets[63], "an equal one still joins the last"
-        with anyio.fail_after(1):
+        with anyio.fail_after(60):
             assert (await tickets[-2].ended()).verdict == "again", "what is too many is told so"
         other_node = dispatcher.submit(replace(MARK, uid="another node"))
         assert writer.open_gate is not None
@@ -156,9 +156,9 @@ async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: li
 
 async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_back_at_once() -> None:
     """The API server asks for more time than is left: the wait would hold one of the few places for nothing."""
-    writer = ScriptedWriter(script=[Outcome("again", 429, after_seconds=32.0)])
-    async with running(writer, DispatcherConfig(max_writes=1, write_seconds=20.0)) as dispatcher:
-        with anyio.fail_after(5):
+    writer = ScriptedWriter(script=[Outcome("again", 429, after_seconds=3200.0)])
+    async with running(writer, DispatcherConfig(max_writes=1, write_seconds=2000.0)) as dispatcher:
+        with anyio.fail_after(60):
             assert (await dispatcher.submit(TOUCH).ended()).verdict == "again"
             assert (await dispatcher.submit(other(1)).ended()).verdict == "done"
 
@@ -166,13 +166,13 @@ async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_bac
 async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> None:
     events: list[Event] = []
     writer = ScriptedWriter(open_gate=anyio.Event())
-    async with running(writer, DispatcherConfig(bind_seconds=0.1), events.append) as dispatcher:
-        with anyio.fail_after(2):
+    async with running(writer, DispatcherConfig(bind_seconds=0.1, attempt_seconds=1000), events.append) as dispatcher:
+        with anyio.fail_after(60):
             assert (await dispatcher.submit(BIND).ended()).verdict == "unknown"
     assert events == [BindEnded(UID, NodeName("n"), "unknown", "no answer in time")]
 
 
-async def test_the_world_is_told_before_whoever_waits() -> None:
+async def test_the_state_machine_is_notified_before_whoever_waits() -> None:
     order: list[str] = []
     async with running(ScriptedWriter(), on_event=lambda _: order.append("world")) as dispatcher:
         await dispatcher.submit(BIND).ended()
@@ -225,10 +225,14 @@ async def _open_soon(writer: ScriptedWriter) -> None:
     writer.open_gate.set()
 
 
+#: Nothing but the end of the dispatcher bounds a call.
+UNHURRIED = DispatcherConfig(bind_seconds=1000, write_seconds=1000, attempt_seconds=1000, flush_seconds=0.1)
+
+
 async def test_stopping_is_bounded() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
-    with anyio.fail_after(3):
-        async with running(writer, DispatcherConfig(flush_seconds=0.1)) as dispatcher:
+    with anyio.fail_after(60):
+        async with running(writer, UNHURRIED) as dispatcher:
             ticket = dispatcher.submit(BIND)
             await anyio.wait_all_tasks_blocked()
     assert (await ticket.ended()).verdict == "unknown"
@@ -264,8 +268,8 @@ async def test_a_bind_does_not_wait_behind_a_touch_of_its_own_pod() -> None:
 
 async def test_stopping_is_bounded_for_what_waits_in_a_lane_too() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
-    with anyio.fail_after(2):
-        async with running(writer, DispatcherConfig(flush_seconds=0.1)) as dispatcher:
+    with anyio.fail_after(60):
+        async with running(writer, UNHURRIED) as dispatcher:
             for effect in (Nominate(UID, KEY, NodeName("n")), TOUCH, ReadPod(UID, KEY)):
                 dispatcher.submit(effect)
             await anyio.wait_all_tasks_blocked()

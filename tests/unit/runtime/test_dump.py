@@ -37,7 +37,7 @@ def dumped(state_machine: StateMachine, now: float = 0.0) -> dict[str, Any]:
 def test_the_dump_says_what_the_design_promises() -> None:
     state_machine = a_state_machine()
     pod = a_pod("held", cpu="1")
-    state_machine.filter(pod, state_machine.nodes.rows_of(["b"]), Instant(0))
+    state_machine.filter(pod, state_machine.state.nodes.rows_of(["b"]), Instant(0))
     state_machine.bind(a_pod("waiting").uid, a_pod("waiting").key, NodeName("b"), Instant(0))
     dump = dumped(state_machine, now=4.0)
     assert [node["name"] for node in dump["nodes"]] == ["a", "b"]
@@ -87,7 +87,7 @@ def test_equal_states_give_equal_dumps_whatever_the_order_they_came_in() -> None
     assert json.loads(json.dumps(one)) == one
 
 
-def test_a_taken_dump_does_not_change_with_the_world() -> None:
+def test_a_taken_dump_does_not_change_with_the_state() -> None:
     state_machine = a_state_machine()
     taken = take(state_machine, Instant(0))
     before = document(taken)

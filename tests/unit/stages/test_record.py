@@ -1,4 +1,4 @@
-"""What became of each test is recorded, repeated tests are counted as one, and the report names skips and the slowest."""
+"""Each test is recorded with its CPU, repeated tests are counted as one, and the report names skips and the slowest."""
 
 import os
 import subprocess
@@ -15,7 +15,9 @@ from tests.stages.run import Result
 
 ROOT = Path(__file__).parents[3]
 TESTS = """
-import itertools, pytest
+import itertools, pytest, time
+end = time.process_time() + 0.2
+while time.process_time() < end: pass
 turns = itertools.count()
 def test_passes(): pass
 @pytest.mark.parametrize("what", ["a-b"])
@@ -25,6 +27,16 @@ def test_sometimes(): assert next(turns) % 2
 @pytest.fixture
 def broken(): yield; raise ValueError
 def test_ends_badly(broken): pass
+def test_computes():
+    import time
+    end = time.process_time() + 0.2
+    while time.process_time() < end: pass
+def test_lets_a_child_compute():
+    import subprocess, sys
+    subprocess.run([sys.executable, "-c", "import time; list(iter(lambda: time.process_time() < 0.2, False))"], check=True)
+def test_waits():
+    import time
+    time.sleep(0.2)
 """
 
 
@@ -48,8 +60,17 @@ def test_each_test_is_recorded_once_with_its_worst_outcome(tmp_path: Path, worke
         "test_skipped": "skipped",
         "test_sometimes": "failed",
         "test_ends_badly": "failed",
+        "test_computes": "passed",
+        "test_lets_a_child_compute": "passed",
+        "test_waits": "passed",
     }
     assert found["test_skipped"].why == "Skipped: no such thing here"
+    assert found["test_sometimes"].why == "assert (0 % 2) + where 0 = next(count(1))"
+    assert found["test_ends_badly"].why == "ValueError"
+    assert found["test_computes"].cpu >= 0.2
+    assert found["test_lets_a_child_compute"].cpu >= 0.2
+    assert found["test_passes"].cpu < 0.2, "no test is blamed for what collecting takes"
+    assert found["test_waits"].cpu < 0.2 <= found["test_waits"].seconds
 
 
 def test_a_repeated_test_is_counted_as_one(tmp_path: Path) -> None:
@@ -76,8 +97,8 @@ def test_the_report_names_the_slowest_tests_and_every_skip_once() -> None:
     many = [Record(test=f"t.py::test_{number}", seconds=float(number)) for number in range(30)]
     skipped = [Record(test=f"s.py::test_{number}", outcome="skipped", why="Skipped: no CPU") for number in range(2)]
     stage = Stage(name="a")
-    lines = summary([Result(stage=stage, state="passed")], {"a": [*many, *skipped]}, seconds=1, cpu=1).splitlines()
-    assert "a                passed        0 s  30 passed, 2 skipped" in lines
+    lines = summary([Result(stage=stage, state="passed", cpu=3.0)], {"a": [*many, *skipped]}, seconds=1, cpu=1).splitlines()
+    assert "a                passed        0 s      3 s CPU  30 passed, 2 skipped" in lines
     assert "  2 tests: s.py: no CPU" in lines
     slowest = lines[lines.index("the slowest 20 tests:") + 1 :][:20]
     assert [line.split()[-1] for line in slowest] == [f"t.py::test_{number}" for number in range(29, 9, -1)]

@@ -4,12 +4,13 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.stages.plan import CHECK, PLANS, TEST, Plan, Stage
-from tests.stages.record import RECORDS
+from tests.stages.record import RECORDS, Record
 from tests.stages.report import summary
 from tests.stages.run import Result, Run
 
@@ -59,9 +60,13 @@ def test_lanes_run_side_by_side(tmp_path: Path) -> None:
     assert ran.states == {"a": "passed", "b": "passed"}
 
 
-def test_what_measures_time_begins_when_all_others_have_ended(tmp_path: Path) -> None:
-    ran = Ran(Plan(waiting=(A,), computing=((B,), (C,)), alone=(D,)), tmp_path, {"b": "import time; time.sleep(0.2)"})
-    assert ran.order[-2:] == ["d begins", "d ends"]
+def test_lanes_that_compute_yield_to_the_one_that_waits(tmp_path: Path) -> None:
+    niceness = "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"
+    ran = Ran(Plan(waiting=(A,), computing=((B,),)), tmp_path, dict.fromkeys("ab", niceness))
+    waiting, computing = (int(ran.run.log(stage).read_text()) for stage in (A, B))
+    assert computing == min(waiting + 10, 19)
+    alone = Ran(Plan(computing=((B,),)), tmp_path / "alone", {"b": niceness})
+    assert int(alone.run.log(B).read_text()) == waiting
 
 
 def test_a_stage_waits_for_what_it_needs_in_another_lane(tmp_path: Path) -> None:
@@ -78,12 +83,46 @@ def test_a_failure_stops_only_what_needs_it_and_shows_the_end_of_what_was_printe
     assert any("words of a" in text for text in ran.told)
 
 
+def test_what_failed_comes_last_in_the_summary_and_behind_the_log_of_the_stage(tmp_path: Path) -> None:
+    """A stage without tests: the last lines that it printed."""
+    script = "for number in range(300): print(f'line {number}\\n')\nprint('FAILED agents: no answer'); raise SystemExit(1)"
+    ran = Ran(Plan(computing=((A,), (B,))), tmp_path, {"a": script})
+    want = [*(f"line {number}" for number in range(281, 300)), "FAILED agents: no answer"]
+    assert list(ran.results["a"].causes) == want
+    [text] = [text for text in ran.told if "the end of" in text]
+    assert text.splitlines()[-21:] == ["--- a failed:", *want]
+    *_, empty, total = summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()
+    assert (empty, total) == ("", "failed: a, in 0 min 1 s (1 s of CPU)")
+    assert summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()[-23:-2] == [
+        "a failed:",
+        *(f"  {w}" for w in want),
+    ]
+
+
+def test_a_stage_with_tests_names_those_that_failed_and_their_words(tmp_path: Path) -> None:
+    records = [Record(test="t.py::test_a"), *(Record(test=f"t.py::test_{n}", outcome="failed", why="no") for n in range(52))]
+    lines = "\n".join(json.dumps(asdict(record)) for record in records)
+    script = f"import os, pathlib\nfolder = pathlib.Path(os.environ[{RECORDS!r}])\nfolder.mkdir()\n"
+    script += f"(folder / '1.jsonl').write_text({lines!r})\nraise SystemExit(1)"
+    ran = Ran(Plan(computing=((A,),)), tmp_path, {"a": script})
+    want = [*(f"t.py::test_{n}: no" for n in range(50)), f"and 2 more tests: see {ran.run.log(A)}"]
+    assert list(ran.results["a"].causes) == want
+
+
 def test_a_stage_that_cannot_run_here_is_skipped_with_its_reason(tmp_path: Path) -> None:
     lacking = Stage(name="a", missing=lambda _: "no browser")
     ran = Ran(Plan(computing=((lacking, B),)), tmp_path, {})
     assert ran.states == {"a": "skipped", "b": "passed"}
     assert "a skipped: no browser" in ran.told
     assert "  a: no browser" in summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()
+
+
+def test_the_cpu_of_a_stage_is_that_of_all_its_processes(tmp_path: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.2: pass"
+    child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}], check=True)"
+    ran = Ran(Plan(computing=((A, B),)), tmp_path, {"a": child, "b": "import time\ntime.sleep(0.5)"})
+    assert ran.results["a"].cpu >= 0.2
+    assert ran.results["b"].cpu < 0.5 <= ran.results["b"].seconds
 
 
 def test_each_stage_is_told_where_to_record_its_tests(tmp_path: Path) -> None:
@@ -108,7 +147,7 @@ def test_a_command_that_cannot_be_started_keeps_nobody_waiting(tmp_path: Path) -
 
     thread = threading.Thread(target=play)
     thread.start()
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert not thread.is_alive()
     assert [str(error) for error in thread_errors] == ["no make"]
 
@@ -129,14 +168,12 @@ def test_make_test_runs_all_that_make_check_runs() -> None:
     assert "quick" in {stage.name for stage in TEST.stages}
 
 
-def test_a_stage_never_needs_one_that_comes_after_it_in_its_lane_or_alone() -> None:
+def test_a_stage_never_needs_one_that_comes_after_it_in_its_lane() -> None:
     """Else a run would wait for ever."""
     for plan in PLANS.values():
-        for lane in (plan.waiting, *plan.computing, plan.alone):
+        for lane in (plan.waiting, *plan.computing):
             for place, stage in enumerate(lane):
                 assert not set(stage.needs) & {later.name for later in lane[place:]}
-        early = [stage for lane in (plan.waiting, *plan.computing) for stage in lane]
-        assert not {need for stage in early for need in stage.needs} & {stage.name for stage in plan.alone}
         assert not {need for stage in plan.waiting for need in stage.needs} - {stage.name for stage in plan.waiting}
 
 

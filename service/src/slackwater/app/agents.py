@@ -6,13 +6,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.agent_metrics import AgentMetrics
 from slackwater.adapters.http.agents import AgentLimits, Agents
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
+from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import PermitServing, Readiness
 from slackwater_protocol.durations import seconds

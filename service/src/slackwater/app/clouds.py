@@ -7,36 +7,28 @@ the client of the API server. Nothing here calls a provider's operations.
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, Wanted
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
-from slackwater.adapters.cloud.kwok.fates import Weather
-from slackwater.adapters.cloud.kwok.nodes import KwokGroup
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
-from slackwater.adapters.kube.client import ApiPort, Call, open_client
-from slackwater.adapters.kube.decode import NodeDecoder
+from slackwater.adapters.kube.client import ApiPort, Call, LedApi, open_client
 from slackwater.adapters.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
-from slackwater.adapters.kube.led import LedApi
+from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup, Provider, Template
 from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
-from slackwater.app.settings.scaledown import ScaleDown
-from slackwater.app.settings.values import quantity_text
+from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.model.nodegroups import GroupName, GroupOptions
-from slackwater.model.objects import Node
-from slackwater.model.storage import CsiNode
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import NodeProvider
 from slackwater_protocol.durations import SECOND
-from slackwater_protocol.units import Nanos
-
-_KUBELETS_PODS: Final = "110"
 
 
 class CloudError(Exception):
@@ -129,7 +121,7 @@ async def _clusterapi(
     settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
 ) -> AsyncIterator[NodeProvider]:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
-    wanted = Wanted(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
+    wanted = GroupSelection(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
     def stamp() -> str:
         return datetime.fromtimestamp(now(), UTC).isoformat()
@@ -205,13 +197,13 @@ def _kwok_groups(settings: Settings) -> Iterator[KwokGroup]:
                 max_size=group.max_size,
                 template=template_node(group.name, group.template),
                 body=body,
-                weather=_weather(group),
+                simulated_failures=_simulated_failures(group),
             )
 
 
-def _weather(group: NodeGroup) -> Weather:
+def _simulated_failures(group: NodeGroup) -> SimulatedFailures:
     said = group.kwok
-    return Weather(
+    return SimulatedFailures(
         appear_seconds=said.appear_after / SECOND,
         appear_spread_seconds=said.appear_spread / SECOND,
         boot_seconds=said.boot_after / SECOND,
@@ -222,31 +214,3 @@ def _weather(group: NodeGroup) -> Weather:
         stock=said.stock,
         quota=said.quota,
     )
-
-
-def template_node(group: str, template: Template) -> Node:
-    """The Node that a group's template from the settings describes, decoded like a Node of the API server."""
-    body = node_body(template)
-    named = {**body, "metadata": {**body["metadata"], "name": f"template-of-{group}", "uid": f"template-of-{group}"}}
-    node = NodeDecoder().decode(msgspec.json.encode(named))
-    limits = tuple(sorted(template.volume_limits.items()))
-    return replace(node, csi=CsiNode(name="", drivers=limits)) if limits else node
-
-
-def node_body(template: Template) -> dict[str, Any]:
-    """A template as the JSON body of a Node without a name. Capacity is allocatable unless the template says otherwise.
-
-    A template without a `pods` capacity gets kubelet's default of 110, because a node without one takes no pods.
-    """
-    capacity, allocatable = _resources(template.status.capacity), _resources(template.status.allocatable)
-    if capacity or allocatable:
-        capacity = {"pods": _KUBELETS_PODS, **capacity}
-    return {
-        "metadata": {"labels": dict(template.metadata.labels)},
-        "spec": {"taints": [taint.model_dump() for taint in template.spec.taints]},
-        "status": {"capacity": capacity, "allocatable": capacity | allocatable},
-    }
-
-
-def _resources(amounts: Mapping[str, Nanos]) -> dict[str, str]:
-    return {name: str(quantity_text(amount)) for name, amount in amounts.items()}

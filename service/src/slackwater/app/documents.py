@@ -1,8 +1,9 @@
 """Regenerates the generated parts of the documentation and of deploy: `python -m slackwater.app.documents docs deploy ...`.
 
-In: metrics, configuration keys, reasons and RBAC rules from the code. Out: Markdown tables, manifests, files of the chart. A
-generated part stands between two marks, `generated: NAME` and `end`, each a comment on a line of its own; the text around it is
-written by hand and stays.
+In: metrics, configuration keys, reasons and RBAC rules from the code. Out: Markdown tables, manifests, and two files of
+deploy/chart (`rights`, `values_schema`). A generated part is between two marks, `generated: NAME` and `end`, each a comment on
+a line of its own; the text around it is written by hand and stays. The chart's templates are written by hand; a test with the
+real helm checks that they combine the rules as `app.rbac` does.
 """
 
 import argparse
@@ -15,20 +16,67 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
 
+import yaml
 from prometheus_client.core import Metric
 
-from slackwater.adapters.http.node_metrics import node_families
+from slackwater.adapters.http.state_metrics import node_families
 from slackwater.adapters.kube.client import ApiPort
-from slackwater.app import chart, rbac, wiring
+from slackwater.app import rbac, wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.settings.changes import Needs, needs
-from slackwater.app.settings.problems import Steps
-from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.unremovable_reasons import TEXTS
-from slackwater.model.wait_reasons import TEXTS as STANDSTILLS
-from slackwater.model.wait_reasons import WaitReason
+from slackwater.app.settings.reload import Needs, needs
+from slackwater.configuration.problems import Steps
+from slackwater.model.reasons import MEANINGS, UNREMOVABLE_TEXTS, WAIT_TEXTS, Reason, WaitReason
 from slackwater_protocol import names
+
+#: Keys that the chart's template writes itself, so the values must not contain them.
+_HEADER: Final = frozenset({"apiVersion", "kind"})
+
+
+def rights(_text: str = "") -> str:
+    """The text of `files/rights.yaml`: all RBAC rules, grouped by the feature that needs them."""
+    head = "# Generated from app/rbac.py by `make docs`. Templates take from it what the configuration needs.\n"
+    return head + yaml.dump(rbac.parts(), Dumper=_WithoutAliases, sort_keys=False)
+
+
+def values_schema(text: str) -> str:
+    """The text of `values.schema.json`: the hand-written schema `text` with its `config` part and `$defs` replaced by the
+    settings' schema."""
+    whole: dict[str, Any] = json.loads(text)
+    ours = schema()
+    definitions = ours.pop("$defs")
+    keys = {key: part for key, part in ours["properties"].items() if key not in _HEADER}
+    whole["properties"]["config"] = {
+        "description": "Slackwater's configuration, without apiVersion and kind.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": keys,
+    }
+    whole["$defs"] = definitions
+    return json.dumps(_for_go(whole), indent=2, ensure_ascii=False) + "\n"
+
+
+def _for_go(part: Any) -> Any:
+    """Replaces `\\u` escapes in patterns by the characters: helm uses Go's regular expressions, which do not know `\\u`."""
+    if isinstance(part, list):
+        return [_for_go(entry) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: _plain(value) if key == "pattern" and isinstance(value, str) else _for_go(value) for key, value in part.items()
+    }
+
+
+def _plain(pattern: str) -> str:
+    return re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), pattern)
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    """A YAML dumper that repeats equal values instead of writing aliases, which are hard to read."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
 
 Json = Mapping[str, Any]
 
@@ -112,12 +160,14 @@ def reasons(_text: str = "") -> str:
 
 def unremovable_reasons(_text: str = "") -> str:
     """A table of the reasons why a node cannot be removed."""
-    return _table(("reason", "meaning"), *((f"`{unremovable_reason}`", text) for unremovable_reason, text in TEXTS.items()))
+    return _table(
+        ("reason", "meaning"), *((f"`{unremovable_reason}`", text) for unremovable_reason, text in UNREMOVABLE_TEXTS.items())
+    )
 
 
 def wait_reasons(_text: str = "") -> str:
     """A table of the wait reasons, which only explanations use."""
-    return _table(("code", "text"), *((f"`{each}`", STANDSTILLS[each]) for each in WaitReason))
+    return _table(("code", "text"), *((f"`{each}`", WAIT_TEXTS[each]) for each in WaitReason))
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------
@@ -203,8 +253,8 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
 #: Files without marks: the function gets the old text and returns the whole new one.
 _WHOLE: Final[dict[str, Callable[[str], str]]] = {
     "rbac.yaml": lambda _: rbac.manifest(),
-    "rights.yaml": chart.rights,
-    "values.schema.json": chart.values_schema,
+    "rights.yaml": rights,
+    "values.schema.json": values_schema,
 }
 #: The names of all files with generated content.
 FILES: Final = (*_PARTS, *_WHOLE)

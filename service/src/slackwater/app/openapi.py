@@ -21,13 +21,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slackwater import __version__
+from slackwater.adapters.http.extender_messages import ErrorAnswer
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
-from slackwater.adapters.http.wire import ErrorAnswer
-from slackwater.app.agentapi import agent_document
-from slackwater.app.opsexamples import add_examples
+from slackwater.app.agents_openapi import agent_document
+from slackwater.app.dumpstate_schema import STATE, add_examples
 from slackwater.app.settings import Settings, as_file
-from slackwater.app.stateapi import STATE
 from slackwater.controllers.policy import Policy
 from slackwater.ports.clock import monotonic
 from slackwater.runtime.state_machine import StateMachine

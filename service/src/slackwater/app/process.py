@@ -7,7 +7,8 @@ cluster state, until it leads. The sockets outlive a life: connections made betw
 A life ends when it is cancelled. The servers finish their answers and the dispatcher its writes, both within time limits. The
 Lease is released last, so that the next leader begins after this one has ended.
 
-A replica that loses leadership begins a new life: no decision outlives its leadership term. Writes that are under way then are
+A replica that loses leadership begins a new life: no decision outlives its leadership term. So does a service whose cluster was
+upgraded to a version of Kubernetes with other rules. Writes that are under way then are
 safe because of their preconditions (docs/adr/0100).
 """
 
@@ -27,14 +28,15 @@ from anyio.abc import TaskGroup
 
 from slackwater.adapters.http.agents import Agents
 from slackwater.adapters.http.extender import Extender
-from slackwater.adapters.http.serving import serve_app, serve_direct
-from slackwater.adapters.kube.client import ApiPort, open_client
+from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
+from slackwater.adapters.kube.client import ApiPort, KubeClient, open_client
 from slackwater.app.agents import max_connections
-from slackwater.app.leading import Election, open_election
-from slackwater.app.opened import Opened, open_listeners
+from slackwater.app.kubernetes_version import FollowedVersion
+from slackwater.app.leader_election import Election, OpenListener, open_election, open_listeners
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
+from slackwater.model.kubernetes_version import KubernetesVersion
 from slackwater.ports.clock import Times
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.state_machine import StateMachine
@@ -57,7 +59,7 @@ _RELEASE_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningService:
     """The parts of a running service, for an observer in the same process: the demo."""
 
     state_machine: StateMachine
@@ -66,7 +68,7 @@ class Running:
     agents: Agents
 
 
-OnReady = Callable[[Running], Awaitable[None]]
+OnReady = Callable[[RunningService], Awaitable[None]]
 
 
 async def serve(
@@ -92,6 +94,9 @@ async def serve(
         client = await stack.enter_async_context(
             open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
         )
+        _log.info("listening", **_addresses(opened))
+        api_server = client.url if isinstance(client, KubeClient) else "in this process"
+        _log.info("connecting", api_server=api_server, scheduler_name=settings.scheduler_name)
         election = await stack.enter_async_context(open_election(settings, client, rng))
         async with anyio.create_task_group() as root:
             root.start_soon(election.run, name="leader election")
@@ -119,29 +124,44 @@ class _Life:
         self._rng = rng
         self._config_path = config_path
         self._on_ready = on_ready
+        self._followed = FollowedVersion(client)
 
-    async def live(self, settings: Settings, opened: Mapping[str, Opened]) -> Settings:
+    async def live(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
         """Runs one life, until its leadership term is over. Returns the settings then in force, for the next life."""
         gc.unfreeze()  # lets the garbage collector free an earlier life's objects
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
-        service = Service(settings, self._client, self._rng, certificates=certificates, election=self._election)
+        kubernetes = await self._followed.find(settings)
+        service = Service(
+            settings, self._client, self._rng, certificates=certificates, election=self._election, kubernetes=kubernetes
+        )
+        _log.info(
+            "starting",
+            binds="slackwater" if settings.extender.bind else "kube-scheduler",
+            autoscaler=settings.autoscaler.enabled,
+            election=self._election.mode,
+            waiting_for=service.intake.unlisted,
+        )
         async with anyio.create_task_group() as life:
             await self._start(service, opened, life)
+            life.start_soon(self._end_with_version, settings, kubernetes, life.cancel_scope, name="version of Kubernetes")
             await service.intake.listed()
             _settle_garbage_collector()
-            _log.info("ready", nodes=len(service.state_machine.nodes), pods=len(service.state_machine.pods))
+            _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
             if service.scaling is not None:
-                life.start_soon(service.scaling.watch, name="intake of surroundings")
+                life.start_soon(service.scaling.watch, name="intake of auxiliary objects")
             if service.leadership_term is not None:
                 await self._lead(service, service.leadership_term, life)
+            life.start_soon(service.history.loop.run, name="history")
+            if service.wait_events is not None:
+                life.start_soon(service.wait_events.run, name="events on waiting pods")
             life.start_soon(service.audit.run, name="audit")
             if service.scaling is not None:
-                life.start_soon(service.scaling.act, name="autoscaler")
-            if service.steering is not None:
-                life.start_soon(service.steering.run, name="steering")
+                life.start_soon(service.scaling.act, service.replica, name="autoscaler")
+            if service.nomination_loop is not None:
+                life.start_soon(service.nomination_loop.run, name="steering")
             if self._on_ready is not None:
                 await self._on_ready(
-                    Running(
+                    RunningService(
                         state_machine=service.state_machine,
                         intake=service.intake,
                         extender=service.extender,
@@ -150,14 +170,15 @@ class _Life:
                 )
         return service.settings
 
-    async def _start(self, service: Service, opened: Mapping[str, Opened], life: TaskGroup) -> None:
+    async def _start(self, service: Service, opened: Mapping[str, OpenListener], life: TaskGroup) -> None:
         ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
         await life.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
         if service.recording is not None:
             life.start_soon(service.recording.run, name="recording")
         await life.start(service.dispatcher.run, name="dispatcher")
         life.start_soon(service.intake.run, name="intake")
-        life.start_soon(service.explaining.run, name="explanations")
+        life.start_soon(service.replica.run, name="planning process")
+        life.start_soon(service.ops.state.observer.run, name="dashboard observer")
         await life.start(serve_direct, service.extender_front, extender.sock, extender.certificates, name="extender listener")
         connections = max_connections(service.settings.listeners.agents)
         front = service.agents_front
@@ -171,12 +192,27 @@ class _Life:
         await leadership_term.begun()
         service.intake.lead()  # without delay: the kube-scheduler in our Pod may be calling already
         _log.info("leading", lease=str(self._election.lease), holder=self._election.holder())
-        life.start_soon(self._end_with, leadership_term, life.cancel_scope, name="end of the reign")
+        life.start_soon(self._end_with, leadership_term, life.cancel_scope, name="end of the leadership term")
+
+    async def _end_with_version(self, settings: Settings, in_force: KubernetesVersion, life: anyio.CancelScope) -> None:
+        await self._followed.changed(settings, in_force)
+        life.cancel()
 
     async def _end_with(self, leadership_term: LeadershipTerm, life: anyio.CancelScope) -> None:
         await leadership_term.over()
         _log.warning("not leading any more: what was decided is forgotten", leader=self._election.holder())
         life.cancel()
+
+
+def _addresses(opened: Mapping[str, OpenListener]) -> dict[str, str]:
+    """The addresses of the listeners, in the order in which people read them."""
+    urls = {name: f"{'http' if each.certificates is None else 'https'}://{_host(each)}" for name, each in opened.items()}
+    return {"extender": urls["extender"], "agents": urls["agents"], "ops": urls["ops"]}
+
+
+def _host(opened: OpenListener) -> str:
+    host, port, *_ = opened.sock.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _most_writes(settings: Settings) -> int:

@@ -4,20 +4,22 @@ In: the settings. Out: ClusterRole, Roles and bindings (`slackwater config rbac 
 A feature's rules are granted only if the configuration uses the feature.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
 from slackwater.adapters.cloud.kwok.provider import CONFIG_MAP
-from slackwater.adapters.kube.arrivals import CONFIG_MAP as ARRIVALS
-from slackwater.adapters.kube.priorities import CONFIG_MAP as PRIORITIES
+from slackwater.adapters.kube.config_maps import ARRIVALS_CONFIG_MAP, PRIORITIES_CONFIG_MAP
+from slackwater.adapters.kube.history import config_map_names
+from slackwater.app.cleanup.plan import TYPES
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
-from slackwater.app.leading import lease_name
-from slackwater.app.policy import promises_of
+from slackwater.app.leader_election import lease_name
+from slackwater.app.policies import slo_classes_of
 from slackwater.app.settings import Settings
-from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, SCHEDULER_NAMESPACE
+from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _RULES: Final[tuple[dict[str, Any], ...]] = (
     # What the cluster state is built from.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
@@ -45,12 +47,27 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
+#: What a person has paused; in namespace kube-system.
+_PAUSES: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PAUSE_CONFIG_MAP], "verbs": ["list", "watch"]},
+)
+#: What happened to pods and nodes; in namespace kube-system. RBAC cannot restrict `create` to a name.
+_HISTORY: Final[tuple[dict[str, Any], ...]] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": config_map_names(), "verbs": ["get", "patch"]},
+)
 #: The autoscaler: further objects that placement depends on, DaemonSets for template nodes, and the removal of nodes.
 _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
     {
         "apiGroups": ["storage.k8s.io"],
         "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+        "verbs": ["list", "watch"],
+    },
+    # Devices (dynamic resource allocation); clusters before Kubernetes 1.34 have no such objects.
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"],
         "verbs": ["list", "watch"],
     },
     # DaemonSets: the pods of new nodes. The others: how many pods a controller wants, to judge evictions.
@@ -77,7 +94,7 @@ _KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
 )
 #: The persisted arrival history of pods with a start-time SLO.
 _ARRIVALS: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS_CONFIG_MAP], "verbs": ["get", "patch"]},
 )
 _SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
 _CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
@@ -95,13 +112,16 @@ def parts() -> dict[str, list[dict[str, Any]]]:
     in the names `${...}`."""
     named = {
         "always": _RULES,
+        "pauses": _PAUSES,
+        "history": _HISTORY,
+        "cleanup": cleanup_rules(),
         "autoscaler": _AUTOSCALER,
         "slack": _SLACK,
         "kwok": _KWOK,
         "clusterapi": _CLUSTER_API,
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}"),
-        "promises": _ARRIVALS,
+        "startTimeSLOs": _ARRIVALS,
         "leaderElection": _lease_rules("${lease}"),
     }
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
@@ -121,12 +141,35 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
     return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, _KWOK_RECORD)
 
 
+def cleanup_rules() -> tuple[dict[str, Any], ...]:
+    """Rules for `slackwater cleanup`, which runs after the service."""
+    rules: list[dict[str, Any]] = []
+    for cleaned in TYPES:
+        verbs = ["get", "list", "patch", *(["delete"] if cleaned.deletes else [])]
+        rules.append({"apiGroups": [cleaned.group], "resources": [cleaned.name], "verbs": verbs})
+        if cleaned.status:
+            rules.append({"apiGroups": [cleaned.group], "resources": [f"{cleaned.name}/status"], "verbs": ["patch"]})
+    return tuple(rules)
+
+
+def pause_role() -> dict[str, Any]:
+    """The Role for the ConfigMap that says which activities are paused."""
+    return _role("Role", {"name": "slackwater-pause", "namespace": SCHEDULER_NAMESPACE}, _PAUSES)
+
+
+def history_role(settings: Settings | None) -> dict[str, Any] | None:
+    """The Role for the ConfigMaps of the history; None if it is not persisted."""
+    if not (settings or Settings()).history.persist:
+        return None
+    return _role("Role", {"name": "slackwater-history", "namespace": SCHEDULER_NAMESPACE}, _HISTORY)
+
+
 def status_role(settings: Settings) -> dict[str, Any] | None:
     """The Role for the autoscaler's ConfigMaps: status, the priorities of the expander, and the arrival history. None if the
     autoscaler is off."""
     if not settings.autoscaler.enabled:
         return None
-    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if promises_of(settings) else ()))
+    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if slo_classes_of(settings) else ()))
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
 
@@ -134,7 +177,7 @@ def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
     return (
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["get", "patch"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES_CONFIG_MAP], "verbs": ["get"]},
     )
 
 
@@ -205,12 +248,22 @@ def user(name: str) -> dict[str, str]:
 def manifest(settings: Settings | None = None) -> str:
     """The roles, the ServiceAccount and the bindings as one YAML file for `kubectl apply -f`."""
     account = {"kind": "ServiceAccount", "name": "slackwater", "namespace": "kube-system"}
-    objects = [
-        cluster_role(settings),
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}},
-        cluster_role_binding(account),
-    ]
-    for role in () if settings is None else (lease_role(settings), record_role(settings), status_role(settings)):
+    new = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "slackwater", "namespace": "kube-system"}}
+    first, *others = rights(settings, account)
+    return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in (first, new, *others))
+
+
+def rights(settings: Settings | None, subject: dict[str, str]) -> list[dict[str, Any]]:
+    """All roles for the settings, by default those without a file; each is followed by its binding to `subject`."""
+    optional = () if settings is None else (lease_role(settings), record_role(settings), status_role(settings))
+    found = [cluster_role(settings), cluster_role_binding(subject)]
+    for role in (pause_role(), history_role(settings), *optional):
         if role is not None:
-            objects += [role, role_binding(role, account)]
-    return "---\n".join(yaml.safe_dump(item, sort_keys=False) for item in objects)
+            found += [role, role_binding(role, subject)]
+    return found
+
+
+def collection_path(item: Mapping[str, Any]) -> str:
+    """The path to which a role or binding is posted."""
+    plural, namespace = f"{item['kind'].lower()}s", item["metadata"].get("namespace")
+    return f"{_RBAC}/{plural}" if namespace is None else f"{_RBAC}/namespaces/{namespace}/{plural}"

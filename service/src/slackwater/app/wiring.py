@@ -1,7 +1,7 @@
 """Builds and connects the objects of the service. `process` starts and stops them."""
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,62 +18,66 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from slackwater.adapters.http.agents import Agents
-from slackwater.adapters.http.audit_metrics import audit_families
-from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
-from slackwater.adapters.http.certificate_metrics import CertificateCollector
-from slackwater.adapters.http.certificates import Certificates
+from slackwater.adapters.http.certificates import CertificateCollector, Certificates
 from slackwater.adapters.http.dashboard import Listeners
-from slackwater.adapters.http.extender import Extender
-from slackwater.adapters.http.extender_metrics import ExtenderMetrics
+from slackwater.adapters.http.extender import Extender, ExtenderMetrics
+from slackwater.adapters.http.history_metrics import HistoryCollector
 from slackwater.adapters.http.http_server import Application
-from slackwater.adapters.http.leading import LeaderCollector, LeaderStatus, alone
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector
 from slackwater.adapters.http.status import EventSourceStatus, SettingsView
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.audit_reads import ApiAuditReads
+from slackwater.adapters.kube.client import ApiPort, LedApi
+from slackwater.adapters.kube.config_maps import pauses
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.feedstats import ReflectorStats
-from slackwater.adapters.kube.fresh import FreshReads
-from slackwater.adapters.kube.led import LedApi
+from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.neon import machines, migrations
-from slackwater.adapters.kube.recorder import Recorder
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import agents_app
-from slackwater.app.explaining.answering import Clocks, Explaining
-from slackwater.app.explaining.reading import HeldBack
-from slackwater.app.leading import Election
-from slackwater.app.policy import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
-from slackwater.app.scaling import MakePlanning, Scaling
-from slackwater.app.schedulerconfig.scoring import score_profile_of
-from slackwater.app.settings import LiveChange, Settings, SettingsError, as_file, live, watch_settings
-from slackwater.app.whatif.answering import Answering
-from slackwater.app.whatif.live import GroupRegistryView, Taken, take
+from slackwater.app.autoscaler import Scaling
+from slackwater.app.event_sources import families, status_of
+from slackwater.app.explain.object_state import HeldBack
+from slackwater.app.explain.service import Clocks, ExplainService
+from slackwater.app.history import ServiceHistory
+from slackwater.app.leader_election import Election
+from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
+from slackwater.app.shared_replica import MakeReplica, replica_process
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.service import WhatIfService
 from slackwater.controllers.audit.loop import Audit
+from slackwater.controllers.audit.metrics import audit_families
+from slackwater.controllers.leadership.metrics import LeaderCollector, LeaderStatus, alone
 from slackwater.controllers.leadership.state import LeadershipTerm
-from slackwater.controllers.nomination.loop import SteeringLoop
+from slackwater.controllers.nomination.loop import NominationLoop
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.drains import CancelAnswer
-from slackwater.model.drains import DrainReport
-from slackwater.model.equivalence import KindInterner
+from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
+from slackwater.model.effects import DrainEnd, DrainReport, Effect
 from slackwater.model.ids import NodeName
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.pod_constraints import KindInterner
+from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import SteadyClock, Times
-from slackwater.runtime.autoscaler.choosing import Choosing
-from slackwater.runtime.backpressure import FilterBackpressure
-from slackwater.runtime.decision_log import DecisionLog, Telling
+from slackwater.runtime.autoscaler.metrics import AutoscalerCollector, PlannerCollector
+from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
 from slackwater.runtime.dispatcher import Dispatcher
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.record.recorded import RecordedStateMachine
-from slackwater.runtime.recording import Recording
+from slackwater.runtime.node_choice import FilterBackpressure, FilterNodeChooser
+from slackwater.runtime.planner.replica_feed import ReplicaFeed
+from slackwater.runtime.record.recording import RecordedStateMachine
+from slackwater.runtime.record_file import Recording
 from slackwater.runtime.state_machine import StateMachine
+from slackwater.runtime.wait_events import WaitEvents
+from slackwater_protocol.durations import seconds
 
 _log = structlog.get_logger(__name__)
 
@@ -91,11 +95,13 @@ class Service:
         *,
         certificates: Mapping[str, Certificates] = MappingProxyType({}),
         election: Election | None = None,
-        make_planning: MakePlanning | None = None,
+        make_replica: MakeReplica | None = None,
+        kubernetes: KubernetesVersion = DEFAULT_VERSION,
     ) -> None:
-        """`make_planning` builds the planner; None: plans are made in a process of their own."""
+        """`make_replica` builds what plans and answers questions on the replica; None: a process of their own does.
+        `kubernetes` is the version whose rules hold for this life."""
+        self._kubernetes = kubernetes
         self._settings = settings
-        self._make_planning = make_planning
         self._certificates = certificates
         self._times = times
         self._election = election
@@ -108,15 +114,16 @@ class Service:
         self._reflectors = self._kube_event_sources(client, kinds, rng)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
-        self.state_machine = _state_machine(policy_of(settings), rng.getrandbits(63), self.recording)
-        self.intake = Intake(self.state_machine, times.monotonic, self._reflectors, standby=self.leadership_term is not None)
-        decoder = PodDecoder(kinds)
+        self.state_machine = _state_machine(policy_of(settings, kubernetes), rng.getrandbits(63), self.recording)
+        self.intake = self._intake()
+        decoder = PodDecoder(kinds, kubernetes)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
         self.decision_log = DecisionLog(times.wall)
         self.dashboards = Listeners()
+        self.history = ServiceHistory(settings, client, self.state_machine, times=times, leads=self._leads)
         self.dispatcher = Dispatcher(
-            Telling(writer, self.decision_log),
+            self.history.loop.noting(DecisionLoggingWriter(writer, self.decision_log)),
             self.intake.take,
             dispatcher_config_of(settings),
             rng=rng,
@@ -125,23 +132,31 @@ class Service:
         )
         self.permit_service = PermitService(self.state_machine, self.dispatcher.submit_all, times.monotonic)
         self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        self.steering = self._steering() if settings.steers else None
-        looking = (each.look for each in (self.scaling, self.steering) if each is not None)
+        feed = ReplicaFeed(self.state_machine, None if self.scaling is None else self.scaling.intake)
+        self.replica = (make_replica or replica_process)(feed, settings, times)
+        self.nomination_loop = self._nomination_loop() if settings.steers else None
+        looking = (each.look for each in (self.scaling, self.nomination_loop) if each is not None)
         self.intake.connect(self.dispatcher, self.permit_service.wake, *looking)
-        truth, config = FreshReads(client, PodDecoder(kinds)), audit_config_of(settings)
-        self.audit = Audit(self.state_machine, truth, self.intake.take, config=config, measure=times.monotonic)
+        truth, config = ApiAuditReads(client, PodDecoder(kinds, kubernetes)), audit_config_of(settings)
+        self.audit = Audit(self.state_machine.state, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, registry)
         self.agents = self._agents(client, registry)
         self.extender_front, self.agents_front = self._fronts()
-        self.explaining = Explaining(
+        self.explaining = self._explaining()
+        self.wait_events = self._wait_events()
+        self.ops = self._ops(registry)
+
+    def _explaining(self) -> ExplainService:
+        return ExplainService(
             self.state_machine,
+            self.replica,
             group_registry=self._group_registry_view,
             settings=lambda: self._settings,
             held_back=self._held_back,
-            clocks=Clocks(clock=times.monotonic, steady=SteadyClock(times)),
+            clocks=Clocks(clock=self._times.monotonic, steady=SteadyClock(self._times)),
+            history=self.history.newest,
         )
-        self.ops = self._ops(registry)
 
     def _agents(self, client: ApiPort, registry: CollectorRegistry) -> Agents:
         return agents_app(
@@ -150,7 +165,7 @@ class Service:
             readiness=self.intake,
             client=client,
             registry=registry,
-            nodes=lambda: self.state_machine.nodes.row_of,
+            nodes=lambda: self.state_machine.state.nodes.row_of,
         )
 
     def _fronts(self) -> tuple[Application, Application]:
@@ -170,10 +185,11 @@ class Service:
         config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
         resources = (
             nodes(_report_broken),
-            pods(kinds, _report_broken),
+            pods(kinds, _report_broken, self._kubernetes),
             budgets(_report_broken),
             machines(_report_broken),
             migrations(_report_broken),
+            pauses(_report_broken),
         )
         clock = self._times.monotonic
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
@@ -191,7 +207,9 @@ class Service:
             backpressure=FilterBackpressure(
                 self.dispatcher.binds_stand_in_line, most_seconds=backpressure_seconds_of(self._settings)
             ),
-            choice=None if self.steering is None else Choosing(self.state_machine, self.steering, self._times.monotonic),
+            choice=None
+            if self.nomination_loop is None
+            else FilterNodeChooser(self.state_machine, self.nomination_loop, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )
@@ -203,24 +221,40 @@ class Service:
             registry=registry,
             settings=self._view,
             clock=self._times.monotonic,
+            wall=self._times.wall,
             autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
             event_sources=self._event_source_statuses,
             leader=self._leader,
             decision_log=self.decision_log,
             listeners=self.dashboards,
             cancel_drain=self._cancel_drain,
-            what_if=Answering(self._taken, lambda: self._settings),
+            what_if=WhatIfService(
+                self.state_machine,
+                self.replica,
+                group_registry=self._group_registry_view,
+                settings=lambda: self._settings,
+                clock=self._times.monotonic,
+            ),
             explain=self.explaining,
+            what_happened=self.history,
             certificates=self._certificates,
         )
-
-    def _taken(self) -> Taken:
-        return take(self.state_machine, self._group_registry_view(), self._times.monotonic())
 
     def _group_registry_view(self) -> GroupRegistryView | None:
         return None if self.scaling is None else self.scaling.view()
 
+    def _wait_events(self) -> WaitEvents | None:
+        """None if the settings say that there are no such Events. The autoscaler concerns itself with pods of every
+        scheduler."""
+        after = seconds(self._settings.explain.events_after)
+        only_of = None if self._settings.autoscaler.enabled else self._settings.scheduler_name
+        pods, submit, clock = self.state_machine.state.pods, self.dispatcher.submit_all, self._times.monotonic
+        events = WaitEvents(pods, self.explaining, submit, clock=clock, after_seconds=after, only_of=only_of)
+        return events if after else None
+
     def _report(self, report: DrainReport) -> None:
+        if isinstance(report, DrainEnd):
+            self.history.loop.drained(report)
         if self.scaling is not None:
             self.scaling.take(report)
 
@@ -242,17 +276,38 @@ class Service:
             client,
             self.state_machine,
             kinds,
-            submit=self.dispatcher.submit_all,
+            submit=self._submit_decided,
             on_broken=_report_broken,
-            told=self.decision_log.loop,
+            on_record=self.decision_log.loop,
             rng=rng,
             times=self._times,
             leads=self._leads,
-            make_planning=self._make_planning,
         )
 
-    def _steering(self) -> SteeringLoop:
-        return SteeringLoop(
+    def _submit_decided(self, effects: Iterable[Effect]) -> None:
+        """Submits the autoscaler's effects. The history takes its decisions from the Events among them."""
+        effects = tuple(effects)
+        self.history.loop.announced(effects)
+        self.dispatcher.submit_all(effects)
+
+    def _intake(self) -> Intake:
+        return Intake(
+            self.state_machine,
+            self._times.monotonic,
+            self._reflectors,
+            standby=self.leadership_term is not None,
+            settles=self._late_binds_matter,
+        )
+
+    def _late_binds_matter(self) -> bool:
+        """Could a late bind of kube-scheduler take room that we give away? Only if our accounting is stricter than its own."""
+        state_machine = self.state_machine
+        return not state_machine.policy.binds and (
+            state_machine.state.pods.vertical > 0 or bool(state_machine.state.nodes.stricter.any())
+        )
+
+    def _nomination_loop(self) -> NominationLoop:
+        return NominationLoop(
             self.state_machine,
             submit=self.dispatcher.submit_all,
             clock=self._times.monotonic,
@@ -275,48 +330,26 @@ class Service:
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
                 event_sources=self._event_source_metrics,
-                audits=lambda: audit_families(self.audit.counts, len(self.state_machine.quarantine)),
+                audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
             )
         )
         registry.register(LeaderCollector(self._leader, lambda: {} if self._election is None else self._election.forwards()))
         registry.register(CertificateCollector(self._certificates))
+        registry.register(HistoryCollector(self.history.history.counts, lambda: self.history.loop.writes))
+        registry.register(PlannerCollector(self.replica.observation))
         if self.scaling is not None:
             scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts, scaling.planning.observation))
+            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
         return registry
 
     def _event_source_metrics(self) -> Iterator[Metric]:
-        events = CounterMetricFamily("slackwater_event_source_events", "Events taken from the API server.", labels=["resource"])
-        lists = CounterMetricFamily("slackwater_event_source_lists", "Lists begun.", labels=["resource"])
-        watches = CounterMetricFamily("slackwater_event_source_watches", "Watches begun.", labels=["resource"])
-        breaks = CounterMetricFamily(
-            "slackwater_event_source_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
-        )
-        broken = CounterMetricFamily(
-            "slackwater_event_source_broken_objects", "Objects skipped as unreadable.", labels=["resource"]
-        )
-        alive = GaugeMetricFamily(
-            "slackwater_event_source_alive", "1 from an answer of the API server until a break.", labels=["resource"]
-        )
-        for name, reflector in self._every_reflector().items():
-            stats = reflector.stats()
-            events.add_metric([name], stats.events)
-            lists.add_metric([name], stats.lists)
-            watches.add_metric([name], stats.watches)
-            broken.add_metric([name], stats.broken_objects)
-            alive.add_metric([name], int(stats.alive))
-            for cause, count in stats.breaks.items():
-                breaks.add_metric([name, cause], count)
-        failed = CounterMetricFamily("slackwater_failed_events", "Events that could not be applied, by type.", labels=["event"])
-        for kind, count in self.intake.failed.items():
-            failed.add_metric([kind], count)
-        yield from (events, lists, watches, breaks, broken, alive, failed)
+        return families({name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed)
 
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
         return {**self._reflectors, **({} if self.scaling is None else self.scaling.reflectors)}
 
     def _event_source_statuses(self) -> dict[str, EventSourceStatus]:
-        return {name: _event_source_status(reflector.stats()) for name, reflector in self._every_reflector().items()}
+        return {name: status_of(reflector.stats()) for name, reflector in self._every_reflector().items()}
 
     @property
     def settings(self) -> Settings:
@@ -331,7 +364,7 @@ class Service:
         that a change that needs a restart stays pending."""
         change = live(self._settings, new)
         self._settings = change.settings
-        self.state_machine.adopt_policy(policy_of(change.settings))
+        self.state_machine.adopt_policy(policy_of(change.settings, self._kubernetes))
         self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         self._view.problem = _waiting_for_restart(change)
@@ -342,7 +375,7 @@ class Service:
         _log.error("settings refused, the old ones stay", problem=str(error))
 
 
-def _waiting_for_restart(change: LiveChange) -> str | None:
+def _waiting_for_restart(change: SettingsChange) -> str | None:
     if not change.restart:
         return None
     waiting = f"these changes wait for a restart: {', '.join(change.restart)}"
@@ -350,16 +383,6 @@ def _waiting_for_restart(change: LiveChange) -> str | None:
         return waiting
     named = ", ".join(change.scheduler)
     return f"{waiting}; kube-scheduler's file depends on {named}: write it again with `slackwater scheduler-config`"
-
-
-def _event_source_status(stats: ReflectorStats) -> EventSourceStatus:
-    return EventSourceStatus(
-        alive=stats.alive,
-        events=stats.events,
-        lists=stats.lists,
-        watches=stats.watches,
-        brokenObjects=stats.broken_objects,
-    )
 
 
 def _state_machine(policy: Policy, seed: int, recording: Recording | None) -> StateMachine:

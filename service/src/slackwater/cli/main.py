@@ -1,75 +1,100 @@
-"""The command `slackwater`: finds the command, runs it, and turns what went wrong into a line on stderr and a code.
+"""The command `slackwater`: runs a subcommand, and turns errors into lines on stderr and an exit code.
 
-Deliberately absent: what commands do (`commands/`, which import what they need when they run, so that `--help` is
-quick).
+The subcommands are in `commands/`. They import what they need when they run, so that `--help` is fast.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from pathlib import Path
+from typing import Final
 
 from slackwater import __version__
-from slackwater.cli.commands import config, demo, dumpstate, explain, replay, schedulerconfig, serve, simulate
-from slackwater.cli.commands.failure import BAD_INPUT, INTERRUPTED, CommandFailed
+from slackwater.cli.commands import (
+    cleanup,
+    completion,
+    config,
+    demo,
+    doctor,
+    drains,
+    dumpstate,
+    explain,
+    history,
+    pause,
+    replay,
+    scheduler_config,
+    serve,
+    simulate,
+)
+from slackwater.cli.commands.failure import INTERRUPTED, CommandFailed
+from slackwater.cli.parsing import Parser
 
+#: kubectl finds a program of this name on the PATH, and runs it as `kubectl slackwater`.
+_PLUGIN: Final = "kubectl-slackwater"
 _HELP: Final = """\
-Slackwater is a companion of kube-scheduler: it places, grows, migrates, preempts and drains the workloads of a cluster
-from one cluster state and one definition of "fits". kube-scheduler asks it as an extender, agents ask it for permits,
-and it adds and removes nodes itself where it is told to.
+Slackwater is a companion of kube-scheduler: it places, grows, migrates,
+preempts and drains the workloads of a cluster from one cluster state and one
+definition of "fits". kube-scheduler asks it as an extender, agents ask it for
+permits, and it adds and removes nodes if its configuration says so.
 
-run:
-  demo                a cluster with the service and a small workload, to look at
+try and run it:
+  demo                a cluster with the service and a small workload
   serve               the service
 
 configure:
   config check        say everything that is wrong with a configuration file
   config schema       describe all its keys (JSON Schema)
+  config rbac         print the rights that the service needs with a file
+  doctor              look for what would keep it from working in a cluster
   scheduler-config    write kube-scheduler's configuration file, or check one
+  completion          print the completion of this command for a shell
 
 ask what would happen:
-  simulate placement  say from a file where each pending pod could go, and why not elsewhere
-  simulate scale-up   ... which nodes would be added for the pending pods
-  simulate scale-down ... which nodes could be removed together, and where their pods would go
+  simulate placement  where could each pending pod go, and why not elsewhere?
+  simulate scale-up   which nodes would be added for the pending pods?
+  simulate scale-down which nodes could go, and where would their pods go?
+
+stop it, in part or all at once:
+  pause               stop scale-down, scale-up, preemption, migration,
+                      nomination, or all of these
+  resume              let it go on
+  cleanup             take away everything that it has written in the cluster
 
 look inside:
-  explain             say why a pod waits, a node stays, a group does not grow; and what would help
+  explain             why a pod waits, a node stays, a group does not grow, and
+                      what would help
+  history             who evicted, preempted, moved or refused a pod, and
+                      why; also yesterday
   dumpstate           print the state of a running service
+  drains              which nodes are being removed; stop one
   replay              repeat recorded decisions: are they the same?
 """
 
 _EXAMPLES: Final = """\
 examples:
-  slackwater demo --control-plane                          see it work on this machine
-  slackwater config check slackwater.yaml                  before a rollout
+  slackwater demo                            see it work, here and in seconds
+  slackwater explain pod shop/web-2          why is it pending?
+  slackwater explain pod shop/web-2 --watch  ... and is it still?
+  slackwater simulate scale-down             which nodes could go?
+  slackwater doctor                          would it work in this cluster?
+  slackwater config check slackwater.yaml    before a rollout
   slackwater serve --config slackwater.yaml --kubeconfig ~/.kube/config
-  slackwater scheduler-config --config slackwater.yaml > scheduler.yaml
   slackwater scheduler-config --check scheduler.yaml       find the known traps
-  kubectl get nodes,pods -A -o json | slackwater simulate placement --cluster -
-  slackwater explain pod shop/web-2                        why is it pending?
-  slackwater replay decisions.rec                          the same decisions in another process?
+  slackwater history pod shop/web-2 --since 24h            what happened to it?
+  slackwater pause all --reason "incident 42"              stop it at once
   slackwater dumpstate -o json | jq '.nodes[0]'
+  kubectl slackwater explain pod shop/web-2  the same as a plug-in of kubectl
 
-exit codes: 0 done; 1 done, and the answer is no (problems found, service not reachable); 2 bad input.
-`slackwater COMMAND --help` explains a command.
+exit codes: 0 done; 1 done, and the answer is no (problems found, service not
+reachable); 2 bad input. `slackwater COMMAND --help` explains a command.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where help is. Options are spelled out: a new one must not change old scripts."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"slackwater: {message}\nslackwater: see `{self.prog} --help`\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; `argv` without the program's name, by default the process's."""
     try:
-        args = _parser().parse_args(argv)
+        args = make_parser(plugin=argv is None and Path(sys.argv[0]).name == _PLUGIN).parse_command(argv)
     except SystemExit as done:  # --help, --version, bad arguments
         return done.code if isinstance(done.code, int) else 0
     try:
@@ -82,23 +107,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python flushes stdout once more at exit, which must not fail again.
+        # The reader has closed the pipe (`| head`). Python flushes stdout again at exit, which must not fail then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="slackwater",
-        usage="slackwater COMMAND [ARGUMENTS]",
+def make_parser(*, plugin: bool = False) -> Parser:
+    """The parser with all commands; completion scripts are made of it too. `plugin`: kubectl runs the command, which then asks
+    the service of the kubeconfig's cluster and no other."""
+    program = "kubectl slackwater" if plugin else "slackwater"
+    parser = Parser(
+        prog=program,
+        usage=f"{program} COMMAND [ARGUMENTS]",
         description=_HELP,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
-    commands = parser.add_subparsers(prog="slackwater", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    for command in (demo, serve, config, schedulerconfig, simulate, explain, dumpstate, replay):
+    parser.set_defaults(plugin=plugin)
+    commands = parser.add_subparsers(prog=program, metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for command in (
+        demo,
+        serve,
+        config,
+        scheduler_config,
+        simulate,
+        explain,
+        history,
+        dumpstate,
+        drains,
+        replay,
+        pause,
+        cleanup,
+        doctor,
+        completion,
+    ):
         command.add_parser(commands)
     return parser
 

@@ -50,8 +50,8 @@ class AcceptedPreemptions:
     ) -> bool:
         """Whether kube-scheduler's state was ahead of ours when filter was asked.
 
-        That is so if kube-scheduler no longer proposes a node with accepted victims, and either some of them still count there
-        and are all being deleted or were accepted just now, or all are gone and the pod fits there.
+        It was ahead if kube-scheduler no longer proposes a node with accepted victims, and either some of them still count
+        there and are all being deleted or were accepted just now, or all are gone and the pod fits there.
         """
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
@@ -79,8 +79,17 @@ class AcceptedPreemptions:
 
     def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
         """The victims that were accepted on that node for the preemptor; empty where there are none."""
+        return self.victims_of(preemptor, now).get(node, ())
+
+    def victims_of(self, preemptor: PodUid, now: Instant) -> Mapping[NodeName, Sequence[PodUid]]:
+        """The victims that were accepted for the preemptor by node; empty if nothing was accepted, or long ago."""
         agreed = self._agreed.get(preemptor)
-        return () if agreed is None or agreed.ends_at <= now else agreed.victims.get(node, ())
+        return {} if agreed is None or agreed.ends_at <= now else agreed.victims
+
+    def preemptor_of(self, victim: PodUid) -> PodUid | None:
+        """The one pod for which this victim was accepted on some node; None if there is none, or several."""
+        found = [uid for uid, agreed in self._agreed.items() if any(victim in uids for uids in agreed.victims.values())]
+        return found[0] if len(found) == 1 else None
 
     def forget(self, preemptor: PodUid) -> None:
         self._agreed.pop(preemptor, None)

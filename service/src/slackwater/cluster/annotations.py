@@ -1,18 +1,24 @@
-"""The permit annotations: which object has a pod's annotation, and its text.
+"""The permit annotations: which object has a pod's annotation, its text, and Events about annotations that cannot be read.
 
-It is on the VirtualMachine where there is one, since NeonVM's controller removes annotations that only its pods have; else on
-the Pod. The text that a write returned counts until the watch shows it, or a newer one.
+- `PermitAnnotations`, `AnnotationPlace`: the annotation of each pod.
+- `unreadable_annotations`, `unreadable_permit`: Events that report them to people, once for each text.
+
+An annotation that cannot be read counts as missing: with unreadable sizes a pod counts by its requests, with an unreadable
+permit by its Max.
 """
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from slackwater.model.effects import Announce, Effect
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.model.machines import Machine
 from slackwater.model.objects import Pod
+from slackwater.model.permits import read_written
+from slackwater.model.vertical import Machine
+from slackwater_protocol.names import PERMIT
 
 
-class Place(NamedTuple):
+class AnnotationPlace(NamedTuple):
     """The object that has a pod's permit annotation, and the annotation's text."""
 
     on: Literal["machine", "pod"]
@@ -22,7 +28,11 @@ class Place(NamedTuple):
 
 
 class PermitAnnotations:
-    """The permit annotations by pod."""
+    """The permit annotations by pod.
+
+    The annotation is on the VirtualMachine where there is one, since NeonVM's controller removes annotations that only its pods
+    have; else on the Pod. The text that a write returned counts until the watch shows it, or a newer one.
+    """
 
     def __init__(self) -> None:
         #: By `PodKey`; looked up by a plain pair, which is quicker to create.
@@ -31,7 +41,7 @@ class PermitAnnotations:
         self._written: dict[PodUid, tuple[int, str | None]] = {}
 
     def machine_seen(self, machine: Machine) -> bool:
-        """Takes the machine as it is now; True where its permit annotation changed."""
+        """Takes in the machine as it is now; True if its permit annotation changed."""
         known = self._machines.get(machine.key)
         if known is not None and known.uid == machine.uid and known.resource_version > machine.resource_version:
             return False
@@ -41,20 +51,20 @@ class PermitAnnotations:
     def machine_gone(self, key: PodKey) -> None:
         self._machines.pop(key, None)
 
-    def place_of(self, pod: Pod) -> Place:
+    def place_of(self, pod: Pod) -> AnnotationPlace:
         """The object that has the pod's permit annotation. The pod is vertical."""
         assert pod.vertical is not None
         machine = self._machine_of(pod)
         if machine is not None:
-            return Place("machine", machine.uid, machine.key, machine.permit)
+            return AnnotationPlace("machine", machine.uid, machine.key, machine.permit)
         version, text = self._written.get(pod.uid, (-1, None))
-        return Place("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
+        return AnnotationPlace("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
 
     def note(self, pod: Pod, text: str | None, version: int, *, counted: bool) -> None:
         """Notes the text at a version, as a write or a read returned it.
 
-        For a pod that does not count (any more) only its machine's text is noted: nobody reads an entry of such a pod, and
-        nobody would remove it.
+        For a pod that does not count (any more) only its machine's text is noted, since an entry of such a pod would be neither
+        read nor removed.
         """
         machine = self._machine_of(pod)
         if machine is None:
@@ -64,7 +74,7 @@ class PermitAnnotations:
             self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
 
     def note_pod(self, pod: PodUid, text: str | None, version: int) -> None:
-        """Notes the text on the pod itself at a version."""
+        """Notes the text of the pod's annotation, as of a resource version."""
         self._written[pod] = (version, text)
 
     def written(self) -> list[tuple[PodUid, int, str | None]]:
@@ -80,3 +90,30 @@ class PermitAnnotations:
 
     def machines(self) -> list[Machine]:
         return list(self._machines.values())
+
+
+_REASON: Final = "UnreadableAnnotation"
+
+
+def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
+    """Events for the pod's annotations that cannot be read, except texts that `before`, its last state, had already."""
+    effects: list[Effect] = []
+    if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
+        effects.append(_unreadable(pod, pod.vertical_problem))
+    permit = _permit(pod)
+    return effects if before is not None and _permit(before) == permit else effects + unreadable_permit(pod, permit)
+
+
+def unreadable_permit(pod: Pod, text: str | None) -> list[Effect]:
+    """An Event if the text of the pod's permit annotation cannot be read."""
+    if text is None or read_written(text) is not None:
+        return []
+    return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes")]
+
+
+def _permit(pod: Pod) -> str | None:
+    return None if pod.vertical is None else pod.vertical.permit
+
+
+def _unreadable(pod: Pod, problem: str) -> Effect:
+    return Announce(pod.uid, pod.key, "Warning", _REASON, f"{problem}; it counts as missing")

@@ -1,7 +1,7 @@
-"""Denied binds: the next filter call of the pod leaves the node out, since kube-scheduler would otherwise choose it again for
-ever.
+"""Bind back-off: after a denied bind, the pod's next filter call leaves the node out.
 
-A bind that was denied for lack of room is allowed again as soon as room appears on the node; any denial ends after some time.
+Otherwise kube-scheduler would choose the same node again for ever. A bind that was denied for lack of room is allowed again as
+soon as room appears on the node; any denial ends after some time.
 """
 
 from dataclasses import dataclass

@@ -1,29 +1,66 @@
 """The cluster state of the state machine: all its tables, created together.
 
-Controllers and flows take from it the tables that they read or write; what makes decisions is no part of it. All tables change
-in place, and nothing outside the state machine may change them.
+- `ClusterState`: the tables. Controllers and flows take from it the tables that they read or write.
+- `AdmittingRows`: which nodes accept pods of an equivalence group.
+
+Invariant: all tables change in place, and only the state machine changes them. Decisions are made elsewhere.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from slackwater.cluster.accepted_preemptions import AcceptedPreemptions
-from slackwater.cluster.admitting import AdmittingRows
 from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.cluster.bind_backoff import BindBackoff
-from slackwater.cluster.budgets import Budgets
 from slackwater.cluster.event_counts import EventCounts
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.nominated_room import NominatedRoom
+from slackwater.cluster.pdbs import Budgets
 from slackwater.cluster.pods import PodTable
 from slackwater.cluster.quarantine import Quarantine
 from slackwater.cluster.reservations import Reservation, Reservations
 from slackwater.cluster.sample_misses import SampleMisses
 from slackwater.cluster.unschedulable_pods import UnschedulablePods
 from slackwater.cluster.vertical_pods import VerticalPods
+from slackwater.fit.feasible_nodes import admitting
+from slackwater.model.columns import Mask
 from slackwater.model.ids import PodUid
+from slackwater.model.kubernetes_version import KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.pod_constraints import Kind
+
+#: The most masks that are kept: 5 kB each at 5,000 nodes.
+_MAX_MASKS: Final = 256
+
+
+class AdmittingRows:
+    """Masks of the rows that accept pods of an equivalence group whatever runs there, by `Kind`.
+
+    A mask is computed once for each group, and again when the rules of a node change.
+    """
+
+    def __init__(self, nodes: NodeTable, quarantine: Quarantine) -> None:
+        self._nodes = nodes
+        self._quarantine = quarantine
+        #: The mask, and the `rules_version` of the node table that it is based on.
+        self._masks: dict[Kind, tuple[int, Mask]] = {}
+
+    def of(self, kind: Kind) -> Mask:
+        """Which rows accept pods of the group and are not quarantined, shape (rows,)."""
+        version = self._nodes.rules_version
+        known = self._masks.get(kind)
+        if known is not None and known[0] == version:
+            return known[1]
+        if len(self._masks) >= _MAX_MASKS:
+            self._masks.clear()
+        mask = admitting(kind, self._nodes.facts)
+        if len(self._quarantine):
+            mask = mask.copy()
+            mask[self._quarantine.rows] = False
+        self._masks[kind] = (version, mask)
+        return mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +85,13 @@ class ClusterState:
     event_counts: EventCounts
 
 
-def opened(nodes: NodePolicy, reservation_ended: Callable[[PodUid, Reservation], None]) -> ClusterState:
-    """An empty cluster state. `reservation_ended` is called with each reservation that ends."""
+def opened(
+    nodes: NodePolicy, kubernetes: KubernetesVersion, reservation_ended: Callable[[PodUid, Reservation], None]
+) -> ClusterState:
+    """An empty cluster state. `kubernetes` is the version by whose rules nodes are judged. `reservation_ended` is called with
+    each reservation that ends."""
     ledger = Ledger()
-    table = NodeTable(ledger, nodes)
+    table = NodeTable(ledger, nodes, kubernetes)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)
     holds = Holds(ledger, table)
     return ClusterState(

@@ -19,7 +19,7 @@ def _zeros() -> "np.typing.NDArray[np.int64]":
 
 @dataclass(slots=True)
 class EventCounts:
-    """The counts. They only grow, except counts by node, which end with the node."""
+    """Counts of events. They only grow, except counts by node, which end with the node."""
 
     attempts: int = 0
     failures: int = 0

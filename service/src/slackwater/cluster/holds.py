@@ -6,6 +6,7 @@ With several, it counts on the row that our score prefers, a guess that bind or 
 kube-scheduler counts the pod by the same amounts itself: it assumes the pod before its next decision (docs/adr/0154).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -21,6 +22,7 @@ from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 _FORMER: Final = "former/"
+_NEVER: Final = Instant(math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,10 @@ class Hold:
         """Whether kube-scheduler may choose among several rows."""
         return len(self.rows) > 1
 
+    def covers(self, row: Row) -> bool:
+        """Whether the pod may go to the row."""
+        return bool((self.rows == row).any()) if self.is_open else self.rows.item() == row
+
 
 class Holds:
     """The holds: at most one for each pod. Where kube-scheduler binds, remainders of its former holds exist too, under other
@@ -65,6 +71,8 @@ class Holds:
         self._open: dict[PodUid, None] = {}
         #: What open holds would take of each row; kept from the first use until there is no open hold.
         self._coming: Int64 | None = None
+        #: No hold that ends by time alone, or whose bind may come, has an earlier deadline. So most ticks look at no hold.
+        self._expires_at = self._doubtful_at = _NEVER
 
     def put(
         self,
@@ -101,6 +109,10 @@ class Holds:
             for row in hold.counted.tolist():
                 self.nominated.admit(row, hold.nominee, hold.amounts)
         self._holds[uid] = hold
+        if hold.bind_may_come:
+            self._doubtful_at = min(self._doubtful_at, hold.deadline)
+        else:
+            self._expires_at = min(self._expires_at, hold.deadline)
         if hold.is_open:
             self._open[uid] = None
             self._count_coming(hold, 1)
@@ -112,7 +124,7 @@ class Holds:
         return self._holds.get(uid)
 
     def all_of(self, uid: PodUid) -> list[Hold]:
-        """The remainders of the pod's former holds, the oldest first, and its present hold."""
+        """The holds that keep room for the pod: what is left of earlier ones, the oldest first, then the present one."""
         names = [*self._former.get(uid, ()), uid] if self._former else [uid]
         return [hold for name in names if (hold := self._holds.get(name)) is not None]
 
@@ -122,7 +134,7 @@ class Holds:
 
     def covers(self, uid: PodUid, row: Row) -> bool:
         """Whether kube-scheduler may bind the pod to the row, by filter's answers."""
-        return any(bool((hold.rows == row).any()) for hold in self.all_of(uid))
+        return any(hold.covers(row) for hold in self.all_of(uid))
 
     def drop(self, uid: PodUid) -> Hold | None:
         hold = self._taken(uid)
@@ -164,6 +176,8 @@ class Holds:
     def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
         """Ends the holds whose time is over, except those whose bind may still come, and those that `prolonged` gives a new
         deadline. Returns the pods of the ended holds."""
+        if now < self._expires_at:
+            return []
         due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
         expired: list[PodUid] = []
         for uid in due:
@@ -172,7 +186,11 @@ class Holds:
                 expired.append(uid)
             else:
                 self._holds[uid] = replace(self._holds[uid], deadline=deadline)
+        self._expires_at = self._earliest(bind_may_come=False)
         return expired
+
+    def _earliest(self, *, bind_may_come: bool) -> Instant:
+        return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)
 
     def guessed_on(self, row: Row) -> Amounts:
         """What counts on the row for pods that kube-scheduler may also put elsewhere."""
@@ -194,6 +212,8 @@ class Holds:
         return self._coming.take(rows, axis=1)
 
     def _count_coming(self, hold: Hold, sign: int) -> None:
+        if self._coming is not None and self._coming.shape[1] != self._ledger.columns.n_rows:
+            self._coming = None  # nodes joined since; the next use sums all open holds
         if self._coming is not None:
             self._coming[:, hold.rows] += sign * vertical(hold.amounts)
             self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
@@ -239,9 +259,12 @@ class Holds:
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
         """The pods to read because the time of their holds is over. The holds last until `until`, or until the read."""
+        if now < self._doubtful_at:
+            return []
         due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
         for uid, hold in due:
             self._holds[uid] = replace(hold, doubted=True, deadline=until)
+        self._doubtful_at = self._earliest(bind_may_come=True)
         return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
 
     def read_unbound(self, uid: PodUid) -> list[PodUid]:

@@ -32,5 +32,5 @@ class ChangeJournal(Generic[Name]):
         self._readers = (*self._readers, reader)
 
     def remove_reader(self, reader: set[Name]) -> None:
-        """Notes nothing for the reader any more."""
+        """Stops adding the names of changed objects to this reader's set."""
         self._readers = tuple(known for known in self._readers if known is not reader)

@@ -1,7 +1,7 @@
 """An index from node names to rows, for names that are bytes of one long text; all names are looked up at once.
 
 A name is read as 8-byte words. The words are hashed to a slot of a table, the slot gives a row, and the row's own words and
-length are compared, so the result is exact. Unknown names, and names whose slot another name has, are `unsure`: a few in a
+length are compared, so the result is exact. Unknown names, and names whose slot another name has, are unsure: a few in a
 hundred, which the caller looks up one by one. 5,000 names take a third of the time of a dict of bytes.
 
 Deliberately absent: where in the text the names are, and what an unknown name means.

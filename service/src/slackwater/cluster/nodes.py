@@ -10,6 +10,7 @@ from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.name_index import NameIndex, Spans
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, Row
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import NodeFacts
@@ -21,7 +22,7 @@ NO_ROW = Row(-1)
 class NodeTable:
     """Nodes by name and by row; opens and closes the ledger's rows."""
 
-    def __init__(self, ledger: Ledger, policy: NodePolicy) -> None:
+    def __init__(self, ledger: Ledger, policy: NodePolicy, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
         self._ledger = ledger
         self.policy = policy
         self._free: list[Row] = []
@@ -36,7 +37,7 @@ class NodeTable:
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
         #: The facts of the nodes that predicates read, by the same rows.
-        self.facts = NodeFacts()
+        self.facts = NodeFacts(kubernetes)
         #: How often room appeared on each row: what was refused for lack of room may be tried again once it increased.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
         #: Increases whenever rules of nodes about pods may have changed: names, labels, taints, cordons.
@@ -52,7 +53,7 @@ class NodeTable:
         self.stricter: Mask = np.zeros(64, np.bool_)
 
     def put(self, node: Node) -> bool:
-        """Takes the node as it is now. True where room appeared: it is new, or has grown."""
+        """Takes in the node as it is now. True if room appeared: the node is new, or has grown."""
         self.journal.note(node.name)
         row = self.row_of.get(node.name)
         known = None if row is None else self.by_row[row]
@@ -115,7 +116,7 @@ class NodeTable:
         self.stricter[row] = any(self.policy.system) or self._vertical[row] > 0
 
     def drop(self, name: NodeName) -> Row | None:
-        """Forgets a node and closes its row; None where it was not known."""
+        """Forgets a node and closes its row; None if it was not known."""
         row = self.row_of.pop(name, None)
         if row is not None:
             self.journal.note(name)

@@ -41,7 +41,7 @@ class NominatedRoom:
         self._nominees: dict[PodUid, _Nominee] = {}
 
     def put(self, pod: Pod, node: NodeName, number: int) -> None:
-        """Keeps room for the pod on the node, in place of where it was kept before. Keeps none where the node is not known.
+        """Keeps room for the pod on the node, in place of where it was kept before. Keeps none if the node is not known.
 
         `number` grows from one preemption to the next.
         """
@@ -56,7 +56,7 @@ class NominatedRoom:
         self._nominees[uid] = _Nominee(node, pod.priority, number)
 
     def drop(self, uid: PodUid) -> bool:
-        """Gives the room back; False where none was kept."""
+        """Ends the pod's nominated room; False if it had none."""
         if self._nominees.pop(uid, None) is None:
             return False
         self._holds.drop(holder(uid))
@@ -79,11 +79,15 @@ class NominatedRoom:
         """A context in which the room of nominees with lower priority does not count as taken. `number` is that of the pod's
         own preemption: the room of later preemptions with its priority does not count either."""
         columns = self._ledger.columns
-        told = self._holds.nominated.below(priority, columns.n_rows)
-        return self._lifted(priority, number, told) if self._nominees or told is not None else nullcontext()
+        nominated_amounts = self._holds.nominated.below(priority, columns.n_rows)
+        return (
+            self._lifted(priority, number, nominated_amounts)
+            if self._nominees or nominated_amounts is not None
+            else nullcontext()
+        )
 
     @contextmanager
-    def _lifted(self, priority: int, number: int | None, told: Int64 | None) -> Iterator[None]:
+    def _lifted(self, priority: int, number: int | None, nominated_amounts: Int64 | None) -> Iterator[None]:
         found = (
             self._holds.get(holder(uid))
             for uid, nominee in self._nominees.items()
@@ -92,13 +96,13 @@ class NominatedRoom:
         lifted = [hold for hold in found if hold is not None]
         for hold in lifted:
             self._ledger.unhold(hold.counted, hold.amounts)
-        if told is not None:
-            self._ledger.hold_all(-told)
+        if nominated_amounts is not None:
+            self._ledger.hold_all(-nominated_amounts)
         try:
             yield
         finally:
-            if told is not None:
-                self._ledger.hold_all(told)
+            if nominated_amounts is not None:
+                self._ledger.hold_all(nominated_amounts)
             for hold in lifted:
                 self._ledger.hold(hold.counted, hold.amounts)
 
@@ -107,7 +111,9 @@ class NominatedRoom:
 
 
 def holder(uid: PodUid) -> PodUid:
-    """The name of the hold of a nomination: it is not the pod's UID, whose hold lives from filter to bind."""
+    """The name under which a preemptor's room is held. It is not the pod's UID, under which its own hold from filter to bind
+    is.
+    """
     return PodUid(f"{_PREFIX}{uid}")
 
 

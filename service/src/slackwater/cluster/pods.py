@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from slackwater.cluster.journal import ChangeJournal
-from slackwater.model.ids import Instant, PodKey, PodUid
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 
 #: How long a deleted pod is remembered as deleted. This is longer than any read of a pod can take: a read that was answered
@@ -13,6 +13,18 @@ from slackwater.model.objects import Pod
 _GONE_SECONDS: Final = 300.0
 #: How long a pod counts as existing because kube-scheduler asked about it; the watch shows it within moments, or it is gone.
 _OVERHEARD_SECONDS: Final = 60.0
+
+
+class Disruption(NamedTuple):
+    """A pod whose condition DisruptionTarget was seen for the first time. `why` is as in `Pod.disruption`.
+
+    The pod itself is kept here, because it may be gone when a reader looks.
+    """
+
+    uid: PodUid
+    key: PodKey
+    node: NodeName | None
+    why: str
 
 
 class PodTable:
@@ -26,6 +38,8 @@ class PodTable:
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
         #: UIDs of pods that came, changed or went.
         self.journal = ChangeJournal[PodUid]()
+        #: Pods that somebody began to disrupt.
+        self.disruptions = ChangeJournal[Disruption]()
         #: How often a pod was first said to fit nowhere: whoever adds nodes looks when it moves.
         self.became_stuck = 0
         #: How many pods have each priority, which never changes.
@@ -38,7 +52,7 @@ class PodTable:
         self.vertical = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
-        """Stores the pod as the newest known; False where it is older than the known one, or known to be gone.
+        """Stores the pod as the newest known; False if it is older than the known one, or known to be gone.
 
         A read may have been answered before a deletion that the watch has shown, and the watch may lag behind a read that found
         nothing: neither brings a pod back. The watch itself may do so after its own deletion event: after a restore of etcd it
@@ -51,6 +65,8 @@ class PodTable:
         self._gone.pop(pod.uid, None)
         if pod.unschedulable_message is not None and pod.node is None:
             self.became_stuck += known is None or known.unschedulable_message is None
+        if pod.disruption is not None and (known is None or known.disruption is None):
+            self.disruptions.note(Disruption(pod.uid, pod.key, pod.node, pod.disruption))
         self._count(known, -1)
         self._count(pod, 1)
         self._pods[pod.uid] = pod

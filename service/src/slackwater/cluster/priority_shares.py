@@ -64,11 +64,11 @@ class PriorityShares:
             column[:, row] = by_priority.get(priority, NOTHING)
 
     def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
-        """For each row the lowest priority so that `wanted` fits if the pods of that and all lower priorities leave.
+        """For each row the lowest priority such that `wanted` fits if the pods of that and all lower priorities leave.
 
         The shape is (len(rows),), with `NEVER` where that priority is not below `below`. `free`: shape (resources, len(rows));
-        may be negative. It is the highest priority among the victims that are left after the reprieve pass, where no budget is
-        violated.
+        may be negative. The level is also the highest priority among the victims that are left after the reprieve pass, if no
+        budget is violated.
         """
         needed = vertical(wanted)
         room, found = free.copy(), np.full(len(rows), NEVER, np.int64)

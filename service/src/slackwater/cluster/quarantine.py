@@ -1,9 +1,9 @@
 """Quarantined nodes, where nothing new is placed: an audit doubts their sums, or an object that counts there cannot be read.
 
 Pods on such a node stay, and other nodes are not affected. The quarantine of a doubted node ends when an audit finds its sums
-in order; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be
-read or is gone. Until then nobody knows how much room is left, so workloads there do not grow either. Deliberately absent: what
-doubts a node, and what clears it.
+correct; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be read
+or is gone. Until then the free room is unknown, so workloads there do not grow either. This module does not decide what doubts
+a node, or what clears it.
 """
 
 from collections.abc import Iterator

@@ -9,8 +9,7 @@ from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.ledger.ledger import Ledger
+from slackwater.model.ledger.ledger import Ledger, PodResources
 from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 
 #: - binding: the API call is under way.
@@ -47,7 +46,7 @@ class Reservations:
     """All reservations. Each is in the ledger exactly as long as its node has a row."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Reservation], None]) -> None:
-        """`dropped` is called with each reservation that ends."""
+        """Creates an empty table. `dropped` is called with each reservation that ends."""
         #: What is Reserved, by priority.
         self.priority_shares = PriorityShares()
         self._ledger = ledger

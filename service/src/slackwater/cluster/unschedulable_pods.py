@@ -1,18 +1,16 @@
 """Pods that filter refused, and when they are activated: kube-scheduler retries on the events that it sees, not on ours.
 
-Three causes free room without an event that makes kube-scheduler retry: a hold that ends unused; a change of configuration; and
-room whose watch event reached kube-scheduler before it reached us. In the last case kube-scheduler asked again, was refused
-from our older state, and has used up the event. Each refusal is activated at most once; the activation leads to a new filter
-call, which may refuse again.
+- `UnschedulablePods`: the refusals, until the pod is feasible, bound or gone.
+- `Conditions`: whose refusal a pod's new condition reports.
 
-Room that appears within seconds of a refusal activates the pod at once. Our watch may lag by any time, so every other refusal
-is checked again from time to time (`runtime.flows.missed_room`).
+Invariant: each refusal is activated at most once. The activation leads to a new filter call, which may refuse again.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.cluster.event_counts import EventCounts
 from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
@@ -33,7 +31,15 @@ class _UnschedulablePod:
 
 
 class UnschedulablePods:
-    """The refusals by pod, until the pod is feasible, bound or gone. Oldest first."""
+    """The refusals by pod, until the pod is feasible, bound or gone. Oldest first.
+
+    Three causes free room without an event that makes kube-scheduler retry: a hold that ends unused; a change of configuration;
+    and room whose watch event reached kube-scheduler before it reached us. In the last case kube-scheduler asked again, was
+    refused from our older state, and has used up the event.
+
+    Room that appears within seconds of a refusal activates the pod at once. Our watch may lag by any time, so every other
+    refusal is checked again from time to time (`runtime.flows.activation`).
+    """
 
     def __init__(self) -> None:
         self._refused: dict[PodUid, _UnschedulablePod] = {}
@@ -86,3 +92,38 @@ class UnschedulablePods:
 
     def __len__(self) -> int:
         return len(self._refused)
+
+
+class Conditions:
+    """Says which refusal the condition PodScheduled of a pod reports: ours, or that of kube-scheduler's own filters.
+
+    It has the pods that filter refused: the next new condition of such a pod reports our refusal, every other one reports
+    in-tree filters.
+    """
+
+    def __init__(self, event_counts: EventCounts) -> None:
+        self._event_counts = event_counts
+        self._refused_by_us: set[PodUid] = set()
+
+    def judged(self, uid: PodUid, *, refused: bool) -> None:
+        """Notes filter's answer for the pod."""
+        if refused:
+            self._refused_by_us.add(uid)
+        else:
+            self._refused_by_us.discard(uid)
+
+    def forget(self, uid: PodUid) -> None:
+        self._refused_by_us.discard(uid)
+
+    def newly_failed(self, before: Pod | None, pod: Pod) -> bool:
+        """Whether the pod's condition reports a newly failed attempt. Counts the attempt if in-tree filters ended it."""
+        message = pod.unschedulable_message
+        if message is None or (before is not None and before.unschedulable_message == message):
+            return False
+        if pod.uid in self._refused_by_us:
+            self._refused_by_us.discard(pod.uid)
+        else:
+            self._event_counts.attempts += 1
+            self._event_counts.failures += 1
+            self._event_counts.failures_in_tree += 1
+        return True

@@ -1,4 +1,4 @@
-"""The state of each counted pod that grows in place, besides its resources; and how its resources begin and change.
+"""The state of each counted pod that grows in place, and how its resources begin and change.
 
 The state lives as long as the pod's reservation. The ledger has the formulas; this module decides which of them applies.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.model.ids import Instant, PodKey, PodUid
-from slackwater.model.ledger.account import (
+from slackwater.model.ledger.ledger import (
     PodResources,
     certain_resources,
     ordinary_resources,
@@ -16,16 +16,14 @@ from slackwater.model.ledger.account import (
 )
 from slackwater.model.ledger.transitions import bounds_changed, migration_found, scaling_disabled, use_changed
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written, read_written
-from slackwater.model.permits import Load
+from slackwater.model.permits import Load, PersistedPermit, read_written
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import Vertical
 
 
 @dataclass(slots=True)
 class VerticalPodState:
-    """The state of one pod that grows in place. `exact`: its resources rest on what we know, not on an assumption after a
-    restart."""
+    """The state of one pod that grows in place. `exact`: its resources are known, not assumed after a restart."""
 
     vertical: Vertical
     machine: PodKey | None
@@ -41,13 +39,13 @@ class VerticalPodState:
     denied_since: Instant | None = None
     odd: bool = False  #: has asked for an amount that is not a multiple of its compute unit
     # State of the annotation: only `controllers.permits.permit_limits` changes these fields.
-    writing: Written | None = None
-    doubted: tuple[Written, ...] = ()  #: texts of failed writes: the annotation may have any of them all the same
+    writing: PersistedPermit | None = None
+    unconfirmed: tuple[PersistedPermit, ...] = ()  #: texts of failed writes: the annotation may have any of them all the same
     fenced: bool = True  #: no write of a former process can change the annotation any more
     found_on: str | None = None  #: the text that its resources rest on until its agent has asked
     doubtful: bool = False  #: that text may have arrived late: until its agent has asked, all of Reserved is Buffer
     urgent: bool = False  #: an agent waits for its permit limit to be written
-    behind: bool = False  #: has grown into room that persisted permits of other pods still cover
+    lagging: bool = False  #: has grown into room that persisted permits of other pods still cover
     attempts: int = 0
     oscillating: int = 0  #: how often in a row its permit limit was lowered too soon
     lowered_from: Amounts | None = None  #: the permit limit before it was last lowered, until it has to be raised
@@ -131,7 +129,7 @@ class VerticalPods:
         return self.arriving.get(PodKey(pod.key.namespace, vertical.migration.name), NOTHING)
 
     def need(self, pod: Pod) -> Amounts:
-        """What the pod will count for where it is placed."""
+        """What the pod will count for on the node where it is placed."""
         return pod.need.at_least(self._arriving(pod))
 
     def found(self, pod: Pod, *, scheduler_name: str) -> PodResources:
@@ -168,7 +166,7 @@ class VerticalPods:
         written = read_written(vertical_pod.found_on)
         return written.epoch if written is not None and written.pod in {"", uid} else None
 
-    def own(self, pod: Pod) -> Written | None:
+    def own(self, pod: Pod) -> PersistedPermit | None:
         """The persisted permit of this pod; None where there is none that can be read, or it is another pod's."""
         return _own(read_written(self._annotations.place_of(pod).text), pod)
 
@@ -240,7 +238,7 @@ def _is_target(vertical: Vertical) -> bool:
     return vertical.migration is not None and vertical.migration.role == "target"
 
 
-def _own(written: Written | None, pod: Pod) -> Written | None:
+def _own(written: PersistedPermit | None, pod: Pod) -> PersistedPermit | None:
     return written if written is not None and written.pod in {"", pod.uid} else None
 
 

@@ -1,12 +1,15 @@
 """The policy of the state machine as one value. The configuration file fills it, and may replace it at run time."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.nomination.window import PacePolicy
+from slackwater.controllers.nomination.aimd_window import WindowPolicy
 from slackwater.fit.score_curve import ScoreCurve
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -23,24 +26,26 @@ class VerticalPolicy:
 class PreemptionPolicy:
     """Which pods may be deleted for more important ones, if only our accounting leaves no room.
 
-    `timeout_seconds`: how long victims may take to leave, all together. `patience_seconds`: how long a pod is refused before
-    anybody has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions
-    under way at the same time; further pods wait as ordinary refused ones.
+    `timeout_seconds`: how long victims may take to leave, all together. `delay_seconds`: how long a pod is refused before a
+    victim has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions
+    under way at the same time; further pods wait as ordinary refused ones. `paused`: no pod has to leave, not even where
+    kube-scheduler itself proposes it.
     """
 
     enabled: bool = False
+    paused: bool = False
     timeout_seconds: float = 300.0
-    patience_seconds: float = 0.0
+    delay_seconds: float = 0.0
     max_running: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SteeringPolicy:
+class NominationPolicy:
     """Whether and how pods are nominated before kube-scheduler searches for them.
 
     `min_nodes`: in a smaller cluster no pod is. `max_ahead`: nominations that filter has not been asked about yet.
     `hold_seconds`: how long a nomination's room is kept until filter is asked. `gated`: pods behind our own gate are nominated
-    too, and wait for that up to `gate_seconds`.
+    too, and wait for that up to `gate_seconds`. `paused`: no pod is nominated, neither in advance nor after a sample miss.
     """
 
     enabled: bool = False
@@ -49,7 +54,8 @@ class SteeringPolicy:
     hold_seconds: float = 60.0
     gated: bool = True
     gate_seconds: float = 2.0
-    pace: PacePolicy = field(default_factory=PacePolicy)
+    paused: bool = False
+    nomination_window: WindowPolicy = field(default_factory=WindowPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +78,7 @@ class Policy:
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
     preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
-    steering: SteeringPolicy = field(default_factory=SteeringPolicy)
+    nomination: NominationPolicy = field(default_factory=NominationPolicy)
     #: False: kube-scheduler binds by itself, and the hold taken at filter is the reservation.
     binds: bool = True
     in_flight_seconds: float = 75.0
@@ -81,3 +87,15 @@ class Policy:
     bind_backoff_seconds: float = 60.0
     confirm_seconds: float = 10.0
     nominate_after_seconds: float = 0.3
+    #: The version of kube-scheduler whose rules hold. A reload of the settings does not change it.
+    kubernetes: KubernetesVersion = DEFAULT_VERSION
+
+
+def with_pauses(policy: Policy, paused: Collection[Activity]) -> Policy:
+    """The policy while these activities are paused. Scale-up and scale-down have policies of their own."""
+    return replace(
+        policy,
+        preemption=replace(policy.preemption, paused="preemption" in paused),
+        migration=replace(policy.migration, enabled=policy.migration.enabled and "migration" not in paused),
+        nomination=replace(policy.nomination, paused="nomination" in paused),
+    )

@@ -1,17 +1,24 @@
-"""The parts of an explanation: findings, remedies and minimal sets as values, and their JSON."""
+"""The parts of an explanation, as values and as JSON.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+- `Explanation`: the answer, made of `Finding`, `Remedy`, `MinimalSet` and `GroupVerdict`.
+- `Obstacle`: what keeps a pod off a node, or a node from being removed, with changes that might help.
+- `PodQuery`: the pod that a node is sought for.
+- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: the finding for a code. `document`: the JSON.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from slackwater.explain.changes import Change
-from slackwater.model.ids import NodeName
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.remedies import Change, PodEdit
+from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.unremovable_reasons import TEXTS as HINDRANCE_TEXTS
-from slackwater.model.unremovable_reasons import UnremovableReason
-from slackwater.model.wait_reasons import TEXTS as STANDSTILL_TEXTS
-from slackwater.model.wait_reasons import WaitReason
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints
+from slackwater.model.reasons import MEANINGS, UNREMOVABLE_TEXTS, WAIT_TEXTS, Reason, UnremovableReason, WaitReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 
 OURS: Final = "Slackwater"
 #: How many objects one finding names.
@@ -20,7 +27,7 @@ MOST_OBJECTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One reason. `code` is from a closed list (`model.reasons`, `model.unremovable_reasons`, `model.wait_reasons`).
+    """One reason. `code` is from one of the closed lists of `model.reasons`.
 
     It applies to `nodes` nodes. `short` is what is lacking of `resource` on the `closest` of them, by unit (milliCPU, bytes,
     count). `objects` are the objects that cause it, as "kind name".
@@ -59,7 +66,7 @@ class MinimalSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWord:
+class GroupVerdict:
     """What a node group could do: why it does not help the pod, or, without findings, that it would."""
 
     group: GroupName
@@ -67,17 +74,43 @@ class GroupWord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherNode:
+    """Another node that would take a placed pod now. `difference` is how much its weighted score differs from that of the
+    pod's node, by plug-in; plug-ins that do not differ are left out."""
+
+    node: NodeName
+    score: int
+    difference: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instead:
+    """`score` is that of the pod's own node. `feasible` counts the other nodes that would take the pod, of which `nodes` are
+    the best. `findings` say why the rest would not."""
+
+    score: int
+    feasible: int
+    nodes: tuple[OtherNode, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The answer. `facts` are figures about the object; `notes` say what could not be judged."""
+    """The answer. `facts` are figures about the object; `notes` say what could not be judged; `remarks` hold for every
+    answer now, such as a pause. `history` is what happened to the object last. `instead` is
+    there for a placed pod only."""
 
     object: str
     state: str
     reasons: tuple[Finding, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     minimal: tuple[MinimalSet, ...] = ()
-    groups: tuple[GroupWord, ...] = ()
+    groups: tuple[GroupVerdict, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    history: tuple[Mapping[str, Any], ...] = ()
+    instead: Instead | None = None
 
 
 def of_reason(reason: Reason, **more: Any) -> Finding:
@@ -87,11 +120,11 @@ def of_reason(reason: Reason, **more: Any) -> Finding:
 
 
 def of_unremovable_reason(unremovable_reason: UnremovableReason, **more: Any) -> Finding:
-    return Finding(code=str(unremovable_reason), text=HINDRANCE_TEXTS[unremovable_reason], **more)
+    return Finding(code=str(unremovable_reason), text=UNREMOVABLE_TEXTS[unremovable_reason], **more)
 
 
 def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
-    return Finding(code=str(wait_reason), text=STANDSTILL_TEXTS[wait_reason], **more)
+    return Finding(code=str(wait_reason), text=WAIT_TEXTS[wait_reason], **more)
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
@@ -108,6 +141,12 @@ def document(explanation: Explanation) -> dict[str, Any]:
         answer["groups"] = [_group(word) for word in explanation.groups]
     if explanation.notes:
         answer["notes"] = list(explanation.notes)
+    if explanation.remarks:
+        answer["remarks"] = list(explanation.remarks)
+    if explanation.history:
+        answer["history"] = [dict(entry) for entry in explanation.history]
+    if explanation.instead is not None:
+        answer["instead"] = _instead(explanation.instead)
     return answer
 
 
@@ -141,5 +180,67 @@ def _minimal(found: MinimalSet) -> dict[str, Any]:
     }
 
 
-def _group(word: GroupWord) -> dict[str, Any]:
+def _instead(instead: Instead) -> dict[str, Any]:
+    return {
+        "asOf": "now",
+        "score": instead.score,
+        "feasible": instead.feasible,
+        "nodes": [{"node": each.node, "score": each.score, "difference": dict(each.difference)} for each in instead.nodes],
+        "reasons": [_finding(finding) for finding in instead.findings],
+    }
+
+
+def _group(word: GroupVerdict) -> dict[str, Any]:
     return {"group": word.group, "helps": not word.findings, "reasons": [_finding(finding) for finding in word.findings]}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """An obstacle, and changes each of which might remove it, the mildest first. No changes: only time helps, or something that
+    is no change of an object."""
+
+    finding: Finding
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuery:
+    """A pod that a node is sought for. `at` is the row that a running pod is on and is to leave; None for a pending pod."""
+
+    explain_input: ExplainInput
+    pod: Pod
+    at: Row | None = None
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.explain_input.snapshot
+
+    @property
+    def kind(self) -> KindId:
+        return self.explain_input.kind_of(self.pod)
+
+    @property
+    def numbered(self) -> NumberedGroup:
+        return self.snapshot.of(self.kind)
+
+    @property
+    def asks(self) -> PodConstraints:
+        return self.pod.kind.pod_constraints or NO_POD_CONSTRAINTS
+
+    def name_of(self, row: Row) -> NodeName:
+        return self.snapshot.facts.nodes[row].name
+
+    def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
+        """The change that gives the pod another equivalence group."""
+        return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
+
+    def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
+        """The change that gives the pod other pod constraints."""
+        return self.edit_kind(
+            words, lambda kind: replace(kind, pod_constraints=edit(kind.pod_constraints or NO_POD_CONSTRAINTS))
+        )
+
+    def without_node_affinity(self) -> PodEdit:
+        """The change that removes the pod's required node affinity."""
+        words = f"let pod {self.pod.key} require no node affinity"
+        return self.edit_kind(words, lambda kind: replace(kind, node_affinity=None))

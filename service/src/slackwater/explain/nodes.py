@@ -1,9 +1,9 @@
-"""Explains why a node is still there, and what would let it go. `explain_node` applies every rule of removal, and tries
-changes.
+"""Explains why a node is still there, and which changes would allow its removal.
 
-Removable means the same as in `slackwater simulate scale-down`: the rules let the node and its pods go, its group and the
-cluster keep their minima, and all its pods find a place at the same time, if no other node goes. Timers, cool-downs and
-removals under way are reported in addition: they pass by themselves.
+`explain_node` applies every rule of removal, and tries changes. Removable means the same as in `slackwater simulate
+scale-down`: the rules allow the removal of the node and its pods, its group and the cluster keep their minima, and all its pods
+find a place at the same time, if no other node goes. Timers, cool-downs and removals under way are reported in addition: they
+pass without a change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,33 +12,40 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.controllers.scaledown.eligibility import RULES, Look, recently_unremovable
-from slackwater.controllers.scaledown.minima import Minima
+from slackwater.controllers.scaledown.eligibility import (
+    RULES,
+    EligibilityInput,
+    RemainingMinima,
+    Utilization,
+    recently_unremovable,
+    utilizations,
+    without_daemons,
+)
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.scaledown.utilization import Utilization, utilizations, without_daemons
-from slackwater.explain import leaving, noderules
-from slackwater.explain.asked import Asked, Obstacle
-from slackwater.explain.findings import Explanation, Finding, Remedy, of_unremovable_reason, of_wait_reason
+from slackwater.explain import node_obstacles
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, Remedy, of_unremovable_reason, of_wait_reason
 from slackwater.explain.obstacles import on_row
-from slackwater.explain.pods import nearest, why_nowhere
+from slackwater.explain.pods import nearest
 from slackwater.explain.search import Goal, minimal_set, single_remedies
-from slackwater.explain.situation import ExplainInput
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts
-from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
+from slackwater.explain.why_nowhere import why_nowhere
+from slackwater.fit.assumed_bindings import take_off
+from slackwater.fit.drainability import RuleFacts
+from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.unremovable_reasons import UnremovableReason
-from slackwater.model.wait_reasons import WaitReason
+from slackwater.model.reasons import UnremovableReason, WaitReason
 from slackwater.snapshot.running_pods import RunningPod
 
 _MOST_REMEDIES: Final = 10
+_MOST_MOVES: Final = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWord:
+class NodeContext:
     """What is known of a node in addition to the snapshot. `begun`: the phase of its removal, if that has begun.
 
     `unneeded_seconds`: how long it has been a candidate; None: it is none. `waits`: what holds a candidate back now.
@@ -50,11 +57,13 @@ class NodeWord:
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_WORD: Final = NodeWord()
+NO_CONTEXT: Final = NodeContext()
 
 
-def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = NO_WORD) -> Explanation:
-    """Explains why a node is still there, and which changes would let it go. Raises KeyError for a node that does not exist."""
+def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext = NO_CONTEXT) -> Explanation:
+    """Explains why a node is still there, and which changes would allow its removal. Raises KeyError for a node that does not
+    exist.
+    """
     row = explain_input.row_of(name)
     if row is None:
         raise KeyError(name)
@@ -66,6 +75,7 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = N
     waits = [*_waits(explain_input, row, word)]
     if not found:
         removable = of_wait_reason(WaitReason.REMOVABLE, nodes=1)
+        facts |= {"moves": _moves(explain_input, row)}
         return Explanation(object=title, state="removable", reasons=(*waits, removable), facts=facts)
     goal = Goal(
         reached=lambda then: is_removable(then, row),
@@ -86,8 +96,8 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeWord = N
     )
 
 
-def _waits(explain_input: ExplainInput, row: Row, word: NodeWord) -> Iterator[Finding]:
-    """Findings that pass by themselves."""
+def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator[Finding]:
+    """Findings that pass without a change, such as timers."""
     yield from (of_unremovable_reason(unremovable_reason, nodes=1, detail=detail) for unremovable_reason, detail in word.waits)
     evacuated = _evacuated(explain_input, row)
     if isinstance(evacuated, Evacuated) and evacuated.awaited:
@@ -95,7 +105,15 @@ def _waits(explain_input: ExplainInput, row: Row, word: NodeWord) -> Iterator[Fi
         yield of_unremovable_reason(UnremovableReason.AWAITS_COMPLETION, nodes=1, objects=awaited)
 
 
-def _facts(explain_input: ExplainInput, row: Row, word: NodeWord) -> dict[str, Any]:
+def _moves(explain_input: ExplainInput, row: Row) -> list[dict[str, str]]:
+    """Where the node's pods would go if it were removed now; at most `_MOST_MOVES`."""
+    evacuated = _evacuated(explain_input, row)
+    moves = evacuated.moves if isinstance(evacuated, Evacuated) else ()
+    nodes = explain_input.snapshot.facts.nodes
+    return [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in moves[:_MOST_MOVES]]
+
+
+def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str, Any]:
     used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
     node = explain_input.snapshot.facts.nodes[row]
     group = explain_input.group_of.get(node.name)
@@ -104,7 +122,7 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeWord) -> dict[str, A
         "group": group,
         "utilization": {"resource": used.resource, "share": round(used.share, 4)},
         "utilizationThreshold": None if rules is None else rules.utilization_threshold,
-        "pods": len(explain_input.standing.on(row)),
+        "pods": len(explain_input.running_pods.on(row)),
         "ready": node.ready,
         "unneededSeconds": None if word.unneeded_seconds is None else round(word.unneeded_seconds, 1),
         "unneededTimeSeconds": None if rules is None else (rules.unneeded_seconds if node.ready else rules.unready_seconds),
@@ -130,10 +148,10 @@ def unremovable_reasons(explain_input: ExplainInput, row: Row) -> list[Obstacle]
     Of the pods that fit nowhere only the first is reported; after a change for it the search looks again.
     """
     found = _of_the_node(explain_input, row)
-    blocked = leaving.blocked(explain_input, row, _drain_facts(explain_input))
+    blocked = node_obstacles.blocked(explain_input, row, _drain_facts(explain_input))
     found += blocked
     evacuated = _evacuated(explain_input, row, begun=bool(blocked))
-    if isinstance(evacuated, Kept):
+    if isinstance(evacuated, NotEvacuated):
         found += _homeless(explain_input, row, evacuated)
     return found
 
@@ -142,7 +160,7 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
     node = explain_input.snapshot.facts.nodes[row]
     group = explain_input.group_of.get(node.name)
     rules = None if group is None else _rules(explain_input, group)
-    look = Look(
+    look = EligibilityInput(
         node=node,
         group=group,
         rules=rules,
@@ -153,24 +171,24 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
     )
     words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(look)) is not None]
     if group is not None:
-        minima = Minima(_planning_input(explain_input), ScaleDownState(), explain_input.scale_down.minimum)
+        minima = RemainingMinima(_planning_input(explain_input), ScaleDownState(), explain_input.scale_down.minimum)
         refusal = minima.refusal(row, group, explain_input.groups[group].group.min_size)
         words += [] if refusal is None else [refusal]
-    return [noderules.obstacle(explain_input, look, row, *word) for word in words]
+    return [node_obstacles.obstacle(explain_input, look, row, *word) for word in words]
 
 
 def _utilization(explain_input: ExplainInput, row: Row, rules: GroupRules | None) -> Utilization:
-    """The node's utilization, as `plan_scale_down` computes it."""
+    """The node's utilization, as the plan of scale-down computes it."""
     used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
     if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
         return used
-    return without_daemons(explain_input.snapshot, explain_input.standing, row)
+    return without_daemons(explain_input.snapshot, explain_input.running_pods, row)
 
 
 def _planning_input(explain_input: ExplainInput) -> PlanningInput:
     return PlanningInput(
         snapshot=explain_input.snapshot,
-        standing=explain_input.standing,
+        running_pods=explain_input.running_pods,
         groups={name: group.group for name, group in explain_input.groups.items()},
         group_of=explain_input.group_of,
         budgets=explain_input.budgets,
@@ -178,8 +196,8 @@ def _planning_input(explain_input: ExplainInput) -> PlanningInput:
     )
 
 
-def _drain_facts(explain_input: ExplainInput) -> Facts:
-    return Facts(
+def _drain_facts(explain_input: ExplainInput) -> RuleFacts:
+    return RuleFacts(
         now=explain_input.now,
         policy=explain_input.scale_down.rules,
         disruptions=None if explain_input.budgets is None else Disruptions(explain_input.budgets),
@@ -187,7 +205,7 @@ def _drain_facts(explain_input: ExplainInput) -> Facts:
     )
 
 
-def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) -> Evacuated | Kept | None:
+def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) -> Evacuated | NotEvacuated | None:
     """Evacuates the node in a trial, with destinations in the order of a plan that may remove this node alone; the order
     decides which pod finds a place.
 
@@ -196,18 +214,18 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
     snapshot = explain_input.snapshot
     rows = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])[::-1]
     with snapshot.fork():
-        evacuations = Evacuations(snapshot, explain_input.standing, facts=_drain_facts(explain_input))
+        evacuations = Evacuations(snapshot, explain_input.running_pods, facts=_drain_facts(explain_input))
         return evacuations.evacuate(row, rows=rows, begun=begun)
 
 
-def _homeless(explain_input: ExplainInput, row: Row, kept: Kept) -> list[Obstacle]:
+def _homeless(explain_input: ExplainInput, row: Row, kept: NotEvacuated) -> list[Obstacle]:
     """The first pod without a place, why it has none, and changes that would let it run on the nearest other nodes."""
-    running_pod = next(running_pod for running_pod in explain_input.standing.on(row) if running_pod.pod.uid == kept.pod.uid)
+    running_pod = next(running_pod for running_pod in explain_input.running_pods.on(row) if running_pod.pod.uid == kept.pod.uid)
     snapshot = explain_input.snapshot
     with snapshot.fork():
-        snapshot.remove(running_pod.kind, row)
+        take_off(snapshot, running_pod.kind, row, running_pod.pod.uid)
         snapshot.close(row)
-        asked = Asked(explain_input.edited(kept.pod.uid, None), kept.pod, at=row)
+        asked = PodQuery(explain_input.edited(kept.pod.uid, None), kept.pod, at=row)
         why = why_nowhere(asked)
         changes = [
             change
@@ -218,7 +236,7 @@ def _homeless(explain_input: ExplainInput, row: Row, kept: Kept) -> list[Obstacl
     return [Obstacle(_no_place(kept, running_pod, why), tuple(changes))]
 
 
-def _no_place(kept: Kept, running_pod: RunningPod, why: Sequence[Finding]) -> Finding:
+def _no_place(kept: NotEvacuated, running_pod: RunningPod, why: Sequence[Finding]) -> Finding:
     words = ", ".join(f"{finding.nodes} {finding.detail or finding.text}" for finding in why[:3])
     base = of_unremovable_reason(UnremovableReason.NO_PLACE, nodes=1, objects=(f"pod {running_pod.pod.key}",), detail=words)
     short = why[0] if len(why) == 1 else None

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.explain import nodeside, podside, room
-from slackwater.explain.asked import Asked, Obstacle
-from slackwater.explain.findings import Finding, of_reason
-from slackwater.fit.feasible import judged_apart, refused, words
-from slackwater.fit.filter.refusal import Refusal
+from slackwater.explain import node_findings, pod_findings, resource_findings
+from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
+from slackwater.fit.feasible_nodes import judged_apart, refused
+from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
@@ -42,36 +42,36 @@ class Verdict:
     rows: Rows
 
 
-def of_rows(asked: Asked, verdict: Verdict) -> list[Finding]:
+def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
     """What a verdict means on its rows: one finding for each resource, taint or the like."""
     reason, rows = verdict.reason, verdict.rows
     if reason in _ROOM:
-        return room.short_findings(asked, rows)
+        return resource_findings.short_findings(asked, rows)
     if reason in _LEDGER:
-        return room.ledger_findings(asked, rows)
+        return resource_findings.ledger_findings(asked, rows)
     if reason is Reason.TAINT_NOT_TOLERATED:
-        return nodeside.taint_findings(asked, rows)
+        return node_findings.taint_findings(asked, rows)
     if reason is Reason.NODE_AFFINITY:
-        return nodeside.affinity_findings(asked, rows)
+        return node_findings.affinity_findings(asked, rows)
     first = Row(int(rows[0]))
-    objects = tuple(dict.fromkeys(name for row in rows[:3].tolist() for name in podside.objects(asked, reason, Row(row))))
+    objects = tuple(dict.fromkeys(name for row in rows[:3].tolist() for name in pod_findings.objects(asked, reason, Row(row))))
     said = "; ".join(words(asked.snapshot, asked.kind, first, reason, None))
     detail = said if said != of_reason(reason).text else ""
     return [of_reason(reason, nodes=len(rows), objects=objects, detail=detail)]
 
 
-def of_refusal(asked: Asked, refusal: Refusal) -> Finding:
+def of_refusal(asked: PodQuery, refusal: Refusal) -> Finding:
     """The finding for a refusal of the pod itself, whatever the node."""
     n_live = int(asked.snapshot.facts.live[: asked.snapshot.n_rows].sum())
-    objects = podside.objects(asked, refusal.reason, Row(0))
+    objects = pod_findings.objects(asked, refusal.reason, Row(0))
     return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
 
 
-def on_row(asked: Asked, row: Row) -> list[Obstacle]:
+def on_row(asked: PodQuery, row: Row) -> list[Obstacle]:
     """Every obstacle of the row for the pod, in the order of the rules; empty if the pod fits."""
     refusal = refused(asked.snapshot, asked.numbered)
     if refusal is not None:
-        return [Obstacle(of_refusal(asked, refusal), podside.of_refusal(asked, refusal))]
+        return [Obstacle(of_refusal(asked, refusal), pod_findings.of_refusal(asked, refusal))]
     rows: Rows = np.array([row], np.intp)
     found: list[Obstacle] = []
     for codes in judged_apart(asked.snapshot, asked.kind).values():
@@ -81,21 +81,21 @@ def on_row(asked: Asked, row: Row) -> list[Obstacle]:
     return found
 
 
-def _obstacles(asked: Asked, row: Row, rows: Rows, reason: Reason) -> Iterator[Obstacle] | list[Obstacle]:
+def _obstacles(asked: PodQuery, row: Row, rows: Rows, reason: Reason) -> Iterator[Obstacle] | list[Obstacle]:
     if reason in _ROOM:
-        return room.short_obstacles(asked, row)
+        return resource_findings.short_obstacles(asked, row)
     if reason in _LEDGER:
-        return room.ledger_obstacles(asked, row)
+        return resource_findings.ledger_obstacles(asked, row)
     if reason is Reason.TAINT_NOT_TOLERATED:
-        return nodeside.taint_obstacles(asked, row)
+        return node_findings.taint_obstacles(asked, row)
     if reason is Reason.NODE_UNSCHEDULABLE:
-        return nodeside.cordon_obstacles(asked, row)
+        return node_findings.cordon_obstacles(asked, row)
     if reason is Reason.NODE_AFFINITY:
-        return nodeside.affinity_obstacles(asked, row)
-    return podside.obstacles(asked, row, reason, of_rows(asked, Verdict(reason, rows))[0])
+        return node_findings.affinity_obstacles(asked, row)
+    return pod_findings.obstacles(asked, row, reason, of_rows(asked, Verdict(reason, rows))[0])
 
 
-def counts(asked: Asked) -> Int64:
+def counts(asked: PodQuery) -> Int64:
     """The least number of obstacles on each row, shape (n_rows,). Closed rows have a very large number."""
     snapshot = asked.snapshot
     apart = judged_apart(snapshot, asked.kind)
@@ -103,9 +103,9 @@ def counts(asked: Asked) -> Int64:
     for name, codes in apart.items():
         against = (codes != 0).astype(np.int64)
         if name == "NodeResourcesFit":
-            against = room.n_short(asked)
+            against = resource_findings.n_short(asked)
         elif name == "TaintToleration":
-            against = nodeside.n_taints(asked)
+            against = node_findings.n_taints(asked)
         elif name == "Ledger" and "NodeResourcesFit" in apart:
             against = against * (apart["NodeResourcesFit"] == 0)
         total += against
@@ -113,12 +113,12 @@ def counts(asked: Asked) -> Int64:
     return total
 
 
-def nearness(asked: Asked) -> Int64:
+def nearness(asked: PodQuery) -> Int64:
     """The sum of the lacking amounts on each row, in millionths of what the node has; shape (n_rows,). Of rows with as many
     obstacles the one with the smaller sum is nearer."""
     snapshot = asked.snapshot
     far: Int64 = np.zeros(snapshot.n_rows, np.int64)
-    for line, lacking in room.lacking(asked):
+    for line, lacking in resource_findings.lacking(asked):
         total = np.maximum(snapshot.facts.allocatable[line, : snapshot.n_rows], 1)
         weight = 1_000 if line == PODS else 1_000_000
         far += np.minimum(np.maximum(lacking, 0) / total * weight, 1_000_000_000).astype(np.int64)

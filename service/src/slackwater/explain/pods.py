@@ -13,16 +13,16 @@ import numpy as np
 
 from slackwater.controllers.scaleup.pending import which_count
 from slackwater.explain import obstacles
-from slackwater.explain.asked import Asked, Obstacle
-from slackwater.explain.findings import Explanation, Finding, MinimalSet, Remedy, of_reason, of_wait_reason
-from slackwater.explain.growth import group_words, growing_changes, grows_for, on_its_way
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.findings import Explanation, Finding, MinimalSet, Obstacle, PodQuery, Remedy, of_reason, of_wait_reason
+from slackwater.explain.instead import placed_instead
+from slackwater.explain.node_groups import group_verdicts, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
-from slackwater.explain.situation import ExplainInput
-from slackwater.fit.feasible import feasible
+from slackwater.explain.why_nowhere import why_nowhere
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import Reason
-from slackwater.model.wait_reasons import WaitReason
+from slackwater.model.reasons import Reason, WaitReason
 
 #: Nodes that are examined closely, and minimal sets and remedies that are given, at most.
 _NEAREST: Final = 6
@@ -31,7 +31,7 @@ _MOST_REMEDIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodWord:
+class PodContext:
     """What the state machine knows of a pod in addition to the snapshot. `reason` is OK if it has no reason against the pod.
 
     `denied` are nodes where a bind of the pod was denied a moment ago, `quarantined` nodes whose sums are in doubt. `waits_for`
@@ -51,20 +51,22 @@ class PodWord:
         return self.denied | self.quarantined
 
 
-NO_WORD: Final = PodWord()
+NO_CONTEXT: Final = PodContext()
 
 
-def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodWord = NO_WORD) -> Explanation:
-    """Explains why a pod is pending, and which changes would help. For a pod with a node it gives only that node."""
+def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CONTEXT) -> Explanation:
+    """Explains why a pod is pending, and which changes would help. For a pod with a node it gives that node, and what
+    could be chosen instead now."""
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:
         return Explanation(object=name, state="ended", reasons=(of_wait_reason(WaitReason.ENDED),), facts=facts)
     if pod.node is not None:
         placed = of_wait_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
-        return Explanation(object=name, state="placed", reasons=(placed,), facts=facts)
+        instead = placed_instead(explain_input, pod, quarantined=word.quarantined)
+        return Explanation(object=name, state="placed", reasons=(placed,), facts=facts, instead=instead)
     explain_input = _beside(explain_input, pod, word)
-    asked = Asked(explain_input, pod)
+    asked = PodQuery(explain_input, pod)
     reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
         fits = of_wait_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
@@ -73,7 +75,7 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodWord = NO_WORD) 
     left_out = _not_counted(explain_input, pod)
     coming = [] if left_out else on_its_way(explain_input, pod)
     remedies, minimal = _helps(explain_input, pod, word, with_groups=not left_out and not _is_coming(coming))
-    words = group_words(explain_input, pod) if not left_out else ()
+    words = group_verdicts(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
         state="pending",
@@ -95,13 +97,13 @@ def _facts(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _beside(explain_input: ExplainInput, pod: Pod, word: PodWord) -> ExplainInput:
+def _beside(explain_input: ExplainInput, pod: Pod, word: PodContext) -> ExplainInput:
     """The input with the pod as pending. Our accounting requires every request if the state machine found one missing."""
     explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
     return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
 
 
-def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
+def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:
     """Findings about the pod that hold on any node."""
     if pod.gates:
         yield of_wait_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
@@ -114,23 +116,7 @@ def _about_the_pod(pod: Pod, word: PodWord) -> Iterator[Finding]:
             yield of_reason(reason, nodes=len(names), objects=tuple(f"node {name}" for name in sorted(names)))
 
 
-def why_nowhere(asked: Asked) -> list[Finding]:
-    """Why each node rejects the pod: by the first rule that does, most nodes first. Nodes where it fits are left out."""
-    snapshot = asked.snapshot
-    verdicts = feasible(snapshot, asked.kind)
-    live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])
-    if not len(live):
-        return [of_wait_reason(WaitReason.NO_NODES)]
-    if verdicts.refusal is not None:
-        return [obstacles.of_refusal(asked, verdicts.refusal)]
-    codes = verdicts.codes[live]
-    found = []
-    for code in np.unique(codes[codes != 0]).tolist():
-        found += obstacles.of_rows(asked, obstacles.Verdict(Reason(code), live[codes == code]))
-    return sorted(found, key=lambda finding: -finding.nodes)
-
-
-def _fits(explain_input: ExplainInput, uid: PodUid, word: PodWord) -> bool:
+def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
     pod = explain_input.pending[uid]
     rows = feasible(explain_input.snapshot, explain_input.kind_of(pod)).rows
     if not word.closed:
@@ -147,7 +133,9 @@ def _is_coming(found: Sequence[Finding]) -> bool:
     return any(finding.code == WaitReason.COMING for finding in found)
 
 
-def _helps(explain_input: ExplainInput, pod: Pod, word: PodWord, *, with_groups: bool) -> tuple[list[Remedy], list[MinimalSet]]:
+def _helps(
+    explain_input: ExplainInput, pod: Pod, word: PodContext, *, with_groups: bool
+) -> tuple[list[Remedy], list[MinimalSet]]:
     goals = _goals(explain_input, pod, word)
     remedies = single_remedies(explain_input, goals)
     minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(explain_input, goal)) is not None]
@@ -155,18 +143,18 @@ def _helps(explain_input: ExplainInput, pod: Pod, word: PodWord, *, with_groups:
         remedies += _through_groups(explain_input, pod)
     if not remedies:
         remedies = [Remedy(changes=found.changes) for found in minimal]
-    told = {remedy.words: remedy for remedy in remedies}
-    return list(told.values())[:_MOST_REMEDIES], minimal
+    by_words = {remedy.words: remedy for remedy in remedies}
+    return list(by_words.values())[:_MOST_REMEDIES], minimal
 
 
-def _goals(explain_input: ExplainInput, pod: Pod, word: PodWord) -> list[Goal]:
+def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal]:
     """One goal for each of the nearest nodes, no two of which have the same obstacles."""
-    asked = Asked(explain_input, pod)
+    asked = PodQuery(explain_input, pod)
     if not asked.snapshot.n_rows:
         return []
 
     def on_row(row: Row, then: ExplainInput) -> Sequence[Obstacle]:
-        return obstacles.on_row(Asked(then, then.pending[pod.uid]), row)
+        return obstacles.on_row(PodQuery(then, then.pending[pod.uid]), row)
 
     return [
         Goal(
@@ -178,7 +166,7 @@ def _goals(explain_input: ExplainInput, pod: Pod, word: PodWord) -> list[Goal]:
     ]
 
 
-def nearest(asked: Asked, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
+def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
     """The rows with the fewest obstacles, the least lacking first; of rows with the same obstacles only the first."""
     counts, far = obstacles.counts(asked), obstacles.nearness(asked)
     facts = asked.snapshot.facts

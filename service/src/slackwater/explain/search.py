@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from slackwater.explain.asked import Obstacle
-from slackwater.explain.changes import Change
-from slackwater.explain.findings import Finding, MinimalSet, Remedy
-from slackwater.explain.situation import ExplainInput, after
+from slackwater.explain.explain_input import ExplainInput, after
+from slackwater.explain.findings import Finding, MinimalSet, Obstacle, Remedy
+from slackwater.explain.remedies import Change
 
 #: The most changes of one set, and how often obstacles may hide behind others.
 MOST_CHANGES: Final = 24
@@ -23,7 +22,7 @@ _MOST_TRIED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a search wants. `reached` says whether it is so now; `obstacles` lists what prevents it at one place."""
+    """The goal of a search: `reached` says whether it is reached now; `obstacles` lists what prevents it at one place."""
 
     reached: Callable[[ExplainInput], bool]
     obstacles: Callable[[ExplainInput], Sequence[Obstacle]]

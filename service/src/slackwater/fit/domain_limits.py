@@ -23,8 +23,8 @@ from slackwater.fit.filter.pod_topology_spread import (
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Carrying
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.counters import TermCarriers
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
 
 Int32 = npt.NDArray[np.int32]
@@ -95,10 +95,11 @@ class DomainLimit:
         return before + copies - self.least > self.room
 
 
-def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[DomainLimit]:
-    """The limits that copies of the equivalence group set one another on candidate rows.
+def own_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> list[DomainLimit]:
+    """The limits per topology domain that placing several pods of the group causes for the group itself (anti-affinity,
+    spread).
 
-    Where `counts_itself` is true, all hard spread constraints of the group are among them, and the rows must have their labels.
+    If `counts_itself` is true, they include all hard spread constraints, and each row must have their topology keys.
     """
     limits = [_apart(snapshot, key, rows) for key in _own_keys(snapshot, kind)]
     if not counts_itself(snapshot, kind):
@@ -117,7 +118,7 @@ def own_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> list[Do
     return limits
 
 
-def counts_itself(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+def counts_itself(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     """Whether a hard spread constraint of the equivalence group counts the group's own copies."""
     return any(
         constraint.selector != () and spread_counter(snapshot, kind, constraint).of.weight(kind)
@@ -125,11 +126,11 @@ def counts_itself(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
     )
 
 
-def _own_keys(snapshot: ClusterSnapshot, kind: Numbered) -> list[str]:
+def _own_keys(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[str]:
     """The topology keys whose values take only one copy of the equivalence group."""
     own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(snapshot, term).of.weight(kind)]
     repelling = [counter.of for counter in repelling_counters(snapshot, kind)]
-    own += [of.term.topology_key for of in repelling if isinstance(of, Carrying) and of.weight(kind)]
+    own += [of.term.topology_key for of in repelling if isinstance(of, TermCarriers) and of.weight(kind)]
     return list(dict.fromkeys(own))
 
 
@@ -139,7 +140,7 @@ def _apart(snapshot: ClusterSnapshot, key: str, rows: Rows) -> DomainLimit:
 
 
 def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """The candidates of `wanted` copies, each the first that takes one when its turn comes; and whether `stop` cut it off.
+    """The candidates of `wanted` copies, each the first candidate that takes one at that moment; and whether `stop` cut it off.
 
     `copies` is how many copies each candidate takes by all other rules. The result is shorter than `wanted` where no more fit.
     """

@@ -25,18 +25,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
-from slackwater.fit.packing import NOWHERE, Hints, Placements, place_pods
+from slackwater.fit.assumed_bindings import release_devices
+from slackwater.fit.binpacking import NOWHERE, Hints, Placements, place_pods
+from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
+from slackwater.fit.filter.dynamic_resources import needs_devices
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod, Taint
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
-from slackwater.snapshot.running_pods import RunningPod, Standing
+from slackwater.snapshot.running_pods import PodsByRow, RunningPod
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 _NO_NODE: Final = NodeName("")
@@ -70,7 +71,7 @@ class Evacuated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class NotEvacuated:
     """The result for a node that has to stay because of `pod`.
 
     Where the pod fits nowhere, `reasons` are the verdicts on the rows that were tried, each with its number of rows; most rows
@@ -89,14 +90,16 @@ class Evacuations:
     def __init__(
         self,
         snapshot: ClusterSnapshot,
-        running_pods: Standing,
+        running_pods: PodsByRow,
         *,
-        facts: Facts,
+        facts: RuleFacts,
         hints: Mapping[PodUid, NodeName] | None = None,
         leaving: Iterable[Row] = (),
     ) -> None:
-        """`running_pods` must have every pod of the snapshot. `hints` are the nodes where pods went in an earlier plan. No pod
-        goes to rows that are `leaving`."""
+        """Prepares the search. `running_pods` must have every pod of the snapshot.
+
+        `hints` are the nodes where pods went in an earlier plan. No pod goes to rows that are `leaving`.
+        """
         #: The final row of each moved pod.
         self.destinations: dict[PodUid, Row] = {}
         self._snapshot = snapshot
@@ -112,7 +115,7 @@ class Evacuations:
 
     def evacuate(
         self, row: Row, *, rows: Rows, begun: bool = False, stop: Callable[[], bool] = lambda: False
-    ) -> Evacuated | Kept | None:
+    ) -> Evacuated | NotEvacuated | None:
         """Tries to move a row's pods to others, tried in the order of `rows`; None where `stop` cut it off.
 
         With `begun` the node's removal is under way, so rules block nothing: its pods leave, and need another node. Pods that
@@ -125,7 +128,7 @@ class Evacuations:
         judged = [(running_pod, judge(running_pod.pod, self._facts)) for running_pod in running_pods]
         for running_pod, verdict in judged:
             if verdict.unremovable_reason is not None and not begun:
-                return Kept(row=row, pod=running_pod.pod, unremovable_reason=verdict.unremovable_reason)
+                return NotEvacuated(row=row, pod=running_pod.pod, unremovable_reason=verdict.unremovable_reason)
         own = [
             running_pod
             for running_pod, verdict in judged
@@ -187,6 +190,9 @@ class Evacuations:
         snapshot.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
         for kind, copies in Counter([running_pod.kind for running_pod in there]).items():
             snapshot.remove(kind, row, copies)
+            if needs_devices(snapshot, snapshot.of(kind)):
+                leaving = [running_pod.pod.uid for running_pod in there if running_pod.kind == kind]
+                release_devices(snapshot, kind, row, leaving)
 
     def _place(self, row: Row, movers: Sequence[RunningPod], rows: Rows, stop: Callable[[], bool]) -> Placements:
         hinted = None
@@ -226,9 +232,9 @@ def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
     return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 
-def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> Kept:
+def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> NotEvacuated:
     """The result for a node that stays because of its first pod that fits nowhere."""
     left = min(placements.left, key=lambda left: left.pods[0])
     pod = movers[left.pods[0]].pod
     unremovable_reason = UnremovableReason.SLACK_NEEDED if is_placeholder(pod) else UnremovableReason.NO_PLACE
-    return Kept(row=row, pod=pod, unremovable_reason=unremovable_reason, reasons=left.reasons)
+    return NotEvacuated(row=row, pod=pod, unremovable_reason=unremovable_reason, reasons=left.reasons)

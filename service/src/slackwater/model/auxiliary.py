@@ -1,16 +1,20 @@
-"""Auxiliary objects, which only planners read: namespaces, storage, controllers of pods. Also their events, and
-`AuxiliaryObjects`, which planners get.
+"""Auxiliary objects, which only planners read: namespaces, storage, and controllers of pods, with their events.
 
-Deliberately absent: nodes and pods, which the state machine keeps.
+- `AuxiliarySeen`, `AuxiliaryGone`: the events.
+- `AuxiliaryObjects`: what planners get.
+- `ControllerScale`, `DaemonSet`, `NamespaceLabels`: objects with the fields that planners read.
+
+Nodes and pods are not auxiliary: the state machine keeps them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
-from slackwater.model.controllers import Targets, Wanted
+from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, ResourceClaim, ResourceSlice
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.storage import (
     Attachment,
     Claim,
@@ -22,6 +26,19 @@ from slackwater.model.storage import (
     Volume,
 )
 
+#: A controller in its namespace.
+ControllerKey = tuple[str, Owner]
+#: How many pods each controller wants; 0 for a controller that wants no fixed number.
+Targets = Mapping[ControllerKey, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerScale:
+    """The number of pods that a controller wants now."""
+
+    replicas: int
+
+
 AuxiliaryKind = Literal[
     "namespaces",
     "persistentvolumeclaims",
@@ -31,6 +48,10 @@ AuxiliaryKind = Literal[
     "csidrivers",
     "csistoragecapacities",
     "volumeattachments",
+    "resourceslices",
+    "deviceclasses",
+    "resourceclaims",
+    "resourceclaimtemplates",
     "daemonsets",
     "replicasets",
     "replicationcontrollers",
@@ -40,6 +61,10 @@ AuxiliaryKind = Literal[
     "podtemplates",
     "capacitybuffers",
 ]
+#: The objects of dynamic resource allocation.
+DEVICE_KINDS: Final[frozenset[AuxiliaryKind]] = frozenset(
+    {"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}
+)
 #: The objects that ask for placeholders; they are watched only where slack is planned.
 ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
     {
@@ -95,8 +120,12 @@ AuxiliaryObject = (
     | CsiDriver
     | StorageCapacity
     | Attachment
+    | ResourceSlice
+    | DeviceClass
+    | ResourceClaim
+    | ClaimSpec
     | DaemonSet
-    | Wanted
+    | ControllerScale
     | Workload
     | CapacityBuffer
 )
@@ -129,6 +158,7 @@ class AuxiliaryObjects:
 
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None
+    devices: DeviceObjects | None = None
     daemons: tuple[Pod, ...] | None = None
     headroom_requests: HeadroomRequests | None = None
     replicas: Targets | None = None

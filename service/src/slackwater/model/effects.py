@@ -1,15 +1,70 @@
-"""Effects: writes and reads that `StateMachine` returns and the dispatcher carries out.
+"""Effects: writes, reads and reports that `StateMachine` returns.
 
-Each effect names its object by UID as well, so that a write meant for one pod never reaches a later pod of the same name.
+- The dispatcher makes an API call of each `ApiEffect`. An effect names its object by UID as well, so that a write meant for one
+  pod never reaches a later pod of the same name.
+- `DrainReport`: what a drain reports to the autoscaler. `DrainOrder` is what a drain begins with.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from slackwater.model.drains import DrainReport
-from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.objects import Taint
+from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod, Taint
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.resources import Amounts
+
+Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leaving", "unmarking", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOrder:
+    """The order to remove one node. `stamp` is the taint's time.
+
+    `empty`: the node is removed as one without pods, and only as long as it has none. `ready` and `gpu`: what the node was, for
+    metrics. `destinations`: where the plan sees each pod go, for people; none after a restart.
+    """
+
+    node: NodeName
+    uid: str
+    group: GroupName
+    empty: bool
+    stamp: UnixTime
+    ready: bool = True
+    gpu: bool = False
+    destinations: tuple[tuple[PodKey, NodeName], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainEnd:
+    """A drain has ended. removed: we removed the node. gone: another client deleted it. rolled-back: the node stays, with the
+    reason.
+    """
+
+    order: DrainOrder
+    outcome: Literal["removed", "gone", "rolled-back"]
+    unremovable_reason: UnremovableReason | None
+    detail: str
+    seconds: float
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode:
+    """Asks the node group's provider to delete the machine of a node. Ends as `NodeRemoved`."""
+
+    node: NodeName
+    group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvicted:
+    """An eviction was accepted, or the pod was gone: the autoscaler keeps room for its successor for a while."""
+
+    pod: Pod
+
+
+DrainReport = RemoveNode | PodEvicted | DrainEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +106,11 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
-class Steer:
+class NominateInAdvance:
     """Patches status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod is unchanged since `version`.
 
     With `opens` our gate is removed after that, so that kube-scheduler never sees the pod without the nomination. Ends as
-    `SteerEnded`.
+    `AdvanceNominationEnded`.
     """
 
     uid: PodUid
@@ -210,7 +265,7 @@ class Evict:
 
 
 #: The effects that place a pending pod.
-PlacingEffect = Bind | Activate | OpenGate | Nominate | Steer | ReadPod | WritePreempting
+PlacingEffect = Bind | Activate | OpenGate | Nominate | NominateInAdvance | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
 #: Effects that are calls of the API server.

@@ -5,8 +5,9 @@ from typing import Literal
 
 from slackwater.model.auxiliary import AuxiliaryEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, VirtualMachineMigration
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.pauses import Pause
+from slackwater.model.vertical import Machine, VirtualMachineMigration
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class BudgetGone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class PausesSeen:
+    """The activities that are paused, as the API server has them now."""
+
+    pauses: tuple[Pause, ...]
+
+
 #: - bound: the API server has the binding.
 #: - gone: there is no such pod (or another of the same name).
 #: - elsewhere: the pod is bound to another node.
@@ -82,7 +90,7 @@ class BindEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class PodNomination:
     """A pod, and the node that kube-scheduler should try first for it."""
 
     uid: PodUid
@@ -90,17 +98,19 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class PodsSteered:
+class PodsNominated:
     """The nominations that were chosen in advance. `unfit` are pods that fit on no node now."""
 
-    picks: tuple[Pick, ...]
+    picks: tuple[PodNomination, ...]
     unfit: tuple[PodUid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class SteerEnded:
-    """The API calls of a `Steer` effect ended. `written`: the pod has the nomination now. Not written: it may have it all the
-    same, where no answer came."""
+class AdvanceNominationEnded:
+    """The API calls of a `NominateInAdvance` effect ended. `written`: the pod has the nomination now.
+
+    If it is false the pod may have the nomination nevertheless, where no answer came.
+    """
 
     uid: PodUid
     node: NodeName
@@ -118,20 +128,20 @@ class ActivationLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class TimePassed:
     """Time passed: holds expire, waits end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """Time passed while this replica is a standby; comes instead of `Ticked`.
+class StandbyTimePassed:
+    """Time passed while this replica is a standby; comes instead of `TimePassed`.
 
     Nothing falls due, but entries of pods that are long gone are forgotten.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOver:
+class LeadershipTaken:
     """This replica takes over from another leader; `Synced` follows.
 
     The state machine forgets which writes it took for its own, and derives its state from the objects again.
@@ -347,7 +357,7 @@ class NodeRemoved:
 
 AuditEvent = PodAudited | NodeDoubted | NodeAudited | ObjectUnreadable
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
-SteeringEvent = PodsSteered | SteerEnded
+NominationEvent = PodsNominated | AdvanceNominationEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
@@ -362,10 +372,10 @@ VerticalEvent = (
 )
 
 PodEvent = PodSeen | PodRead | PodGone | BindEnded | ActivationLost
-GroundEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone
+ObjectEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone | PausesSeen
 #: Events about this replica itself: time, leadership, initial listing.
-MomentEvent = Ticked | Watched | TakenOver | Synced
-OtherEvent = PodEvent | GroundEvent | MomentEvent | VerticalEvent
-Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | SteeringEvent
+ServiceEvent = TimePassed | StandbyTimePassed | LeadershipTaken | Synced
+OtherEvent = PodEvent | ObjectEvent | ServiceEvent | VerticalEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | NominationEvent
 #: What event sources deliver. The state machine takes `Event`; `runtime.auxiliary_intake` takes `AuxiliaryEvent`.
 SourceEvent = Event | AuxiliaryEvent

@@ -1,7 +1,7 @@
-"""Node groups as their provider reports them: their sizes and their instances.
+"""Node groups as their provider reports them: their sizes, instances, options and templates.
 
-A provider's answer, refreshed once a loop, becomes these values. Deliberately absent: what we remember of a group between loops
-(cool-downs, back-off, requested sizes), and all decisions.
+A provider's answer, refreshed once a loop, becomes these values. What is remembered of a group between loops (cool-downs,
+back-off, requested sizes) is in `cluster.nodegroups`. No decision is made here.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from typing import Final, Literal, NewType
 
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node
+from slackwater.model.storage import CsiNode
 from slackwater_protocol.names import NODE_GROUP
 
 GroupName = NewType("GroupName", str)
@@ -36,8 +37,8 @@ class Instance:
     """A machine of a group, whether its node has registered or not.
 
     `node` is the name of its Node, None where the provider does not know it: then the Node is found by `id`. creating: the
-    machine is being created; with an `error` it will not come by itself. running: the machine exists, its Node may still be
-    missing.
+    machine is being created; with an `error` it will not come unless it is requested again. running: the machine exists, its
+    Node may still be missing.
     """
 
     id: InstanceId
@@ -98,3 +99,33 @@ class Membership:
         if label in self._names:
             return label
         return self._by_id.get(InstanceId(node.provider_id)) if node.provider_id else None
+
+
+CSI_DRIVERS: Final = "capacity.cluster-autoscaler.kubernetes.io/csi-driver"
+#: The largest limit that the API allows (int32).
+_MOST: Final = 2**31 - 1
+_MOST_DIGITS: Final = 10
+
+
+def read_attach_limits(text: str) -> CsiNode | None:
+    """Reads the annotation with the volume limits of a new node, as a CsiNode without a name. None where the text names no
+    driver.
+
+    A group without nodes has no CSINode that shows the limits. The form is Cluster Autoscaler's,
+    `ebs.csi.aws.com=25,efs.csi.aws.com`: a driver without a number is installed and attaches any number of volumes. Raises
+    ValueError.
+    """
+    drivers: dict[str, int | None] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        driver, equals, limit = (part.strip() for part in entry.partition("="))
+        if not driver or driver in drivers:
+            raise ValueError(f"{entry!r:.80}, want driver=limit, each driver once")
+        drivers[driver] = _limit(entry, limit) if equals else None
+    return CsiNode(name="", drivers=tuple(drivers.items())) if drivers else None
+
+
+def _limit(entry: str, text: str) -> int:
+    readable = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not readable or int(text) > _MOST:
+        raise ValueError(f"{entry!r:.80}, want driver=limit with a whole number from 0 to {_MOST}")
+    return int(text)

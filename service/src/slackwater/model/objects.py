@@ -1,22 +1,57 @@
 """Nodes, pods and disruption budgets, with only the fields that some decision reads.
 
 `adapters.kube` decodes the API's objects into these once; nothing here keeps a reference to the JSON it came from.
+`read_preempting` reads a preemptor's annotation.
 """
 
+import json
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
-from slackwater.model.equivalence import Kind
+from slackwater.model.devices import ResourceSlice
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.preempting import Preempting
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import CsiNode
 from slackwater.model.vertical import Vertical
+
+#: How the message of a victim's condition begins; the preemptor's name follows. `controllers.history` reads it again.
+VICTIM_MESSAGE: Final = "slackwater: preempting to accommodate the higher priority pod "
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingPreemption:
+    """A preemption under way: the node where room is made, and the pods that have to leave it."""
+
+    node: NodeName
+    victims: tuple[PodUid, ...]
+
+    def text(self) -> str:
+        return json.dumps({"node": self.node, "victims": list(self.victims)}, separators=(",", ":"))
+
+
+def read_preempting(text: str | None) -> OngoingPreemption | None:
+    """Reads `slackwater.dev/preempting`, the part of a preemption that outlives the process. None where it is missing or cannot
+    be read.
+
+    The text is `{"node": "n", "victims": ["uid", ...]}`. It is written before the first victim is deleted.
+    """
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        node, victims = document["node"], document["victims"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(node, str) or not isinstance(victims, list) or not all(isinstance(uid, str) for uid in victims):
+        return None
+    return OngoingPreemption(NodeName(node), tuple(PodUid(uid) for uid in victims))
+
 
 _DAEMON_SET: Final = ("apps", "DaemonSet")
 
@@ -47,7 +82,8 @@ class Node:
 
     `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
     resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine; may be empty.
-    `csi` is set only on templates of nodes, and has what their CSINodes will have: an existing node has a CSINode.
+    `csi` and `slices` are set only on templates of nodes: what their CSINodes and ResourceSlices will have. For an existing
+    node these are objects of their own.
     """
 
     name: NodeName
@@ -67,6 +103,7 @@ class Node:
     cordoned_by_us: bool = False
     created_at: UnixTime | None = None  #: None where the object does not say
     csi: CsiNode | None = None
+    slices: tuple[ResourceSlice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +141,16 @@ class Pod:
     overdue_at: UnixTime | None = None
     #: The pod's termination grace period.
     grace_seconds: int = 30
-    #: The preemption of a pending preemptor: see `model.preempting`.
-    preempting: Preempting | None = None
+    #: The preemption of a pending preemptor: see `read_preempting`.
+    preempting: OngoingPreemption | None = None
     #: Names in `spec.schedulingGates`, ours perhaps among them: no scheduler looks at the pod while there are any.
     gates: tuple[str, ...] = ()
     #: For how long after the pod's creation no node may be added for it, by its annotation.
     scale_up_delay_seconds: float | None = None
     successor: Kind | None = None
     starting: bool = False
+    #: The condition DisruptionTarget as "reason: message": who is ending the pod; None if nobody has said so.
+    disruption: str | None = None
 
     @property
     def renewed_kind(self) -> Kind:

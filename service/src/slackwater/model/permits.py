@@ -1,13 +1,21 @@
-"""An agent's request for its pod, and the answer: the values between the HTTP adapter and `controllers.permits`.
+"""An agent's request for its pod, the answer, and the permit annotation.
 
-Each agent request becomes one `PermitAsk`, already read and checked against the protocol. Deliberately absent: the wire (JSON,
-names of versions: the adapter has them) and the formula (`model.ledger.growth`). Integers only, so that any order is exact.
+- `PermitAsk`, `PermitAnswer`, `PermitRefusal`: the values between the HTTP adapter and `controllers.permits`. A request is
+  already read and checked against the protocol.
+- `PersistedPermit`: the part of an agent's permit that outlives this process.
+
+All amounts are integers, so that every order of additions is exact. JSON and names of versions are the adapter's, the formula
+is in `model.ledger.transitions`.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts
+from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +72,72 @@ class PermitRefusal:
     code: str
     message: str
     node: NodeName | None = None  #: where the pod counts, if it does; for metrics
+
+
+#: How many distinct texts are cached, for reading and for writing: every request reads those of all counted pods.
+_CACHED_TEXTS: Final = 32_768
+#: The largest `number` and `epoch`: far above what counting reaches, and still exact in JSON.
+_LARGEST_COUNTER: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistedPermit:
+    """The content of a permit annotation; `permit` <= `permit_limit`. `pod` is "" in a text of a version that did not write it.
+
+    Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "limit": {...}, "pod": "<uid>", "number": 7,
+    "epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since the text was written is at most
+    `limit`. A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is
+    written, so that no text ever occurs twice, and a write with an older precondition fails. `epoch` identifies the writing
+    process: each process begins one above all epochs that it finds. Of texts that cannot all be true, those of lower epochs may
+    have arrived late.
+
+    Two are equal where their amounts are.
+    """
+
+    permit: Amounts
+    permit_limit: Amounts
+    pod: str = field(default="", compare=False)
+    number: int = field(default=0, compare=False)
+    epoch: int = field(default=0, compare=False)
+
+    def text(self) -> str:
+        return _text(self.permit, self.permit_limit, self.pod, self.number, self.epoch)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: int) -> str:
+    whose = {"pod": pod, "number": number, "epoch": epoch} if pod else {}
+    return json.dumps({"permit": _quantities(permit), "limit": _quantities(permit_limit), **whose}, separators=(",", ":"))
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def read_written(text: str | None) -> PersistedPermit | None:
+    """The content of the annotation; None where it is missing or cannot be read: both count as unknown."""
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        permit, permit_limit = (_amounts(document[key]) for key in ("permit", "limit"))
+        pod = str(document.get("pod", ""))
+        number, epoch = (_counter(document.get(key, 0)) for key in ("number", "epoch"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    written = PersistedPermit(permit=permit, permit_limit=permit_limit, pod=pod, number=number, epoch=epoch)
+    return written if permit.within(permit_limit) else None
+
+
+def _quantities(amounts: Amounts) -> dict[str, int | str]:
+    return {"vCPUs": format_milli_cpu(amounts.cpu), "mem": format_bytes(amounts.memory)}
+
+
+def _counter(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNTER:
+        return value
+    raise ValueError(f"permit annotation: got {value!r:.40}, want a whole number from 0 to {_LARGEST_COUNTER}")
+
+
+def _amounts(value: dict[str, str | int]) -> Amounts:
+    amounts = Amounts(milli_cpu(value["vCPUs"]), byte_count(value["mem"]))
+    if min(amounts) < 0 or max(amounts) > LARGEST_AMOUNT:
+        raise ValueError(f"permit annotation: got {amounts}, want 0 to {LARGEST_AMOUNT} (milliCPU, bytes)")
+    return amounts

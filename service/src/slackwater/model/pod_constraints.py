@@ -1,17 +1,24 @@
-"""Pod constraints: what only some pods ask of a node, beyond CPU, memory, node selectors and tolerations.
+"""The scheduling needs of pods: equivalence groups (`Kind`), and the constraints that only some pods have.
 
-Most pods have none, so a `Kind` carries one value or None, and decoding such a pod costs one comparison. Defaults are applied
+- `Kind`: what all pods of an equivalence group have in common. A verdict on a `Kind` holds for all its pods.
+- `PodConstraints`: what only some pods ask of a node, beyond CPU, memory, node selectors and tolerations. Most pods have none,
+  so a `Kind` has one value or None, and decoding such a pod costs one comparison.
+
+Invariant: a `Kind` contains only what some decision reads, so pods without controllers share one too. Defaults are applied
 already: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `adapters.kube`).
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
+from weakref import WeakKeyDictionary, ref
 
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement, Selector
 
 #: The `ip` of a host port that binds to every address of the node.
 EVERY_ADDRESS: Final = "0.0.0.0"
+#: The declared feature of a pod with user namespaces on the host's network.
+HOST_USERS: Final = "UserNamespacesHostNetworkSupport"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,36 @@ class InlineDisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimUse:
+    """A claim of dynamic resource allocation that a pod uses, under the pod's own `name` for it.
+
+    `claim` is the ResourceClaim; empty where it is made from `template` and the pod's status does not name it yet. `owner` is
+    the UID of the pod that must own a claim made from a template, `pod` that pod's name.
+    """
+
+    name: str
+    claim: str = ""
+    template: str = ""
+    owner: str = ""
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerDevices:
+    """What one container requests of an extended resource, which a DeviceClass may back.
+
+    `container` is its number, init containers first; `ends`: it ends before the pod's main containers start. `place` is the
+    resource's number among all that the container requests, in the order of names.
+    """
+
+    container: int
+    ends: bool
+    resource: str
+    amount: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodConstraints:
     """What a pod asks of a node beyond CPU, memory, node selectors and tolerations. Empty fields ask nothing.
 
@@ -123,7 +160,8 @@ class PodConstraints:
     `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests of the pod as a
     whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods of the same Service
     or controller, where the pod states no spread constraints and its Service or controller is known. `features` are those that
-    its node has to declare. `resource_claims` names claims of dynamic resource allocation, which no predicate here covers.
+    its node has to declare. `resource_claims` are claims of devices (dynamic resource allocation). `container_devices` are the
+    containers' requests of extended resources, which devices may stand for.
     """
 
     scalars: tuple[tuple[str, int], ...] = ()
@@ -141,8 +179,67 @@ class PodConstraints:
     disks: tuple[DiskMount, ...] = ()
     inline_disks: tuple[InlineDisk, ...] = ()
     features: tuple[str, ...] = ()
-    resource_claims: tuple[str, ...] = ()
+    resource_claims: tuple[ClaimUse, ...] = ()
+    container_devices: tuple[ContainerDevices, ...] = ()
     node_name: str | None = None
 
 
 NO_POD_CONSTRAINTS: Final = PodConstraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration. An empty `key` with operator Exists tolerates every key, an empty `effect` every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Kind:
+    """The scheduling needs that all pods of an equivalence group have in common.
+
+    `node_affinity` is None where the pod requires no node affinity; otherwise one of its terms must match. `missing_request`
+    names the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers,
+    in order. `pod_constraints` is None where the pod has none of the rarer constraints.
+    """
+
+    namespace: str
+    requests: Amounts
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    scheduler_name: str = "default-scheduler"
+    preempts: bool = True
+    missing_request: str | None = None
+    images: tuple[str, ...] = ()
+    pod_constraints: PodConstraints | None = None
+
+    def __hash__(self) -> int:
+        """Leaves tolerations out: hashing them takes as long as all the rest, and few groups differ by them alone."""
+        asks = self.node_selector, self.node_affinity, self.pod_constraints
+        return hash((self.namespace, self.requests, self.images, self.missing_request, asks))
+
+
+class KindInterner:
+    """Keeps one instance of each distinct `Kind`, so that pods share memory and comparison by identity comes first.
+
+    References are weak, so that a `Kind` without pods is forgotten: each pod of a DaemonSet has another one, which names its
+    node.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: WeakKeyDictionary[Kind, ref[Kind]] = WeakKeyDictionary()
+
+    def intern(self, kind: Kind) -> Kind:
+        known = self._kinds.get(kind)
+        found = None if known is None else known()
+        if found is None:
+            self._kinds[kind] = ref(kind)
+            return kind
+        return found
+
+    def __len__(self) -> int:
+        return len(self._kinds)

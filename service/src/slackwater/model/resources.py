@@ -1,10 +1,13 @@
-"""Amounts of the resources that the ledger accounts for: CPU and memory.
+"""Amounts of CPU and memory, which the ledger accounts for, and the formula of a pod's requests.
+
+- `Amounts`: an exact amount of both.
+- `pod_nanos`, `effective_nanos`: Kubernetes' formula, one resource at a time, exact in nanos.
 
 The other resources of a pod (extended ones, ephemeral storage, the count of pods) are no part of the ledger: Slackwater
 reserves none of them beyond what kube-scheduler itself assumes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -69,3 +72,56 @@ def on_node(reported: Amounts) -> Amounts:
     """The amounts that a node reports, clamped to between -`LARGEST_ON_NODE` and `LARGEST_ON_NODE`."""
     most = Amounts(MilliCpu(LARGEST_ON_NODE), Bytes(LARGEST_ON_NODE))
     return reported.at_most(most).at_least(NOTHING.minus(most))
+
+
+_NANOS_PER_MILLI = 10**6
+_NANO = 10**9
+
+
+class InitRequest(NamedTuple):
+    """The request of one init container; a pod has them in order. A sidecar (restart policy Always) keeps running with the app
+    containers.
+    """
+
+    nanos: int
+    sidecar: bool
+
+
+def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible: bool) -> int:
+    """What a container, or a pod as a whole, takes while it may be in the middle of a resize.
+
+    `asked` is the spec's request; `reported` the status's (actual, allocated), None where the status has no resources. A resize
+    that the node called `infeasible` will not happen, so `asked` does not count then.
+    """
+    if reported is None:
+        return asked
+    actual, allocated = reported
+    return max(actual, allocated) if infeasible else max(asked, actual, allocated)
+
+
+def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None, overhead: int) -> int:
+    """The pod's request of one resource: the most that runs at once, or `pod_level` where that is set, plus `overhead`.
+
+    The formula is `PodRequests` of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize
+    status counts, of containers as well as of the pod as a whole; how it counts depends on the version
+    (`adapters.kube.pod_requests`). An amount that is not set counts as 0: the API refuses negative ones, so sums and maxima
+    stay the same. Node-allocatable claims of DRA are not supported (an alpha gate, off).
+
+    Init containers run one after another, each together with the sidecars that come before it.
+    """
+    running = sum(apps)
+    sidecars = highest = 0
+    for nanos, sidecar in inits:
+        if sidecar:
+            running += nanos
+            sidecars += nanos
+            highest = max(highest, sidecars)
+        else:
+            highest = max(highest, sidecars + nanos)
+    return (max(running, highest) if pod_level is None else pod_level) + overhead
+
+
+def rounded_up(*, cpu_nanos: int, memory_nanos: int) -> Amounts:
+    """The amounts as kube-scheduler counts them: `MilliValue` and `Value` of the exact sum, at most `LARGEST_AMOUNT`."""
+    cpu, memory = -(-cpu_nanos // _NANOS_PER_MILLI), -(-memory_nanos // _NANO)
+    return Amounts(MilliCpu(min(cpu, LARGEST_AMOUNT)), Bytes(min(memory, LARGEST_AMOUNT)))

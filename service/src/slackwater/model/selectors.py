@@ -1,17 +1,17 @@
 """Requirements on labels, as label selectors and node selector terms state them, and whether labels meet them.
 
-A selector is a tuple of requirements, all of which must hold: an empty one selects everything. None selects nothing
-(the API's absent selector).
+A selector is a tuple of requirements, all of which must hold: an empty one selects everything. None selects nothing (the API's
+absent selector). `SelectorIndex` finds those of many selectors that select given labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """`key` operator `values`, as in node selector terms: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    """A requirement on labels: `key` operator `values`, as in node selector terms: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
 
     key: str
     operator: str
@@ -64,3 +64,69 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
     return selector is not None and all(holds(requirement, labels) for requirement in selector)
+
+
+T = TypeVar("T")
+#: A label's key and its value; None: any value.
+Pair = tuple[str, str | None]
+
+
+class SelectorIndex(Generic[T]):
+    """An index of things with selectors, each by its unique name: finds those that select given labels without evaluating all.
+
+    A namespace may have a thousand PodDisruptionBudgets, and nearly all require the value of some label. The index evaluates
+    such a selector only for pods that have the value. Where a selector requires several labels, the index files it under the
+    one that has the fewest selectors so far, so that a label which all of them require does not put them all into one entry.
+    """
+
+    def __init__(self) -> None:
+        self._found_by: dict[T, tuple[Pair, ...]] = {}
+        self._by_pair: dict[Pair, dict[T, Selector]] = {}
+        #: Things whose selectors require no label.
+        self._others: dict[T, Selector] = {}
+
+    def put(self, name: T, selector: Selector) -> None:
+        """Adds a thing, or replaces its selector."""
+        self.drop(name)
+        self._found_by[name] = pairs = self._rarest(selector)
+        if not pairs:
+            self._others[name] = selector
+        for pair in pairs:
+            self._by_pair.setdefault(pair, {})[name] = selector
+
+    def drop(self, name: T) -> None:
+        """Removes a thing; does nothing where it is not there."""
+        for pair in self._found_by.pop(name, ()):
+            found = self._by_pair[pair]
+            del found[name]
+            if not found:
+                del self._by_pair[pair]
+        self._others.pop(name, None)
+
+    def selecting(self, labels: Mapping[str, str]) -> Iterator[T]:
+        """The things whose selectors select the labels, each once, in arbitrary order."""
+        for pair in labels.items():
+            yield from _selecting(self._by_pair.get(pair, {}), labels)
+        for key in labels:
+            yield from _selecting(self._by_pair.get((key, None), {}), labels)
+        yield from _selecting(self._others, labels)
+
+    def _rarest(self, selector: Selector) -> tuple[Pair, ...]:
+        """The pairs under which the selector is filed; empty where it requires no label."""
+        asked = [pairs for requirement in selector or () if (pairs := _pairs(requirement))]
+        return min(asked, key=lambda pairs: sum(len(self._by_pair.get(pair, ())) + 1 for pair in pairs), default=())
+
+
+def _pairs(requirement: Requirement) -> tuple[Pair, ...]:
+    """Labels of which the requirement needs one; empty where it needs none."""
+    match requirement.operator:
+        case "In":
+            return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))
+        case "Exists":
+            return ((requirement.key, None),)
+        case _:
+            return ()
+
+
+def _selecting(found: Mapping[T, Selector], labels: Mapping[str, str]) -> Iterator[T]:
+    return (name for name, selector in found.items() if selects(selector, labels))

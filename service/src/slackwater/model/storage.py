@@ -53,11 +53,15 @@ class Volume:
 
     `driver` and `handle` are its CSI names. An in-tree volume that is migrated to CSI has those of its CSI driver, and its
     in-tree plug-in in `plugin`. On nodes that have migrated the plug-in to CSI, `migrated_terms` replace `node_terms`.
+
+    `storage_class` is the one that claims are matched with: the beta annotation's, else the spec's. VolumeBinding's score reads
+    the spec alone; `spec_class` is that one where the two differ.
     """
 
     name: str
     labels: dict[str, str]
     storage_class: str = ""
+    spec_class: str | None = None
     phase: str = ""
     deleting: bool = False
     capacity: int = 0
@@ -99,22 +103,25 @@ class CsiNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiDriver:
-    """A CSIDriver. `tracks_capacity`: room for new volumes is published as `StorageCapacity` and must suffice."""
+    """A CSIDriver. `tracks_capacity`: room for new volumes is published as `StorageCapacity` and must suffice. `needed`: pods
+    with its volumes do not go to nodes without it (`preventPodSchedulingIfMissing`)."""
 
     name: str
     tracks_capacity: bool = False
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageCapacity:
     """A CSIStorageCapacity: room for new volumes of a class on nodes that `topology` selects (None: nowhere). `largest` volume
-    in bytes."""
+    and `total` room in bytes."""
 
     namespace: str
     name: str
     storage_class: str
     topology: Selector
     largest: int | None
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Workloads that grow in place: a NeonVM virtual machine in its runner pod, or a plain pod that is resized.
+"""Workloads that grow in place, and NeonVM's objects, with the fields that some decision reads.
 
-Everything outside the adapters knows this one shape. `adapters/kube/vertical` reads it from annotations, labels and owner
-references.
+- `Vertical`: a NeonVM virtual machine in its runner pod, or a plain pod that is resized. Everything outside the adapters knows
+  this one shape; `adapters.kube.vertical` reads it from annotations, labels and owner references.
+- `Machine`, `VirtualMachineMigration`: virtual machines and their migrations.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.resources import Amounts
 
 #: source: the pod that a running migration moves away from. target: the pod that the migration creates.
@@ -22,7 +24,7 @@ class MigrationRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resizing:
+class ResizeTarget:
     """How a plain pod is resized: through one of its containers.
 
     `requests` are that container's, `whole` the whole pod's, as the spec has them. `limits`: for which resources (CPU, memory)
@@ -56,8 +58,46 @@ class Vertical:
     machine: str | None = None
     migration: MigrationRef | None = None
     permit: str | None = None
-    resizing: Resizing | None = None  #: set for a plain pod only
+    resizing: ResizeTarget | None = None  #: set for a plain pod only
 
     @property
     def migratable(self) -> bool:
         return self.machine is not None and (self.auto_migrate or self.always_migrate)
+
+
+#: The phase of a VirtualMachineMigration; "" until its controller has seen it.
+Phase = Literal["", "Pending", "Running", "Succeeded", "Failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A VirtualMachine. `permit` is the text of its permit annotation, None where it has none."""
+
+    key: PodKey
+    uid: str
+    resource_version: int
+    permit: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualMachineMigration:
+    """A VirtualMachineMigration. `ours`: it has the label of migrations that a scheduler created, so we delete it when
+    finished.
+
+    `target_node` is the node, named by our annotation, on which we hold room for its target pod.
+    """
+
+    key: PodKey
+    uid: str
+    resource_version: int
+    machine: str
+    phase: Phase
+    ours: bool
+    deleting: bool
+    source_pod: str
+    target_pod: str
+    target_node: NodeName | None
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in {"Succeeded", "Failed"}

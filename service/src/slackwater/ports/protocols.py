@@ -84,7 +84,7 @@ class PermitServing(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
+class TokenReview:
     """The API server's review of a bearer token.
 
     known: the token belongs to `user`, and to a Pod on `node` ("" where it is bound to none). unknown: it belongs to nobody.
@@ -101,7 +101,7 @@ class TokenReviewer(Protocol):
     """Asks the API server for the owner of a token, within `timeout_seconds`. Never raises because of what the API server
     answers."""
 
-    async def review(self, token: str, *, timeout_seconds: float) -> Reviewed: ...
+    async def review(self, token: str, *, timeout_seconds: float) -> TokenReview: ...
 
 
 class ProviderError(Exception):
@@ -209,7 +209,18 @@ class Explain(Protocol):
     async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...
 
 
-class TruthUnknown(Exception):
+#: The objects whose history can be asked for.
+Remembered = Literal["pod", "node"]
+
+
+class HistoryQuery(Protocol):
+    """Answers what happened to a pod or a node, as JSON values. `since_seconds`: not further back than that; None: as far as
+    the history reaches. `namespace` is empty for nodes. Never raises: what cannot be read now is said in the answer's notes."""
+
+    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> dict[str, Any]: ...
+
+
+class AuditReadError(Exception):
     """The API server did not return an object: it refused, gave no answer in time, or returned nothing that can be read."""
 
 
@@ -222,8 +233,8 @@ class Listing(Generic[Listed_co]):
     unreadable: Sequence[tuple[str, str]] = ()
 
 
-class Truth(Protocol):
-    """Reads nodes and pods from the API server. Raises `TruthUnknown` only. `timeout_seconds` applies to each API call.
+class AuditReads(Protocol):
+    """Reads nodes and pods from the API server. Raises `AuditReadError` only. `timeout_seconds` applies to each API call.
 
     Iterate a list within `contextlib.aclosing`. It comes in parts, at least one, and each takes a few ms of work.
     """

@@ -12,6 +12,7 @@ import structlog
 
 from slackwater.model.auxiliary import (
     ASKING,
+    DEVICE_KINDS,
     WORKLOAD_KINDS,
     AuxiliaryEvent,
     AuxiliaryGone,
@@ -19,13 +20,15 @@ from slackwater.model.auxiliary import (
     AuxiliaryKind,
     AuxiliaryObjects,
     AuxiliarySeen,
+    ControllerKey,
+    ControllerScale,
     DaemonSet,
     NamespaceLabels,
 )
-from slackwater.model.buffers import CapacityBuffer, HeadroomRequests, Workload
-from slackwater.model.controllers import ControllerKey, Wanted
+from slackwater.model.devices import ClaimSpec, DeviceObjects, ResourceClaim
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.storage import Attachment, Storage
 from slackwater.ports.protocols import EventSource
 
@@ -98,7 +101,7 @@ class AuxiliaryIntake:
         if isinstance(event, AuxiliaryGone):
             self._replicas.pop(controller, None)
         else:
-            self._replicas[controller] = event.value.replicas if isinstance(event.value, Wanted | Workload) else 0
+            self._replicas[controller] = event.value.replicas if isinstance(event.value, ControllerScale | Workload) else 0
 
     def begin_again(self) -> None:
         """Makes `changes` return everything again: the reader has lost what it had."""
@@ -110,18 +113,11 @@ class AuxiliaryIntake:
         namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return AuxiliaryObjects(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING else None,
+            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING - DEVICE_KINDS else None,
+            devices=self._devices() if changed & DEVICE_KINDS else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
             headroom_requests=self._headroom_requests() if changed & ASKING else None,
-        )
-
-    def everything(self) -> AuxiliaryObjects:
-        """All parts except the headroom requests, as copies. Does not affect what `changes` returns next."""
-        namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
-        labels = {key.name: found.labels for key, found in namespaces.items()}
-        return AuxiliaryObjects(
-            namespaces=labels, storage=self._storage(), daemons=self._daemons(), replicas=dict(self._replicas)
         )
 
     def _headroom_requests(self) -> HeadroomRequests:
@@ -162,6 +158,16 @@ class AuxiliaryIntake:
             drivers=self._by_name("csidrivers"),
             capacities=None if capacities is None else tuple(capacities.values()),
             attachments=attachments if "volumeattachments" in self._objects else None,
+        )
+
+    def _devices(self) -> DeviceObjects:
+        claims: dict[AuxiliaryKey, ResourceClaim] = self._objects.get("resourceclaims", {})
+        templates: dict[AuxiliaryKey, ClaimSpec] = self._objects.get("resourceclaimtemplates", {})
+        return DeviceObjects(
+            slices=self._by_name("resourceslices") or {},
+            classes=self._by_name("deviceclasses") or {},
+            claims={(key.namespace, key.name): claim for key, claim in claims.items()},
+            templates={(key.namespace, key.name): spec for key, spec in templates.items()},
         )
 
     def _by_name(self, kind: AuxiliaryKind) -> dict[str, Any] | None:

@@ -1,14 +1,17 @@
 """Keeps the newest decisions with their results, for the dashboard.
 
-It receives the outcome of each attempt of an effect (`Telling` wraps the writer) and each record of the autoscaler's loop. The
-newest of each kind are kept, so that a thousand binds do not push out the only drain. No decision reads this log, and it is not
+It receives the outcome of each attempt of an effect (`DecisionLoggingWriter` wraps the writer), each record of the
+autoscaler's loop, and what `dashboard.observer` sees of pods and nodes. The newest of each kind are kept, so that a thousand
+binds do not push out the only drain. `story` returns what happened to one object. No decision reads this log, and it is not
 persisted.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from heapq import merge
+from itertools import islice, takewhile
+from typing import Final, Literal
 
 from slackwater.model.effects import (
     ApiEffect,
@@ -18,24 +21,26 @@ from slackwater.model.effects import (
     Evict,
     MarkNode,
     Nominate,
+    NominateInAdvance,
     OpenGate,
     Resize,
-    Steer,
     UnmarkNode,
     WritePermit,
 )
-from slackwater.model.permit_annotation import read_written
+from slackwater.model.permits import read_written
 from slackwater.model.resources import Amounts
 from slackwater.ports.protocols import Outcome, Writer
-from slackwater.runtime.autoscaler.record import LoopRecord
+from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
 
 #: Decisions kept of each kind.
-_KEPT: Final = 100
+_KEPT: Final = 500
+#: Groups or reasons named in one sentence.
+_MOST_NAMED: Final = 6
 #: The kind of decision of each effect type. Effects of other types (activations, reads, Kubernetes events) decide nothing.
 _KINDS: Final[dict[type, str]] = {
     Bind: "bind",
     Nominate: "nominate",
-    Steer: "nominate",
+    NominateInAdvance: "nominate",
     OpenGate: "open gate",
     WritePermit: "permit",
     Resize: "resize",
@@ -45,7 +50,9 @@ _KINDS: Final[dict[type, str]] = {
     MarkNode: "mark node",
     UnmarkNode: "unmark node",
 }
-
+#: What is seen of pods and nodes, and what an autoscaler's loop decides.
+SeenKind = Literal["bind", "wait", "node", "preempt"]
+KINDS: Final = (*dict.fromkeys(_KINDS.values()), "wait", "node", "grow", "remove node")
 
 #: Number, Unix seconds, the effect and its outcome; formatted only when the log is read.
 _Note = tuple[int, float, ApiEffect, Outcome]
@@ -54,7 +61,8 @@ _Note = tuple[int, float, ApiEffect, Outcome]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `about` is the kind
-    of object for a link to /explain: "pods", "nodes", "groups", or "" for none."""
+    of object for a link to /explain: "pods", "nodes", "groups", or "" for none. `instead` says what else was considered.
+    `related` are further objects that it concerns, as "nodes name"."""
 
     number: int
     at: float
@@ -63,16 +71,23 @@ class Decision:
     name: str
     text: str
     verdict: str
+    instead: str = ""
+    related: tuple[str, ...] = ()
+
+    def concerns(self, about: str, name: str) -> bool:
+        return (self.about == about and self.name == name) or f"{about} {name}" in self.related
 
 
 class DecisionLog:
-    """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds."""
+    """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds. `counts` has how many there were of
+    each kind since the start."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._number = 0
         self._effects: dict[str, deque[_Note]] = {kind: deque(maxlen=_KEPT) for kind in _KINDS.values()}
-        self._loops: deque[Decision] = deque(maxlen=_KEPT)
+        self._others: dict[str, deque[Decision]] = {kind: deque(maxlen=_KEPT) for kind in KINDS}
+        self.counts: Counter[str] = Counter()
 
     @property
     def number(self) -> int:
@@ -80,39 +95,118 @@ class DecisionLog:
         return self._number
 
     def note(self, effect: ApiEffect, outcome: Outcome) -> None:
-        """Notes one ended attempt of an effect; cheap, because formatting happens in `newest`."""
+        """Notes one ended attempt of an effect; cheap, because formatting happens when the log is read."""
         kind = _KINDS.get(type(effect))
         if kind is not None:
             self._number += 1
+            self.counts[kind] += 1
             self._effects[kind].append((self._number, self._wall(), effect, outcome))
+
+    def seen(
+        self, kind: SeenKind, about: str, name: str, text: str, *, related: tuple[str, ...] = (), instead: str = ""
+    ) -> None:
+        """Notes what became of a pod or node: placed, judged unschedulable, come or gone."""
+        self._put(self._wall(), kind, (about, name), text, related=related, instead=instead)
 
     def loop(self, record: LoopRecord) -> None:
         """Notes the decisions of one ended autoscaler loop: node group size changes, and drains that began or ended."""
         for call, problem in record.asked:
-            text = f"from {call.seen} to {call.to} nodes" + (f": {problem}" if problem is not None else "")
-            self._told(record, "grow", ("groups", call.group), text, done=problem is None)
+            text = f"from {call.seen} to {call.to} nodes{_needed_by(record.needed_by.get(call.group))}"
+            text += f": {problem}" if problem is not None else ""
+            instead = _other_groups(record, call.group)
+            pods = _pods_of(record.needed_by.get(call.group))
+            self._put(record.at, "grow", ("groups", call.group), text, done=problem is None, instead=instead, related=pods)
         scale_down = record.scale_down
         for node in () if scale_down is None else scale_down.begun:
-            self._told(record, "remove node", ("nodes", node), "removal begins", done=True)
+            self._put(record.at, "remove node", ("nodes", node), "removal begins", instead=_nodes_kept(record))
         for end in () if scale_down is None else scale_down.ended:
             why = "" if end.unremovable_reason is None else f": {end.unremovable_reason} {end.detail}".rstrip()
             text = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{why}"
-            self._told(record, "remove node", ("nodes", end.order.node), text, done=end.outcome != "rolled-back")
+            done = end.outcome != "rolled-back"
+            self._put(record.at, "remove node", ("nodes", end.order.node), text, done=done)
 
-    def _told(self, record: LoopRecord, kind: str, what: tuple[str, str], text: str, *, done: bool) -> None:
+    def _put(
+        self,
+        at: float,
+        kind: str,
+        what: tuple[str, str],
+        text: str,
+        *,
+        done: bool = True,
+        instead: str = "",
+        related: tuple[str, ...] = (),
+    ) -> None:
         self._number += 1
+        self.counts[kind] += 1
         (about, name), verdict = what, "done" if done else "refused"
-        decision = Decision(number=self._number, at=record.at, kind=kind, about=about, name=name, text=text, verdict=verdict)
-        self._loops.append(decision)
+        decision = Decision(
+            number=self._number,
+            at=at,
+            kind=kind,
+            about=about,
+            name=name,
+            text=text,
+            verdict=verdict,
+            instead=instead,
+            related=related,
+        )
+        self._others[kind].append(decision)
 
-    def newest(self, most: int) -> list[Decision]:
-        """The newest `most` decisions, the newest first."""
-        noted = [[_decision(kind, note) for note in notes] for kind, notes in self._effects.items()]
-        every = (decision for decisions in (*noted, self._loops) for decision in decisions)
-        return sorted(every, key=lambda decision: -decision.number)[:most]
+    def newest(self, most: int, *, after: int = 0) -> list[Decision]:
+        """The newest `most` decisions with a number above `after`, the newest first."""
+        return list(islice(takewhile(lambda decision: decision.number > after, self._newest_first()), most))
+
+    def story(self, about: str, name: str, most: int) -> list[Decision]:
+        """The newest `most` decisions that concern an object, the oldest first."""
+        found = (decision for decision in self._newest_first() if decision.concerns(about, name))
+        return list(islice(found, most))[::-1]
+
+    def _newest_first(self) -> Iterator[Decision]:
+        noted = (_decisions(kind, notes) for kind, notes in self._effects.items())
+        others = (reversed(decisions) for decisions in self._others.values())
+        return merge(*noted, *others, key=lambda decision: -decision.number)
 
 
-class Telling:
+def _decisions(kind: str, notes: deque[_Note]) -> Iterator[Decision]:
+    """The decisions of one kind, the newest first; formatted one by one."""
+    return (_decision(kind, note) for note in reversed(notes))
+
+
+def _needed_by(needed_by: NeededBy | None) -> str:
+    """What a scale-up is for, in words."""
+    if needed_by is None:
+        return ""
+    if not needed_by.n_pods:
+        return ", for its minimum size"
+    if needed_by.for_placeholders:
+        return f", to keep room for pods to come: {needed_by.n_pods} placeholders"
+    pods = [str(key) for key in needed_by.first]
+    more = needed_by.n_pods - len(pods)
+    return f", for {', '.join(pods)}" + (f" and {more} more" if more else "")
+
+
+def _pods_of(needed_by: NeededBy | None) -> tuple[str, ...]:
+    return () if needed_by is None else tuple(f"pods {key}" for key in needed_by.first)
+
+
+def _other_groups(record: LoopRecord, group: str) -> str:
+    """What the other node groups would have done, to explain why this one grew."""
+    found = []
+    for name, status in record.group_status.items():
+        if name != group:
+            closed, planned = status.closed(record.instant), record.planned.get(name, 0)
+            found.append(f"{name}: {closed or (f'{planned} nodes planned too' if planned else 'not chosen')}")
+    return "; ".join(found[:_MOST_NAMED])
+
+
+def _nodes_kept(record: LoopRecord) -> str:
+    """Why the nodes that stay were not removed instead, with how many there are of each reason."""
+    kept: Iterable[tuple[object, int]] = () if record.scale_down is None else record.scale_down.reasons.items()
+    ordered = sorted(kept, key=lambda item: -item[1])[:_MOST_NAMED]
+    return "kept: " + ", ".join(f"{count} {reason}" for reason, count in ordered) if ordered else ""
+
+
+class DecisionLoggingWriter:
     """A writer that passes each effect to another writer and notes the outcome in the decision log."""
 
     def __init__(self, writer: Writer, decision_log: DecisionLog) -> None:
@@ -134,12 +228,27 @@ def _decision(kind: str, note: _Note) -> Decision:
     text = _text(effect)
     if outcome.verdict != "done" and outcome.detail:
         text = f"{text}: {outcome.detail}".lstrip(": ")
-    return Decision(number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict)
+    related = _related(effect)
+    return Decision(
+        number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict, related=related
+    )
+
+
+def _related(effect: ApiEffect) -> tuple[str, ...]:
+    match effect:
+        case Bind() | Nominate() | NominateInAdvance() | Evict():
+            return (f"nodes {effect.node}",)
+        case CreateMigration():
+            return (f"nodes {effect.target_node}",)
+        case DeleteVictim():
+            return (f"pods {effect.preemptor}",)
+        case _:
+            return ()
 
 
 def _text(effect: ApiEffect) -> str:
     match effect:
-        case Bind() | Nominate() | Steer():
+        case Bind() | Nominate() | NominateInAdvance():
             text = f"to {effect.node}"
         case OpenGate():
             text = effect.why

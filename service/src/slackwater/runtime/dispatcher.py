@@ -3,7 +3,7 @@
 Effects on one object run one at a time in the order of their submission, so the object ends as last requested. Only binds run
 concurrently with the object's other effects. A new effect is merged into an equal one if that is the object's last: the last
 that waits or, if none waits, the one that runs. Every effect ends, by the API server's answer or by its deadline, and the
-state machine receives the end as an event (`endings`).
+state machine receives the end as an event (`effect_outcomes`).
 """
 
 import math
@@ -18,27 +18,27 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from slackwater.model.backoff import ExponentialBackoff
-from slackwater.model.drains import DrainReport
 from slackwater.model.effects import (
     Announce,
     ApiEffect,
     Bind,
     DeleteVictim,
+    DrainReport,
     Effect,
+    NominateInAdvance,
     ReadPod,
     Resize,
-    Steer,
     WritePreempting,
 )
 from slackwater.model.events import (
+    AdvanceNominationEnded,
     BindEnded,
     BindOutcome,
     Event,
-    SteerEnded,
 )
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.ports.protocols import Outcome, Writer
-from slackwater.runtime.endings import drain_ended, given_up, preemption_ended
+from slackwater.runtime.effect_outcomes import drain_ended, given_up, preemption_ended
 
 _log = structlog.get_logger(__name__)
 
@@ -54,18 +54,18 @@ _SLOW_BIND_SECONDS: Final = 0.5
 class DispatcherConfig:
     """Limits of the dispatcher.
 
-    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_steers`) and all other writes have separate
-    limits, so none waits for another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt,
-    `flush_seconds` the time to finish at shutdown. `steer_seconds` is short: a later nomination is of no use.
+    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_nominations`) and all other writes have
+    separate limits, so none waits for another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one
+    attempt, `flush_seconds` the time to finish at shutdown. `nomination_seconds` is short: a later nomination is of no use.
     """
 
     max_binds: int = 64
     max_writes: int = 16
     max_preemptions: int = 64
-    max_steers: int = 16
+    max_nominations: int = 16
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
-    steer_seconds: float = 5.0
+    nomination_seconds: float = 5.0
     attempt_seconds: float = 10.0
     flush_seconds: float = 5.0
 
@@ -136,8 +136,11 @@ class Dispatcher:
         leads: Callable[[], bool] = lambda: True,
         on_report: Callable[[DrainReport], None] = lambda _: None,
     ) -> None:
-        """`leads` says whether this replica is still the leader. If not, `run` gives running effects no time to finish: their
-        preconditions protect what the next leader writes. `on_report` receives the effects that are not API calls."""
+        """Creates the dispatcher; `run` starts it. `on_report` receives the effects that are not API calls.
+
+        `leads` says whether this replica is still the leader. If not, `run` gives running effects no time to finish: their
+        preconditions protect what the next leader writes.
+        """
         self._on_report = on_report
         self._writer = writer
         self._leads = leads
@@ -153,7 +156,7 @@ class Dispatcher:
         self._binds = anyio.CapacityLimiter(config.max_binds)
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
-        self._steers = anyio.CapacityLimiter(config.max_steers)
+        self._steers = anyio.CapacityLimiter(config.max_nominations)
         #: The submission time of each bind that has not ended; the oldest first.
         self._binding_since: dict[_Lane, float] = {}
         self.stats = DispatcherStats()
@@ -267,12 +270,12 @@ class Dispatcher:
     def _seconds_of(self, effect: ApiEffect) -> float:
         if isinstance(effect, Bind):
             return self._config.bind_seconds
-        return self._config.steer_seconds if isinstance(effect, Steer) else self._config.write_seconds
+        return self._config.nomination_seconds if isinstance(effect, NominateInAdvance) else self._config.write_seconds
 
     def _limiter_of(self, effect: ApiEffect) -> anyio.CapacityLimiter:
         if isinstance(effect, Bind):
             return self._binds
-        if isinstance(effect, Steer):
+        if isinstance(effect, NominateInAdvance):
             return self._steers
         return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
 
@@ -281,7 +284,7 @@ class Dispatcher:
             # The outcome if the deadline passes before an answer comes.
             ticket.latest, before = Outcome("unknown", detail="no answer in time"), ticket.latest
             outcome = await self._attempt(ticket.effect)
-            ticket.latest = _all_told(before, outcome)
+            ticket.latest = _worst(before, outcome)
             self._count(ticket.effect, outcome)
             if outcome.verdict in {"done", "refused"}:
                 return
@@ -311,7 +314,7 @@ class Dispatcher:
         event = outcome.event
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
-        if isinstance(effect, Steer):
+        if isinstance(effect, NominateInAdvance):
             self._steer_ended(effect, outcome)
         elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else given_up(effect, outcome) or event
@@ -321,15 +324,15 @@ class Dispatcher:
         # The event is applied before the ticket finishes, so that callers of `ended()` find the state machine up to date.
         if event is not None:
             self._on_event(event)
-        told = preemption_ended(effect, outcome) or drain_ended(effect, outcome)
-        if told is not None:
-            self._on_event(told)
+        end_event = preemption_ended(effect, outcome) or drain_ended(effect, outcome)
+        if end_event is not None:
+            self._on_event(end_event)
         ticket.finish()
 
-    def _steer_ended(self, effect: Steer, outcome: Outcome) -> None:
+    def _steer_ended(self, effect: NominateInAdvance, outcome: Outcome) -> None:
         """Reports the end of a nomination in advance. A failure is not logged: it does no harm, and there may be thousands."""
         if self._group is not None:
-            self._on_event(SteerEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
+            self._on_event(AdvanceNominationEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
 def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
@@ -345,14 +348,14 @@ def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
 
 
 async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
-    """Acquires a slot of the limiter. If one is free this does not yield to the event loop, unlike anyio's own `acquire`."""
+    """Acquires a slot of the limiter. If one is free this does not yield to the event loop, unlike the limiter's own method."""
     try:
         limiter.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
         await limiter.acquire_on_behalf_of(borrower)
 
 
-def _all_told(before: Outcome, outcome: Outcome) -> Outcome:
+def _worst(before: Outcome, outcome: Outcome) -> Outcome:
     """Combines the outcomes of the earlier attempts and of the last one. If an earlier attempt got no answer, it may have
     succeeded. A later refusal does not disprove that: an API server that has just started answers 403 until it has loaded its
     roles."""

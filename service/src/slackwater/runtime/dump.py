@@ -15,17 +15,21 @@ from slackwater.cluster.holds import Hold
 from slackwater.cluster.quarantine import Quarantined
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
-from slackwater.controllers.preemption.state import Preemption
+from slackwater.controllers.preemption.preemption import Preemption
 from slackwater.model.columns import NodeColumns
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
-from slackwater.model.ledger.account import PodResources
+from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.pauses import Pause
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.runtime.dump_vertical import VerticalDump, take_vertical, vertical_document
 from slackwater.runtime.state_machine import StateMachine
 
-VERSION: Final = "slackwater.dev/dumpstate/v1alpha2"
+#: How the version of every dump begins.
+FAMILY: Final = "slackwater.dev/dumpstate/"
+VERSION: Final = f"{FAMILY}v1alpha2"
 _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 
@@ -47,27 +51,31 @@ class Dump:
     budgets: Sequence[DisruptionBudget]
     preemptions: Sequence[tuple[PodUid, Preemption]]
     quarantine: Sequence[tuple[NodeName, Quarantined]]
+    pauses: tuple[Pause, ...]
+    kubernetes: KubernetesVersion
     vertical: VerticalDump
 
 
 def take(state_machine: StateMachine, now: Instant) -> Dump:
     """Copies the state; runs on the event loop, so that no event comes in between."""
-    nodes = list(state_machine.nodes)
+    nodes = list(state_machine.state.nodes)
     return Dump(
         now=now,
         generation=state_machine.generation,
         synced=state_machine.synced,
-        columns=state_machine.ledger.columns.copy(),
+        columns=state_machine.state.ledger.columns.copy(),
         nodes=nodes,
         row_names={row: node.name for row, node in nodes},
-        reservations=state_machine.reservations.copy(),
-        pods=list(state_machine.pods),
-        holds=list(state_machine.holds),
-        sample_miss=state_machine.sample_misses.items(),
-        bind_backoff=state_machine.bind_backoff.left(now),
-        budgets=list(state_machine.budgets),
+        reservations=state_machine.state.reservations.copy(),
+        pods=list(state_machine.state.pods),
+        holds=list(state_machine.state.holds),
+        sample_miss=state_machine.state.sample_misses.items(),
+        bind_backoff=state_machine.state.bind_backoff.left(now),
+        budgets=list(state_machine.state.budgets),
         preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in state_machine.preemptions.items()],
-        quarantine=list(state_machine.quarantine.items()),
+        quarantine=list(state_machine.state.quarantine.items()),
+        pauses=state_machine.pausing.pauses,
+        kubernetes=state_machine.policy.kubernetes,
         vertical=take_vertical(state_machine, now),
     )
 
@@ -77,8 +85,10 @@ def document(dump: Dump) -> dict[str, Any]:
     pods_by_uid = {pod.uid: pod for pod in dump.pods}
     return {
         "version": VERSION,
+        "kubernetes": {"version": str(dump.kubernetes), "featureGates": dict(dump.kubernetes.gates)},
         "generation": dump.generation,
         "synced": dump.synced,
+        "paused": {pause.activity: pause.note for pause in dump.pauses},
         "nodes": [_node(dump.columns, row, node) for row, node in sorted(dump.nodes, key=lambda item: item[1].name)],
         "pods": [
             _claimed(dump, uid, reservation, pods_by_uid.get(uid))

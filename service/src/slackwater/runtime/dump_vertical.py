@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from slackwater.cluster.annotations import Place
+from slackwater.cluster.annotations import AnnotationPlace
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.choice import MigrationBackoff
+from slackwater.controllers.migration.machine_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.machines import Machine, VirtualMachineMigration
-from slackwater.model.permit_annotation import read_written
+from slackwater.model.permits import read_written
 from slackwater.model.resources import RESOURCES, Amounts
+from slackwater.model.vertical import Machine, VirtualMachineMigration
 from slackwater.runtime.state_machine import StateMachine
 
 
@@ -28,7 +28,7 @@ class VerticalDump:
 
     now: Instant
     vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]
-    places: Mapping[PodUid, Place]
+    places: Mapping[PodUid, AnnotationPlace]
     queue: Sequence[tuple[NodeName, PodUid, int | None, int]]
     moves: Sequence[Migration]
     objects: Sequence[VirtualMachineMigration]
@@ -40,23 +40,25 @@ class VerticalDump:
 
 
 def take_vertical(state_machine: StateMachine, now: Instant) -> VerticalDump:
-    vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state_machine.vertical_pods.items()]
+    vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state_machine.state.vertical_pods.items()]
     pods = {
-        uid: pod for uid, _ in vertical_pods if (pod := state_machine.pods.known(uid)) is not None and pod.vertical is not None
+        uid: pod
+        for uid, _ in vertical_pods
+        if (pod := state_machine.state.pods.known(uid)) is not None and pod.vertical is not None
     }
     choice = state_machine.migrating.choice
     return VerticalDump(
         now=now,
         vertical_pods=vertical_pods,
-        places={uid: state_machine.annotations.place_of(pod) for uid, pod in pods.items()},
+        places={uid: state_machine.state.annotations.place_of(pod) for uid, pod in pods.items()},
         queue=choice.queue.entries(),
         moves=[replace(move) for move in state_machine.migrating.migrations.values()],
         objects=list(state_machine.migrating.objects.values()),
-        machines=state_machine.annotations.machines(),
+        machines=state_machine.state.annotations.machines(),
         backoffs=choice.backoffs(),
         cleanup=state_machine.migrating.cleanups(),
-        written=state_machine.annotations.written(),
-        epoch=state_machine.vertical_pods.epoch,
+        written=state_machine.state.annotations.written(),
+        epoch=state_machine.state.vertical_pods.epoch,
     )
 
 
@@ -104,7 +106,7 @@ def _permit(dump: VerticalDump, uid: PodUid, vertical_pod: VerticalPodState, nam
         "permit": None if written is None else _amounts(written.permit),
         "limit": None if written is None else _amounts(written.permit_limit),
         "writing": None if vertical_pod.writing is None else to_builtins(vertical_pod.writing),
-        "doubted": [to_builtins(written) for written in vertical_pod.doubted],
+        "doubted": [to_builtins(written) for written in vertical_pod.unconfirmed],
         "heardInSeconds": _seconds(vertical_pod.heard_at, dump.now),
         "deniedSinceSeconds": _seconds(vertical_pod.denied_since, dump.now),
         "exact": vertical_pod.exact,
@@ -117,7 +119,7 @@ def _permit(dump: VerticalDump, uid: PodUid, vertical_pod: VerticalPodState, nam
         "load": None if vertical_pod.load is None else to_builtins(vertical_pod.load),
         "odd": vertical_pod.odd,
         "urgent": vertical_pod.urgent,
-        "behind": vertical_pod.behind,
+        "behind": vertical_pod.lagging,
         "attempts": vertical_pod.attempts,
         "oscillating": vertical_pod.oscillating,
         "loweredFrom": None if vertical_pod.lowered_from is None else _amounts(vertical_pod.lowered_from),

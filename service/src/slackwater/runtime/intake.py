@@ -16,17 +16,18 @@ from slackwater.model.auxiliary import AuxiliaryGone, AuxiliarySeen
 from slackwater.model.effects import Effect
 from slackwater.model.events import (
     Event,
+    LeadershipTaken,
     NodeSeen,
     ObjectUnreadable,
     PodAudited,
     PodRead,
     PodSeen,
+    StandbyTimePassed,
     Stopping,
     Synced,
-    TakenOver,
-    Ticked,
-    Watched,
+    TimePassed,
 )
+from slackwater.model.ids import Instant
 from slackwater.ports.clock import Clock
 from slackwater.ports.protocols import EventSource
 from slackwater.runtime.dispatcher import Dispatcher
@@ -63,14 +64,25 @@ _log = structlog.get_logger(__name__)
 #: Events applied before other tasks get a turn: about 5 ms of work.
 _SLICE: Final = 200
 TICK_SECONDS: Final = 0.1
+#: Where kube-scheduler binds, how long after its first lists a new process waits for binds that an earlier one has answered
+#: for: it does not know the room that was held for them. Binds take some 10 ms, so most have arrived before the lists.
+SETTLE_SECONDS: Final = 3.0
 
 
 class Intake:
-    """Applies events and ticks to the state machine. Ready when each event source has listed once. With `standby`, effects are
-    discarded until `lead` is called."""
+    """Applies events and ticks to the state machine. Ready when each event source has listed once, and binds in flight have had
+    `SETTLE_SECONDS` to arrive. With `standby`, effects are discarded until `lead` is called.
+
+    `settles` says, when everything is listed, whether a late bind could take room that the state machine gives away."""
 
     def __init__(
-        self, state_machine: StateMachine, clock: Clock, event_sources: Mapping[str, EventSource], *, standby: bool = False
+        self,
+        state_machine: StateMachine,
+        clock: Clock,
+        event_sources: Mapping[str, EventSource],
+        *,
+        standby: bool = False,
+        settles: Callable[[], bool] = lambda: False,
     ) -> None:
         self._state_machine = state_machine
         self._clock = clock
@@ -79,6 +91,8 @@ class Intake:
         self._listed_once = anyio.Event()
         self._synced = anyio.Event()
         self._standby = standby
+        self._settles = settles
+        self._settled_at: Instant | None = None
         self._dispatcher: Dispatcher | None = None
         self._changed: tuple[Callable[[], None], ...] = ()
         #: Number of events that could not be applied, by event type.
@@ -92,12 +106,12 @@ class Intake:
 
     @property
     def unlisted(self) -> Sequence[str]:
-        """The event sources that have not listed once yet, sorted; empty if ready."""
-        return sorted(self._unlisted)
+        """The event sources that have not listed once yet, sorted, then binds in flight; empty if ready."""
+        return sorted(self._unlisted) or (["binds in flight"] if self._settled_at is not None else [])
 
     @property
     def ready(self) -> bool:
-        return not self._unlisted
+        return not self._unlisted and self._settled_at is None
 
     async def listed(self) -> None:
         """Returns when every event source has listed once."""
@@ -112,7 +126,7 @@ class Intake:
         assert self.ready, self.unlisted
         if self._standby:
             self._standby = False
-            self.take(TakenOver())
+            self.take(LeadershipTaken())
         if not self._synced.is_set():
             self.take(Synced())
             self._synced.set()
@@ -176,12 +190,21 @@ class Intake:
             return
         self._unlisted.discard(name)
         _log.info("listed", resource=name, waiting_for=self.unlisted)
-        if self.ready:
-            self._listed_once.set()
-            if not self._standby:
-                self.lead()
+        if not self._unlisted:
+            if self._standby or not self._settles():
+                self._begin()
+            else:
+                self._settled_at = Instant(self._clock() + SETTLE_SECONDS)
+
+    def _begin(self) -> None:
+        self._settled_at = None
+        self._listed_once.set()
+        if not self._standby:
+            self.lead()
 
     async def _tick(self) -> None:
         while True:
             await anyio.sleep(TICK_SECONDS)
-            self.take(Watched() if self._standby else Ticked())
+            if self._settled_at is not None and self._clock() >= self._settled_at:
+                self._begin()
+            self.take(StandbyTimePassed() if self._standby else TimePassed())

@@ -4,53 +4,53 @@ of a few nodes at a time (`sums.wrong_on`)."""
 import numpy as np
 
 from slackwater.cluster.priority_shares import PriorityShares
-from slackwater.cluster.sums import SUMMED, not_zero, wrong_held, wrong_on
+from slackwater.cluster.recomputed_sums import SUMMED, not_zero, wrong_held, wrong_on
 from slackwater.model.columns import SCHEMA, Int64, NodeColumns
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import PodResources
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.runtime.state_machine import StateMachine
 
 
 def violations(state_machine: StateMachine) -> list[str]:
     """One sentence for each violated invariant; empty if all hold."""
-    found = [str(each) for name in state_machine.nodes.row_of for each in wrong_on(state_machine, name)]
-    found += map(str, wrong_held(state_machine))
-    found += [f"{column}: a free row is not zero" for column in not_zero(state_machine)]
+    found = [str(each) for name in state_machine.state.nodes.row_of for each in wrong_on(state_machine.state, name)]
+    found += map(str, wrong_held(state_machine.state))
+    found += [f"{column}: a free row is not zero" for column in not_zero(state_machine.state)]
     return [*found, *_reservations(state_machine), *_nominees(state_machine), *_signs(state_machine), *_records(state_machine)]
 
 
 def _reservations(state_machine: StateMachine) -> list[str]:
     """Checks that each reservation counts on the row of the node that it names, and nowhere if that node is unknown."""
-    want = NodeColumns(state_machine.ledger.columns.n_rows)
+    want = NodeColumns(state_machine.state.ledger.columns.n_rows)
     found = []
-    for uid, reservation in state_machine.reservations.copy().items():
-        row, placed = state_machine.nodes.row_of.get(reservation.node), state_machine.reservations.placed.get(uid)
+    for uid, reservation in state_machine.state.reservations.copy().items():
+        row, placed = state_machine.state.nodes.row_of.get(reservation.node), state_machine.state.reservations.placed.get(uid)
         if (row is None) != (placed is None) or (placed is not None and placed.row != row):
             found.append(f"pod {reservation.key}: placed {placed}, want row {row} of node {reservation.node}")
         elif row is not None:
             for column, amounts in zip(SUMMED, _parts(reservation.pod_resources), strict=True):
                 getattr(want, column)[:, row] += amounts
-    columns = state_machine.ledger.columns
+    columns = state_machine.state.ledger.columns
     sums = [
         f"{name}: not the sum over the reservations" for name in SUMMED if _differ(getattr(columns, name), getattr(want, name))
     ]
-    shared = _differ(state_machine.reservations.priority_shares.total(want.n_rows), want.reserved)
+    shared = _differ(state_machine.state.reservations.priority_shares.total(want.n_rows), want.reserved)
     return [*found, *sums, *(["reserved by priority: not the sum over the reservations"] if shared else [])]
 
 
 def _nominees(state_machine: StateMachine) -> list[str]:
     """Checks that the room held for nominees on each row is the sum over their holds, per priority."""
     want = PriorityShares()
-    for _, hold in state_machine.holds:
+    for _, hold in state_machine.state.holds:
         if hold.nominee is not None:
             for row in hold.counted.tolist():
                 want.admit(row, hold.nominee, hold.amounts)
-    rows = range(state_machine.ledger.columns.n_rows)
+    rows = range(state_machine.state.ledger.columns.n_rows)
     return [
-        f"row {row}: held for nominees {state_machine.holds.nominated.on(Row(row))}, want {want.on(Row(row))}"
+        f"row {row}: held for nominees {state_machine.state.holds.nominated.on(Row(row))}, want {want.on(Row(row))}"
         for row in rows
-        if state_machine.holds.nominated.on(Row(row)) != want.on(Row(row))
+        if state_machine.state.holds.nominated.on(Row(row)) != want.on(Row(row))
     ]
 
 
@@ -67,7 +67,7 @@ def _signs(state_machine: StateMachine) -> list[str]:
     return [
         f"{column.name}: negative on some node"
         for column in SCHEMA
-        if (getattr(state_machine.ledger.columns, column.name) < 0).any()
+        if (getattr(state_machine.state.ledger.columns, column.name) < 0).any()
     ]
 
 
@@ -76,7 +76,7 @@ def _records(state_machine: StateMachine) -> list[str]:
     records = state_machine.permit_limits.persisted_permits
     marked = records.marked()
     return [
-        f"pod {reservation.key}: records are marked {marked.get(uid, NOTHING)} above its account, want {records.excess(uid)}"
-        for uid, reservation in state_machine.reservations.copy().items()
-        if records.excess(uid) != marked.get(uid, NOTHING)
+        f"pod {reservation.key}: over-reservation is {marked.get(uid, NOTHING)}, want {want}"
+        for uid, reservation in state_machine.state.reservations.copy().items()
+        if (want := records.over_reservation_of(uid)) != marked.get(uid, NOTHING)
     ]

@@ -1,25 +1,25 @@
 """Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
 A bound pod has a reservation on its node and is no longer pending; an ended pod has neither. Deliberately absent: pending pods,
-and our own binds before the watch shows them (`binding`).
+and our own binds before the watch shows them (`controllers.placement.binding`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.conditions import Conditions
 from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.unschedulable_pods import Conditions
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.state import Steering
+from slackwater.controllers.nomination.state import AdvanceNominations
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.objects import Pod
-from slackwater.runtime.flows.sample_nominations import Nominations
+from slackwater.model.objects import Node, Pod
+from slackwater.runtime.flows.activation import SampleNominations
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 
 
@@ -32,8 +32,8 @@ class Subscribers:
     preemptions: Preemptions
     preemptors: Preemptors
     scheduling_gates: SchedulingGates
-    nominations: Nominations
-    steering: Steering
+    sample_nominations: SampleNominations
+    advance_nominations: AdvanceNominations
     conditions: Conditions
 
 
@@ -50,17 +50,18 @@ class PodLifecycle:
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by somebody else.
-            expected = reservation is None and not policy.binds and self._let_pass(pod.uid, node)
+            let_pass = self._admit(pod.uid, node)
+            expected = reservation is None and not policy.binds and let_pass
             self._cluster_state.event_counts.confirmed += expected
             self._cluster_state.event_counts.adopted += synced and not expected
-            self.adopt(pod, node, policy)
+            self._count(pod, node, policy, let_pass=let_pass)
         else:
             self.recount(pod, reservation, policy)
             if reservation.state != "seen":
                 self._cluster_state.event_counts.confirmed += 1
                 self._cluster_state.reservations.settle(pod.uid, "seen", None)
-        self._subscribers.nominations.ended(pod.uid, node)
-        self._subscribers.steering.bound(pod.uid, node, policy, now)
+        self._subscribers.sample_nominations.ended(pod.uid, node)
+        self._subscribers.advance_nominations.bound(pod.uid, node, policy, now)
         self._forget(pod.uid)
         effects = self._holds_ended(pod.uid, node)
         if pod.vertical is None:
@@ -87,7 +88,9 @@ class PodLifecycle:
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
         """Replaces the pod's reservation by one computed from the API object: another scheduler bound the pod, or it is counted
         again."""
-        let_pass = self._let_pass(pod.uid, node)
+        self._count(pod, node, policy, let_pass=self._admit(pod.uid, node))
+
+    def _count(self, pod: Pod, node: NodeName, policy: Policy, *, let_pass: bool) -> None:
         if pod.vertical is not None and not policy.binds:
             self._count_beside(node)
         self._cluster_state.reservations.drop(pod.uid)
@@ -123,6 +126,17 @@ class PodLifecycle:
         for pod, _ in found:
             migrating.pod_seen(pod, now)
 
+    def node_seen(self, node: Node, now: Instant) -> list[Effect]:
+        """Takes in the node as the watch shows it; activates pods that may fit now."""
+        cluster_state = self._cluster_state
+        known = node.name in cluster_state.nodes.row_of
+        room_appeared = cluster_state.nodes.put(node)
+        if not known:
+            cluster_state.reservations.node_opened(node.name, cluster_state.nodes.row_of[node.name])
+            cluster_state.quarantine.node_opened(node.name)
+        room_appeared = cluster_state.quarantine.readable(node.uid) or room_appeared
+        return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
+
     def node_gone(self, name: NodeName) -> None:
         """Takes in that the node is deleted. Its pods keep their reservations until the watch shows that they have ended."""
         cluster_state = self._cluster_state
@@ -135,7 +149,7 @@ class PodLifecycle:
             cluster_state.holds.node_closing(row)
             cluster_state.nodes.drop(name)
 
-    def _let_pass(self, uid: PodUid, node: NodeName) -> bool:
+    def _admit(self, uid: PodUid, node: NodeName) -> bool:
         """Did filter let the pod pass on the node, so that kube-scheduler may have bound it there by our answer?"""
         row = self._cluster_state.nodes.row_of.get(node)
         return row is not None and self._cluster_state.holds.covers(uid, row)
@@ -155,10 +169,10 @@ class PodLifecycle:
                 self._cluster_state.event_counts.over_total_on.get(node, 0) + 1
             )
 
-    def let_go(self, uid: PodUid, now: Instant) -> list[Effect]:
+    def release(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Drops everything kept for the pod, because it has ended; activates pods that may fit now."""
         self._cluster_state.sample_misses.forget(uid)
-        self._subscribers.steering.gone(uid)
+        self._subscribers.advance_nominations.gone(uid)
         self._forget(uid)
         reservation = self._cluster_state.reservations.drop(uid)
         opened = self._cluster_state.quarantine.readable(uid)
@@ -167,8 +181,8 @@ class PodLifecycle:
             self._cluster_state.unschedulable_pods.activate_recent(now) if reservation is not None or opened else []
         )
 
-    def touched(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        """Activates the given pods, except those that have a node by now."""
+    def activate_all_of(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
+        """Activates these pods, except those that have a node by now."""
         waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
         return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 

@@ -17,19 +17,17 @@ from slackwater.cluster.nominated_room import is_holder
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.choice import MigrationBackoff
+from slackwater.controllers.migration.machine_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.machines import Machine, VirtualMachineMigration
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.permit_annotation import Written
-from slackwater.model.permits import Load
+from slackwater.model.permits import Load, PersistedPermit
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
-from slackwater.model.vertical import Vertical
+from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
 from slackwater.runtime.dump import VERSION
 from slackwater.runtime.state_machine import StateMachine
 
@@ -79,12 +77,14 @@ class _Restoring:
         for entry in self._document["nominations"]:
             self._nomination(entry)
         for entry in self._document["quarantine"]:
-            state_machine.quarantine.put(NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"]))
+            state_machine.state.quarantine.put(
+                NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"])
+            )
         self._migrations()
         state_machine.permit_limits.rebuild()
         state_machine.synced = self._document["synced"]
-        state_machine.vertical_pods.listing = not state_machine.synced
-        state_machine.vertical_pods.epoch = self._document["epoch"]
+        state_machine.state.vertical_pods.listing = not state_machine.synced
+        state_machine.state.vertical_pods.epoch = self._document["epoch"]
         state_machine.generation = Generation(self._document["generation"])
         return state_machine
 
@@ -92,16 +92,16 @@ class _Restoring:
         state_machine, objects = self._state_machine, self._document["objects"]
         kinds = [msgspec.convert(kind, Kind) for kind in objects["kinds"]]
         for node in objects["nodes"]:
-            state_machine.nodes.put(msgspec.convert(node, Node))
+            state_machine.state.nodes.put(msgspec.convert(node, Node))
         for entry in objects["pods"]:
             pod = msgspec.convert({**entry, "kind": _NO_KIND}, Pod)
-            state_machine.pods.put(replace(pod, kind=kinds[entry["kind"]]))
+            state_machine.state.pods.put(replace(pod, kind=kinds[entry["kind"]]))
         for budget in objects["budgets"]:
-            state_machine.budgets.put(msgspec.convert(budget, DisruptionBudget))
+            state_machine.state.budgets.put(msgspec.convert(budget, DisruptionBudget))
         for machine in self._document["virtualMachines"]:
-            state_machine.annotations.machine_seen(msgspec.convert(machine, Machine))
+            state_machine.state.annotations.machine_seen(msgspec.convert(machine, Machine))
         for entry in self._document["permitsOnPods"]:
-            state_machine.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
+            state_machine.state.annotations.note_pod(PodUid(entry["uid"]), entry["text"], entry["version"])
 
     def _reservation(self, entry: Json) -> None:
         parts = {
@@ -124,7 +124,7 @@ class _Restoring:
             priority=entry["priority"],
             vertical=entry["vertical"],
         )
-        self._state_machine.reservations.put(PodUid(entry["uid"]), reservation)
+        self._state_machine.state.reservations.put(PodUid(entry["uid"]), reservation)
 
     def _vertical_pod(self, entry: Json) -> None:
         uid = PodUid(entry["uid"])
@@ -139,13 +139,13 @@ class _Restoring:
             load=None if entry["load"] is None else msgspec.convert(entry["load"], Load),
             denied_since=self._at(entry["deniedSinceSeconds"]),
             odd=entry["odd"],
-            writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], Written),
-            doubted=tuple(msgspec.convert(written, Written) for written in entry["doubted"]),
+            writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], PersistedPermit),
+            unconfirmed=tuple(msgspec.convert(written, PersistedPermit) for written in entry["doubted"]),
             fenced=entry["fenced"],
             found_on=entry["foundOn"],
             doubtful=entry["doubtful"],
             urgent=entry["urgent"],
-            behind=entry["behind"],
+            lagging=entry["behind"],
             attempts=entry["attempts"],
             oscillating=entry["oscillating"],
             lowered_from=_amounts(entry["loweredFrom"]),
@@ -153,7 +153,7 @@ class _Restoring:
             settle_at=self._at(entry["settleInSeconds"]),
             settle_for=_amounts(entry["settleFor"]),
         )
-        self._state_machine.vertical_pods.put(uid, entry["namespace"], vertical_pod)
+        self._state_machine.state.vertical_pods.put(uid, entry["namespace"], vertical_pod)
 
     def _hold(self, entry: Json) -> None:
         rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
@@ -161,14 +161,14 @@ class _Restoring:
         amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
         key = PodKey(entry["namespace"], entry["name"])
         hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
-        self._state_machine.holds.enter(PodUid(entry["uid"]), hold)
+        self._state_machine.state.holds.enter(PodUid(entry["uid"]), hold)
 
     def _rows(self, names: list[str]) -> Rows:
-        return np.array([self._state_machine.nodes.row_of[NodeName(name)] for name in names], np.intp)
+        return np.array([self._state_machine.state.nodes.row_of[NodeName(name)] for name in names], np.intp)
 
     def _denied_bind(self, entry: Json) -> None:
         deadline = Instant(self._now + entry["endsInSeconds"])
-        self._state_machine.bind_backoff.add(
+        self._state_machine.state.bind_backoff.add(
             PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline
         )
 
@@ -179,7 +179,7 @@ class _Restoring:
             nominated=NodeName(entry["node"]),
             forget_at=Instant(self._now + _FORGET_SECONDS),
         )
-        self._state_machine.sample_misses.put(PodUid(entry["uid"]), sample_miss)
+        self._state_machine.state.sample_misses.put(PodUid(entry["uid"]), sample_miss)
 
     def _migrations(self) -> None:
         migrating = self._state_machine.migrating

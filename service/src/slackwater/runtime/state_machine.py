@@ -5,33 +5,31 @@ the autoscaler, come in through the other methods. All are synchronous, so no lo
 elsewhere.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
-from slackwater.cluster.cluster_state import ClusterState, opened
-from slackwater.cluster.conditions import Conditions
+from slackwater.cluster.annotations import unreadable_annotations
+from slackwater.cluster.cluster_state import opened
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.unreadable import unreadable_annotations
-from slackwater.controllers.audit.repair import Auditing
+from slackwater.cluster.unschedulable_pods import Conditions
+from slackwater.controllers.audit.repair import AuditRepair
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.state import Steering
-from slackwater.controllers.permits.conflicts import PermitConflicts
-from slackwater.controllers.permits.events import VerticalEvents
+from slackwater.controllers.nomination.state import AdvanceNominations
 from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.permits.state import Decided, Permits
+from slackwater.controllers.permits.persisted_permits import PermitConflicts
+from slackwater.controllers.permits.state import PermitDecision, Permits, VerticalEvents
 from slackwater.controllers.placement.binding import BindAnswer, Binding
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.scaledown.drains.drains import CancelAnswer
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Mask, Rows
-from slackwater.model.drains import DrainOrder
-from slackwater.model.effects import Activate, Effect, ReadPod
+from slackwater.model.effects import Activate, DrainOrder, Effect, ReadPod
 from slackwater.model.events import (
     ActivationLost,
     AuditEvent,
@@ -40,31 +38,31 @@ from slackwater.model.events import (
     BudgetSeen,
     DrainEvent,
     Event,
-    GroundEvent,
-    MomentEvent,
+    LeadershipTaken,
     NodeGone,
     NodeSeen,
+    NominationEvent,
+    ObjectEvent,
     OtherEvent,
+    PausesSeen,
     PodEvent,
     PodGone,
     PodRead,
     PodSeen,
     PreemptionEvent,
-    SteeringEvent,
+    ServiceEvent,
+    StandbyTimePassed,
     Synced,
-    TakenOver,
-    Ticked,
-    Watched,
+    TimePassed,
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row, UnixTime
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Pod
+from slackwater.model.pauses import Activity
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.model.reasons import Reason
-from slackwater.model.unremovable_reasons import UnremovableReason
-from slackwater.runtime.flows.drains import Removals
-from slackwater.runtime.flows.filter import Placing, Seen
-from slackwater.runtime.flows.missed_room import MissedRoom
-from slackwater.runtime.flows.sample_nominations import Nominations
+from slackwater.model.reasons import Reason, UnremovableReason
+from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
+from slackwater.runtime.flows.drains import ActivePauses, Removals
+from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 
@@ -73,50 +71,50 @@ class StateMachine:
     """Applies events, answers questions, and returns the effects. No other code changes the cluster state."""
 
     def __init__(self, policy: Policy, *, seed: int = 0) -> None:
-        self.policy, self.generation, self.synced = policy, Generation(0), False
+        self.generation, self.synced = Generation(0), False
+        self.policy = self._configured = policy  #: in force, pauses included; and as the settings say
         #: Effects of questions and changed settings, whose methods return none; the next tick returns them.
-        self._owed: list[Effect] = []
-        state = opened(policy.nodes, self._reservation_ended)
-        self._lend(state)
-        self.preemptions = Preemptions(state)
-        self.migrating = Migrating(state)
+        self._deferred: list[Effect] = []
+        self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended)
+        self.preemptions, self.migrating = Preemptions(state), Migrating(state)
         self.removals = Removals(state, self.migrating)
+        self.pausing = ActivePauses(self.preemptions, self.removals)
         self.permit_limits = PermitLimits(state, policy=policy)
         self._permits = Permits(
             state,
             permit_limits=self.permit_limits,
             migrating=self.migrating,
-            room_given=self.unschedulable_pods.activate_recent,
+            room_given=self.state.unschedulable_pods.activate_recent,
         )
         self._vertical_events = VerticalEvents(state, permit_limits=self.permit_limits, migrating=self.migrating)
         self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
         potential_victims = PotentialVictims(
-            state, doomed=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
+            state, is_marked_victim=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
         )
         self._preemptors = Preemptors(state, potential_victims, self.preemptions)
-        self.steering = Steering(state, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
-        self._placing = Placing(
+        self.advance_nominations = AdvanceNominations(state, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
+        self._placement = PlacementFlow(
             state,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
-            choices=self.steering.choices,
+            choices=self.advance_nominations.choices,
             on_record=self.permit_limits.persisted_permits.over_reservation,
             room_wanted=self.permit_limits.room_wanted,
             seed=seed,
         )
         self._scheduling_gates = SchedulingGates(
             state,
-            placing=self._placing,
+            placement=self._placement,
             potential_victims=potential_victims,
             preemptors=self._preemptors,
             preemptions=self.preemptions,
         )
         self._extender_candidates = ExtenderCandidates(
-            state, potential_victims, self.preemptions, about_the_pod=self._placing.about_the_pod
+            state, potential_victims, self.preemptions, about_the_pod=self._placement.about_the_pod
         )
-        self._nominations = Nominations(state, placing=self._placing)
-        self._missed_room, self._conditions = MissedRoom(state, self._placing), Conditions(state.event_counts)
+        self._sample_nominations = SampleNominations(state, placement=self._placement)
+        self._activation, self._conditions = UnschedulableActivation(state, self._placement), Conditions(state.event_counts)
         self._pod_lifecycle = PodLifecycle(
             state,
             Subscribers(
@@ -125,151 +123,130 @@ class StateMachine:
                 preemptions=self.preemptions,
                 preemptors=self._preemptors,
                 scheduling_gates=self._scheduling_gates,
-                nominations=self._nominations,
-                steering=self.steering,
+                sample_nominations=self._sample_nominations,
+                advance_nominations=self.advance_nominations,
                 conditions=self._conditions,
             ),
         )
-        self._auditing = Auditing(state, seen=partial(self._pod_seen, read=True), let_go=self._pod_lifecycle.let_go)
-
-    def _lend(self, cluster_state: ClusterState) -> None:
-        """Makes the tables of the cluster state readable as attributes; nobody outside may change them."""
-        self.event_counts = cluster_state.event_counts
-        self.ledger = cluster_state.ledger
-        self.nodes = cluster_state.nodes
-        self.quarantine = cluster_state.quarantine
-        self.pods = cluster_state.pods
-        self.annotations = cluster_state.annotations
-        self.vertical_pods = cluster_state.vertical_pods
-        self.reservations = cluster_state.reservations
-        self.holds = cluster_state.holds
-        self.room = cluster_state.room
-        self.bind_backoff = cluster_state.bind_backoff
-        self.budgets = cluster_state.budgets
-        self.sample_misses = cluster_state.sample_misses
-        self.unschedulable_pods = cluster_state.unschedulable_pods
-        self.accepted_preemptions = cluster_state.accepted_preemptions
-
-    # --- events -----------------------------------------------------------------------------------------------------------
+        self._auditing = AuditRepair(state, seen=partial(self._pod_seen, read=True), release=self._pod_lifecycle.release)
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         """Applies one event and returns the effects to carry out."""
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
-        if isinstance(event, SteeringEvent):
+        if isinstance(event, NominationEvent):
             self._scheduling_gates.judge_soon(getattr(event, "unfit", ()), now)
-            return self.steering.apply(event, self.policy, now)
+            return self.advance_nominations.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
             effects = self._auditing.apply(event, now)
         elif isinstance(event, PreemptionEvent):
             effects = self.preemptions.apply(event, now)
         else:
-            effects = self._applied(event, now)
+            effects = self._apply_other(event, now)
         return effects + self.preemptions.flush()
 
-    def _applied(self, event: OtherEvent, now: Instant) -> list[Effect]:
+    def _apply_other(self, event: OtherEvent, now: Instant) -> list[Effect]:
         if isinstance(event, PodEvent):
-            return self._of_pod(event, now)
-        if isinstance(event, GroundEvent):
-            return self._of_ground(event, now)
-        if isinstance(event, MomentEvent):
-            return self._of_moment(event, now)
+            return self._apply_pod_event(event, now)
+        if isinstance(event, ObjectEvent):
+            return self._apply_object_event(event, now)
+        if isinstance(event, ServiceEvent):
+            return self._apply_service_event(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
         # If kube-scheduler binds, filter already refuses room that persisted permits reserve for others.
-        return effects if self.policy.binds else effects + self.unschedulable_pods.activate_recent(now)
+        return effects if self.policy.binds else effects + self.state.unschedulable_pods.activate_recent(now)
 
-    def _of_pod(self, event: PodEvent, now: Instant) -> list[Effect]:
+    def _apply_pod_event(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:
             case PodSeen(pod):
                 return self._pod_seen(pod, now)
             case PodRead(pod):
                 return self._pod_read(pod, now)
             case PodGone(uid, key, read):
-                self.pods.drop(uid, key, now, read=read)
-                return self._pod_lifecycle.let_go(uid, now)
+                self.state.pods.drop(uid, key, now, read=read)
+                return self._pod_lifecycle.release(uid, now)
             case BindEnded():
                 return self._bind_ended(event, now)
             case ActivationLost(uid, key, why):
-                self._owed.append(Activate(uid, key, why))
+                self._deferred.append(Activate(uid, key, why))
                 return []
 
-    def _of_ground(self, event: GroundEvent, now: Instant) -> list[Effect]:
+    def _apply_object_event(self, event: ObjectEvent, now: Instant) -> list[Effect]:
         match event:
             case NodeSeen(node):
-                return self._node_seen(node, now)
+                return self._pod_lifecycle.node_seen(node, now)
             case NodeGone(name):
                 self._pod_lifecycle.node_gone(name)
             case BudgetSeen(budget):
-                self.budgets.put(budget)
+                self.state.budgets.put(budget)
             case BudgetGone(namespace, name):
-                self.budgets.drop(namespace, name)
+                self.state.budgets.drop(namespace, name)
+            case PausesSeen(pauses) if pauses != self.pausing.pauses:
+                effects = self.pausing.seen(pauses, now)
+                self._put_in_force()
+                return effects
         return []
 
-    def _of_moment(self, event: MomentEvent, now: Instant) -> list[Effect]:
+    def _apply_service_event(self, event: ServiceEvent, now: Instant) -> list[Effect]:
         match event:
-            case Ticked():
+            case TimePassed():
                 return self._ticked(now)
-            case Watched():
-                self.pods.expire(now)
+            case StandbyTimePassed():
+                self.state.pods.expire(now)
                 self.permit_limits.nobody_waits()
-            case TakenOver():  # starts from the API objects, as a new process does: the former leader may have written them
+            case LeadershipTaken():  # starts again from the API objects: the former leader may have written them
                 self.migrating.begin_again()
                 self.permit_limits.begin_again()
                 self._pod_lifecycle.adopt_growing(self.policy, now)
             case Synced():
                 self.synced = True
-                self.vertical_pods.listed()
+                self.state.vertical_pods.listed()
                 self._permit_conflicts.settle()
                 self._preemptors.resume(self.policy.preemption, now)
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
         """Adopts a changed configuration, from the next question on and for every node at once; activates all refused pods."""
-        self.generation = Generation(self.generation + 1)
+        self.generation, self._configured = Generation(self.generation + 1), policy
+        self._put_in_force()
+
+    def _put_in_force(self) -> None:
+        policy = with_pauses(self._configured, self.pausing.paused)
         self.permit_limits.adopt_policy(policy)
         if policy.nodes != self.policy.nodes:
-            self.nodes.set_policy(policy.nodes)
+            self.state.nodes.set_policy(policy.nodes)
         self.policy = policy
-        self._owed += self.unschedulable_pods.activate_all()
-
-    def _node_seen(self, node: Node, now: Instant) -> list[Effect]:
-        known = node.name in self.nodes.row_of
-        room_appeared = self.nodes.put(node)
-        if not known:
-            self.reservations.node_opened(node.name, self.nodes.row_of[node.name])
-            self.quarantine.node_opened(node.name)
-        room_appeared = self.quarantine.readable(node.uid) or room_appeared
-        return self.unschedulable_pods.activate_recent(now) if room_appeared else []
+        self._deferred += self.state.unschedulable_pods.activate_all()
 
     def _pod_seen(self, pod: Pod, now: Instant, *, read: bool = False) -> list[Effect]:
-        before = self.pods.get(pod.uid)
-        if not self.pods.put(pod, read=read):
+        before = self.state.pods.get(pod.uid)
+        if not self.state.pods.put(pod, read=read):
             return []
-        effects = self.unschedulable_pods.activate_recent(now) if self.quarantine.readable(pod.uid) else []
+        effects = self.state.unschedulable_pods.activate_recent(now) if self.state.quarantine.readable(pod.uid) else []
         return [*effects, *unreadable_annotations(before, pod), *self._pod_changed(before, pod, now)]
 
     def _pod_changed(self, before: Pod | None, pod: Pod, now: Instant) -> list[Effect]:
         if pod.ended:
-            return self._pod_lifecycle.let_go(pod.uid, now)
+            return self._pod_lifecycle.release(pod.uid, now)
         if pod.node is not None:
             return self._pod_lifecycle.bound(pod, pod.node, self.policy, now, synced=self.synced)
-        reservation = self.reservations.get(pod.uid)
+        reservation = self.state.reservations.get(pod.uid)
         if reservation is not None and pod.vertical is not None:  # its bind is in progress, and its resources have changed
             self._pod_lifecycle.recount(pod, reservation, self.policy)
             self.permit_limits.recorded(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._extender_candidates.nominated(pod, self.policy, now)
-        self.steering.seen(pod, self.policy, now)
+        self.advance_nominations.seen(pod, self.policy, now)
         self._scheduling_gates.seen(pod, self.policy, now)
-        if self._conditions.told(before, pod):
-            self.sample_misses.hasten(pod.uid, now)
+        if self._conditions.newly_failed(before, pod):
+            self.state.sample_misses.hasten(pod.uid, now)
         return []
 
     def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
         self.preemptions.left(uid)
-        if self.vertical_pods.forget(uid) is not None:
+        if self.state.vertical_pods.forget(uid) is not None:
             self.permit_limits.forget(uid, reservation.node)
             self.migrating.pod_gone(uid)
 
@@ -277,46 +254,46 @@ class StateMachine:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
             # Activates the pod, which waited for its own bind, and others, which waited for its room.
-            effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.unschedulable_pods.activate_recent(now)]
-        if pod.node is None and (ended := self.holds.read_unbound(pod.uid)):
-            self.event_counts.holds_expired += len(ended)
+            effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.state.unschedulable_pods.activate_recent(now)]
+        if pod.node is None and (ended := self.state.holds.read_unbound(pod.uid)):
+            self.state.event_counts.holds_expired += len(ended)
             if pod.uid in ended:  # not only remainders of earlier holds
-                self.steering.hold_expired(pod.uid, self.policy, now)
-            effects += self.unschedulable_pods.activate_held()
+                self.advance_nominations.hold_expired(pod.uid, self.policy, now)
+            effects += self.state.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
 
     def _bind_ended(self, event: BindEnded, now: Instant) -> list[Effect]:
-        reservation = self.reservations.get(event.uid)
+        reservation = self.state.reservations.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
-        if reservation is not None and self.reservations.get(event.uid) is None:
-            effects += self.unschedulable_pods.activate_recent(now)
+        if reservation is not None and self.state.reservations.get(event.uid) is None:
+            effects += self.state.unschedulable_pods.activate_recent(now)
         if reservation is not None and event.outcome == "gone":
             # The watch may be late and still show the pod bound, by an attempt whose answer was lost.
-            self.pods.drop(event.uid, reservation.key, now, read=True)
-            effects += self._pod_lifecycle.let_go(event.uid, now)
+            self.state.pods.drop(event.uid, reservation.key, now, read=True)
+            effects += self._pod_lifecycle.release(event.uid, now)
         return effects
 
     def _ticked(self, now: Instant) -> list[Effect]:
-        owed = ((effect, self.pods.get(effect.uid)) for effect in self._owed if isinstance(effect, Activate))
-        effects: list[Effect] = [each for each, pod in owed if pod is not None and pod.node is None and not pod.ended]
-        self._owed.clear()
-        expired = self.holds.expire(now, lambda uid: self.steering.prolonged(uid, self.policy.steering, now))
-        self.event_counts.holds_expired += len(expired)
+        deferred = ((effect, self.state.pods.get(effect.uid)) for effect in self._deferred if isinstance(effect, Activate))
+        effects: list[Effect] = [each for each, pod in deferred if pod is not None and pod.node is None and not pod.ended]
+        self._deferred.clear()
+        expired = self.state.holds.expire(now, lambda uid: self.advance_nominations.prolonged(uid, self.policy.nomination, now))
+        self.state.event_counts.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)
-            self.steering.hold_expired(uid, self.policy, now)
+            self.advance_nominations.hold_expired(uid, self.policy, now)
         self.preemptions.due(now)
         self._preemptors.due(now)
-        effects += self.unschedulable_pods.activate_held() if expired else []
-        effects += self._pod_lifecycle.touched(self.bind_backoff.expire(now), "denial-ended")
-        effects += self._pod_lifecycle.touched(self.accepted_preemptions.expire(now), "victims-awaited")
-        for stranger in self.pods.expire(now):
-            self.unschedulable_pods.forget(stranger)
+        effects += self.state.unschedulable_pods.activate_held() if expired else []
+        effects += self._pod_lifecycle.activate_all_of(self.state.bind_backoff.expire(now), "denial-ended")
+        effects += self._pod_lifecycle.activate_all_of(self.state.accepted_preemptions.expire(now), "victims-awaited")
+        for stranger in self.state.pods.expire(now):
+            self.state.unschedulable_pods.forget(stranger)
             self._conditions.forget(stranger)
-            self.steering.choices.ended(stranger, None)
-        effects += [*self._binding.overdue(self.policy, now), *self._missed_room.due(self.policy, now)]
-        doubted = self.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
-        effects += [*(ReadPod(uid, key) for uid, key in doubted), *self._nominations.due(self.policy, now)]
+            self.advance_nominations.choices.ended(stranger, None)
+        effects += [*self._binding.overdue(self.policy, now), *self._activation.due(self.policy, now)]
+        to_read = self.state.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
+        effects += [*(ReadPod(uid, key) for uid, key in to_read), *self._sample_nominations.due(self.policy, now)]
         if self.synced:  # before, a gate that has to stay closed might be opened
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
@@ -325,6 +302,16 @@ class StateMachine:
     def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
         """Adopts changed drain settings: `rules` at once, `limits` for drains that begin from now on."""
         self.removals.adopt(rules, limits)
+
+    @property
+    def drains(self) -> Drains:
+        """All removals that have begun."""
+        return self.removals.drains
+
+    @property
+    def paused(self) -> Set[Activity]:
+        """The activities that a person has paused."""
+        return self.pausing.paused
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
         """Begins one batch of drains. Skips nodes whose drain is in progress."""
@@ -345,32 +332,36 @@ class StateMachine:
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         """Answers filter: a `Reason` for each of the rows, OK where the pod may go. Holds room there. Shape (len(rows),)."""
         self.generation = Generation(self.generation + 1)
-        before = self.holds.counted_for(pod.uid)
-        codes = self._placing.filter(pod, rows, self.policy, now)
-        self.steering.asked(pod, rows, codes, self.policy, now)
+        before = self.state.holds.counted_for(pod.uid)
+        codes = self._placement.filter(pod, rows, self.policy, now)
+        self.advance_nominations.asked(pod, rows, codes, self.policy, now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
-        if before - self.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused on some row
-            self._owed += self.unschedulable_pods.activate_held()
+        if before - self.state.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused on some row
+            self._deferred += self.state.unschedulable_pods.activate_held()
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
         """Holds room on the one row that filter will return. False, without any change, if `filter` has to judge all rows."""
-        node = self.nodes.by_row[row] if row != NO_ROW and self.steering.may_choose(pod.uid, self.policy.steering) else None
-        if node is None or not self._placing.take(pod, row, self.policy, now):
+        node = (
+            self.state.nodes.by_row[row]
+            if row != NO_ROW and self.advance_nominations.may_choose(pod.uid, self.policy.nomination)
+            else None
+        )
+        if node is None or not self._placement.take(pod, row, self.policy, now):
             return False
         self.generation = Generation(self.generation + 1)
-        self.steering.sought(pod, self.policy, now)
-        self.steering.choices.made(pod.uid, node.name)
+        self.advance_nominations.sought(pod, self.policy, now)
+        self.advance_nominations.choices.made(pod.uid, node.name)
         self._conditions.judged(pod.uid, refused=False)
         return True
 
     def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
         """For each row, whether filter would find it feasible for the pod; shape (len(rows),). Changes nothing."""
-        return self._placing.passing(pod, rows, self.policy, now)
+        return self._placement.passing(pod, rows, self.policy, now)
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
         """Answers prioritize: the score of each row for the pod, 0..10; shape (len(rows),)."""
-        return self._placing.prioritize(pod, rows, self.policy)
+        return self._placement.prioritize(pod, rows, self.policy)
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node. Returns the Bind effect, or the reason to refuse."""
@@ -384,15 +375,15 @@ class StateMachine:
         """Answers preempt: the nodes that are kept, each with its victims and the number of additionally violated budgets."""
         return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
-    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> Decided | PermitRefusal:
+    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
         """Decides and counts an agent's permit. The caller carries out the decision's effects, then calls `permit_answer`."""
         self.generation = Generation(self.generation + 1)
         return self._permits.ask(ask, caller, self.policy, now)
 
-    def permit_answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
+    def permit_answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
         """The answer to a decided permit request: never more than is persisted."""
         return self._permits.answer(decided)
 
-    def seen(self, pod: Pod, now: Instant) -> Seen:
+    def seen(self, pod: Pod, now: Instant) -> FilterFacts:
         """What filter would base its answer for the pod on now. Changes nothing."""
-        return self._placing.seen(pod, self.policy, now)
+        return self._placement.seen(pod, self.policy, now)

@@ -1,1 +1,1 @@
-"""What stands for a cluster on one machine: the embedded cluster, the recipe of a real control plane, and the demo."""
+"""Clusters on one machine: an embedded one, a real control plane with its build recipe, and the demo."""

@@ -1,62 +1,110 @@
-"""What the demo shows, in whichever cluster: nodes, pods of a few sizes that come and go, some that fit nowhere."""
+"""The workload of the demo, for both kinds of clusters: pods of a few sizes that come and go, some that fit nowhere, and the
+stories of `demo_stories` beside them; and the settings of the service that go with it."""
 
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
 from slackwater.app.settings import Settings, loads
-from slackwater.app.settings.recording import Recording
+from slackwater.app.settings.serving import Recording
+from slackwater.sandbox.demo_stories import (
+    LARGEST_POOL,
+    NAMESPACE,
+    POOL,
+    SHOP,
+    STORE,
+    Send,
+    bursts,
+    create,
+    delete,
+    drain_with_a_budget,
+    grow_to_the_limit,
+    node,
+    pod,
+    pods_that_fit_nowhere,
+    preempt,
+)
 
-#: Carries out a request of the API server with this method, path and body; raises where it is refused.
-Send = Callable[[str, str, Any], Coroutine[Any, Any, None]]
+__all__ = ["NAMESPACE", "Workload", "demo_settings", "what_to_look_at"]
 
-NAMESPACE: Final = "default"
-#: The group that grows, and how many pods need it to.
-POOL: Final = "large"
-_N_LARGE: Final = 3
-#: (name, CPU, memory) of what the workload consists of.
+#: (name, CPU, memory) of the workload's pods.
 _SIZES: Final = (("web", "250m", "512Mi"), ("worker", "1", "2Gi"), ("cache", "500m", "4Gi"), ("batch", "2", "1Gi"))
 _ZONES: Final = ("a", "b", "c")
 _CHURN_SECONDS: Final = 2.0
+#: Every so often a twentieth of the pods is replaced, but not more than this: the demo, whatever its size, leaves the machine
+#: idle most of the time.
 _CHURN_SHARE: Final = 20
-_PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_MOST_REPLACED: Final = 10
 
 
-def demo_settings(take_port: Callable[[], int], record: str | None = None) -> Settings:
-    """The defaults, but on ports that are free, and with a node group that may grow. `record`: a file for decisions."""
+def demo_settings(take_port: Callable[[], int], record: str | None = None, *, port: int | None = None) -> Settings:
+    """The default settings, on free ports, with the node groups of the stories. `record`: a file for decisions. `port`: of the
+    dashboard."""
     settings = loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 listeners:
   extender: {{address: "127.0.0.1:{take_port()}"}}
   agents: {{address: "127.0.0.1:{take_port()}"}}
-  ops: {{address: "127.0.0.1:{take_port()}"}}
+  ops: {{address: "127.0.0.1:{port or take_port()}"}}
 autoscaler:
   enabled: true
   nodeGroups:
-  - name: {POOL}
-    provider: kwok
-    maxSize: 10
-    template:
-      metadata: {{labels: {{type: kwok, topology.kubernetes.io/zone: a}}}}
-      status: {{capacity: {{cpu: "32", memory: 128Gi, pods: "110"}}}}
-    kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}
-  scaleDown: {{unneededTime: 1m, delayAfterAdd: 1m}}
+{_group(POOL, most=LARGEST_POOL, cpu="32", memory="128Gi")}
+{_group(SHOP, least=1, most=4, cpu="8", memory="32Gi")}
+{_group(STORE, most=4, cpu="4", memory="16Gi")}
+  scaleDown: {{unneededTime: 15s, delayAfterAdd: 15s}}
+  slack:
+    shrinkDelay: 20s
+    groups:
+    - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}, sizing: v1}}}}
 """)
     return settings if record is None else settings.model_copy(update={"recording": Recording(file=record, keep=0)})
 
 
+def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str) -> str:
+    return f"""
+  - name: {name}
+    provider: kwok
+    minSize: {least}
+    maxSize: {most}
+    template:
+      metadata: {{labels: {{type: kwok, topology.kubernetes.io/zone: a}}}}
+      spec: {{taints: [{{key: dedicated, value: {name}, effect: NoSchedule}}]}}
+      status: {{capacity: {{cpu: "{cpu}", memory: {memory}, pods: "110"}}}}
+    kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}"""
+
+
+def what_to_look_at(ops: str) -> str:
+    """The lines for people, of at most 80 columns."""
+    return f"""
+  dashboard   {ops}/
+  dumpstate   {ops}/dumpstate
+  metrics     {ops}/metrics
+  status      {ops}/statusz
+  series      {ops}/series
+
+What to look at, within two minutes:
+  Overview    what is wrong, since when, what to do; every node as a cell
+  Pending     open "report-0": what is in its way, and what would help
+  Node groups "{POOL}" grows to its limit of {LARGEST_POOL} nodes; one pod is left over
+  Preemptions "urgent-..." comes every 40 s, and others leave for it
+  Slack       "{SHOP}-..." come at once and find room; new room is made
+  Drains      "{STORE}-node-..." waits for its PodDisruptionBudget
+  Time line   all of it, by kind; open an object for its story"""
+
+
 class Workload:
-    """`nodes` that are kept alive by the cluster, `pods` of a few sizes."""
+    """`nodes` that are kept alive by the cluster, `pods` of a few sizes, and the stories."""
 
     def __init__(self, send: Send, nodes: int, pods: int) -> None:
         self._send = send
         self._nodes = nodes
         self._pods = pods
-        # Security: which pod goes next.
+        # Security: only chooses which pod is deleted next.
         self._rng = Random(0)
         self._serial = itertools.count()
         self._running: list[str] = []
@@ -64,12 +112,10 @@ class Workload:
     async def create(self) -> None:
         async with anyio.create_task_group() as group:
             for number in range(self._nodes):
-                group.start_soon(self._send, "POST", "/api/v1/nodes", _node(number))
-        for number in range(2):
-            await self._send("POST", _PODS, _pod(f"huge-{number}", "64", "1Ti"))
-        for number in range(_N_LARGE):
-            await self._send("POST", _PODS, _pod(f"large-{number}", "20", "64Gi"))
+                zone = _ZONES[number % len(_ZONES)]
+                group.start_soon(self._send, "POST", "/api/v1/nodes", node(f"node-{number:03}", zone))
         await self._add(self._pods)
+        await pods_that_fit_nowhere(self._send)
 
     async def _add(self, count: int) -> None:
         async with anyio.create_task_group() as group:
@@ -78,43 +124,21 @@ class Workload:
                 kind, cpu, memory = _SIZES[serial % len(_SIZES)]
                 name = f"{kind}-{serial}"
                 self._running.append(name)
-                group.start_soon(self._send, "POST", _PODS, _pod(name, cpu, memory))
+                group.start_soon(create, self._send, [pod(name, cpu, memory)])
 
     async def churn(self) -> None:
-        """Replaces a share of the pods again and again."""
+        """Replaces a part of the pods, again and again; beside that run the stories."""
+        async with anyio.create_task_group() as group:
+            for story in (grow_to_the_limit, preempt, bursts, drain_with_a_budget):
+                group.start_soon(story, self._send)
+            await self._replace()
+
+    async def _replace(self) -> None:
         while True:
             await anyio.sleep(_CHURN_SECONDS)
-            going = self._rng.sample(self._running, max(len(self._running) // _CHURN_SHARE, 1))
+            count = min(max(len(self._running) // _CHURN_SHARE, 1), _MOST_REPLACED)
+            going = self._rng.sample(self._running, count)
             for name in going:
                 self._running.remove(name)
-                await self._send("DELETE", f"{_PODS}/{name}", {"gracePeriodSeconds": 0})
-            await self._add(len(going))
-
-
-def _node(number: int) -> dict[str, Any]:
-    capacity = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    name = f"node-{number:03}"
-    labels = {
-        "kubernetes.io/hostname": name,
-        "topology.kubernetes.io/zone": _ZONES[number % len(_ZONES)],
-        "type": "kwok",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"capacity": capacity, "allocatable": capacity},
-    }
-
-
-def _pod(name: str, cpu: str, memory: str) -> dict[str, Any]:
-    requests = {"cpu": cpu, "memory": memory}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name.partition("-")[0]}},
-        "spec": {
-            "schedulerName": "slackwater",
-            "containers": [{"name": "app", "image": "example/app", "resources": {"requests": requests}}],
-        },
-    }
+            await delete(self._send, going)
+            await self._add(count)

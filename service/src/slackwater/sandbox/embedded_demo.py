@@ -1,66 +1,128 @@
-"""`slackwater demo`: the embedded sandbox cluster and the service in this process, with machines that grow, and a workload."""
+"""`slackwater demo`: runs the embedded cluster and the service in this process, with machines that grow, and a workload.
+
+Connects the sandbox to the adapters: as the API server of `adapters.kube`, and as the scheduler that calls `adapters.http`.
+
+Nothing else connects them. Requests are passed on unchanged; tests that lose or delay requests wrap these functions.
+"""
 
 import math
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from random import Random
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
-from slackwater.adapters.http.http_server import Request
-from slackwater.adapters.kube.client import ApiPort
-from slackwater.app.process import Running, serve
+from slackwater.adapters.http.http_server import Answer, Application, Request
+from slackwater.adapters.kube.client import ApiPort, Call, Params, Response
+from slackwater.adapters.kube.errors import refused
+from slackwater.app.process import RunningService, serve
 from slackwater.app.progress import Progress, shown
 from slackwater.app.settings import Settings
 from slackwater.ports.clock import unix_time
 from slackwater.sandbox.control_plane_demo import report
-from slackwater.sandbox.controlplane.ports import FreePorts
-from slackwater.sandbox.demo_script import NAMESPACE, POOL, Workload, demo_settings
-from slackwater.sandbox.embedded.agents import Agents, AskPermit, Habits, a_machine
+from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.demo_script import NAMESPACE, Workload, demo_settings, what_to_look_at
+from slackwater.sandbox.embedded.agents import AgentBehavior, Agents, AskPermit, a_machine
 from slackwater.sandbox.embedded.cluster import Sandbox
+from slackwater.sandbox.embedded.extender_client import Ask
+from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.kinds import MACHINES
 from slackwater.sandbox.embedded.scheduler import Scheduler
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.in_process import EmbeddedApi, answered, asking
+
+_EXTENDER: Final = "/scheduler/"
+
+
+class EmbeddedApi:
+    """Implements `adapters.kube.client.ApiPort`."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def send(self, call: Call) -> Response:
+        await anyio.lowlevel.checkpoint()
+        return answered_by(self._server, call)
+
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
+        try:
+            async with aclosing(self._server.watch(path, params=params)) as arriving:
+                async for lines in arriving:
+                    yield lines
+        except Fault as fault:
+            answer = fault.answer()
+            raise refused(f"watch {path}", answer.status, answer.body, answer.headers) from fault
+
+
+def answered_by(server: ApiServer, call: Call) -> Response:
+    """Answers at once."""
+    answer = server.request(call.method, call.path, params=call.params, body=call.body, content_type=call.content_type)
+    return Response(answer.status, answer.body, answer.headers)
+
+
+async def answered(application: Application, request: Request) -> Answer:
+    """Sends one request to a listener's application, without a listener."""
+    found = application.answer(request)
+    return await found if isinstance(found, Awaitable) else found
+
+
+def asking(extender: Callable[[], Application]) -> Ask:
+    """How the sandbox's scheduler calls the present extender."""
+
+    async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
+        answer = await answered(extender(), Request("POST", _EXTENDER + verb, body))
+        return answer.status, answer.body
+
+    return ask
+
 
 _N_MACHINES: Final = 12
-#: What was asked last is written by then.
+#: The time for the last writes to end.
 _QUIET_SECONDS: Final = 0.5
-#: Compute units of a machine, and the seconds in which its load rises and falls.
+#: The compute units of a machine, and the period of its load in seconds.
 _LOW, _HIGH, _PERIOD_SECONDS = 1, 16, 60.0
 
 
-async def run_sandbox_demo(*, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None) -> None:
-    """Until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
+async def run_sandbox_demo(
+    *, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None, port: int | None = None
+) -> None:
+    """Runs until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
     console = Console(file=sys.stderr)
     with shown() as progress:
         progress.step("starting the sandbox cluster and the service")
-        await _run(console, progress, nodes=nodes, pods=pods, duration_seconds=duration_seconds, record=record)
+        await _run(console, progress, nodes=nodes, pods=pods, duration_seconds=duration_seconds, record=record, port=port)
     console.print("Everything stopped.")
 
 
 async def _run(
-    console: Console, progress: Progress, *, nodes: int, pods: int, duration_seconds: float | None, record: str | None
+    console: Console,
+    progress: Progress,
+    *,
+    nodes: int,
+    pods: int,
+    duration_seconds: float | None,
+    record: str | None,
+    port: int | None,
 ) -> None:
     started_at = time.monotonic()
-    # Security: UIDs and paces of a cluster that is not there.
+    # Security: only for UIDs and delays of the simulated cluster.
     rng = Random()
     sandbox = Sandbox(rng=rng, wall=unix_time)
-    settings = demo_settings(FreePorts(rng).take, record)
+    settings = demo_settings(FreePorts(rng).take, record, port=port)
     async with anyio.create_task_group() as group:
         group.start_soon(sandbox.run, name="sandbox")
         actors = await group.start(_hold, name="actors")
 
-        async def present(running: Running) -> None:
+        async def present(running: RunningService) -> None:
             scheduler = Scheduler(
-                sandbox.api, sandbox.agenda, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
+                sandbox.api, sandbox.timers, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
             )
             scheduler.attach()
             actors.start_soon(scheduler.run, name="scheduler")
@@ -70,7 +132,7 @@ async def _run(
             for number in range(_N_MACHINES):
                 path = f"{MACHINES.prefix}/namespaces/{NAMESPACE}/{MACHINES.plural}"
                 await _send(sandbox.api, "POST", path, a_machine(f"machine-{number:02}", low=_LOW, high=_HIGH, use=_LOW))
-            agents = Agents(sandbox.api, _permits(running), rng, Habits(wants=_wanted))
+            agents = Agents(sandbox.api, _permits(running), rng, AgentBehavior(wants=_wanted))
             actors.start_soon(agents.run, name="agents")
             actors.start_soon(workload.churn, name="workload")
             progress.clear()
@@ -78,7 +140,7 @@ async def _run(
             if duration_seconds is not None:
                 await anyio.sleep(duration_seconds)
                 report(console, running)
-                actors.cancel_scope.cancel()  # nobody asks who is not answered any more
+                actors.cancel_scope.cancel()  # the agents and the scheduler end before the service
                 await anyio.sleep(_QUIET_SECONDS)
                 group.cancel_scope.cancel()
 
@@ -87,7 +149,7 @@ async def _run(
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:
-    """A group of tasks that may end before the rest."""
+    """Runs a group of tasks that may end before the others."""
     async with anyio.create_task_group() as group:
         task_status.started(group)
         await anyio.sleep_forever()
@@ -98,7 +160,7 @@ async def _open(server: ApiServer) -> AsyncIterator[ApiPort]:
     yield EmbeddedApi(server)
 
 
-def _permits(running: Running) -> AskPermit:
+def _permits(running: RunningService) -> AskPermit:
     async def ask(body: bytes) -> tuple[int, bytes]:
         answer = await answered(running.agents, Request("POST", "/", body))
         return answer.status, answer.body
@@ -107,32 +169,30 @@ def _permits(running: Running) -> AskPermit:
 
 
 def _wanted(machine: str, now: float) -> int:
-    """A load that rises and falls, each machine's at another time."""
+    """The load of a machine: it rises and falls, at another time for each machine."""
     phase = int(machine.rpartition("-")[2]) / _N_MACHINES
     return round(_HIGH / 2 * (1 + math.sin(math.tau * (now / _PERIOD_SECONDS + phase))))
 
 
-async def _send(server: ApiServer, method: str, path: str, body: Any) -> None:
+async def _send(server: ApiServer, method: str, path: str, body: Any) -> Any:
     answer = server.request(method, path, body=msgspec.json.encode(body))
-    if answer.status >= 300 and not (method == "DELETE" and answer.status == 404):
+    if answer.status == 404 and method in {"GET", "DELETE"}:
+        return None
+    if answer.status >= 300:
         raise RuntimeError(f"{method} {path}: {answer.status} {answer.body.decode()}")
+    return msgspec.json.decode(answer.body)
 
 
-def _explain(console: Console, settings: Settings, running: Running, seconds: float) -> None:
-    ops, agents = f"http://{settings.listeners.ops.address}", f"http://{settings.listeners.agents.address}"
-    n_nodes = len(running.state_machine.nodes)
+def _explain(console: Console, settings: Settings, running: RunningService, seconds: float) -> None:
+    ops = f"http://{settings.listeners.ops.address}"
+    n_nodes = len(running.state_machine.state.nodes)
     console.print(f"""
-Ready after {seconds:.1f} s. Slackwater decides for {n_nodes} nodes of a sandbox cluster inside this process.
+Ready after {seconds:.1f} s: {n_nodes} nodes of a sandbox cluster inside this process.
+{what_to_look_at(ops)}
+  Permits     {_N_MACHINES} virtual machines grow and shrink within a minute
 
-  dashboard   {ops}/              every node as a bar: Reserved, Watermark, what is held
-  dumpstate   {ops}/dumpstate     the whole state as JSON (or: slackwater dumpstate --url {ops})
-  metrics     {ops}/metrics       slackwater_extender_requests_total, slackwater_filter_verdicts_total ...
-  status      {ops}/statusz
+There is no kubectl for it (--control-plane runs a real control plane).
   extender    http://{settings.listeners.extender.address}/scheduler
-  agents      {agents}
-
-What to look at: pods come and go, and the bars with them. {_N_MACHINES} virtual machines grow and shrink within a minute, as
-their agents are permitted. The pods "large-..." fit no node that is there: within half a minute group "{POOL}" has grown for
-them. The pods "huge-..." ask for more than any node could have, and stay pending. It is a sandbox: there is no kubectl for it
-(`slackwater demo --control-plane` runs a real control plane). Ctrl-C ends everything.
+  agents      http://{settings.listeners.agents.address}
+Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip

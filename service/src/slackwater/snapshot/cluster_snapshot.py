@@ -1,9 +1,9 @@
 """`ClusterSnapshot`, the copy of the cluster on which simulations run: nodes, what pods take of them, and the pods of each row.
 
 `ClusterSnapshot.build` takes decoded objects once. After that pods come and go one by one (`place`, `remove`), nodes change
-(`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible` judges whole equivalence groups over all rows. The snapshot
-knows a pod only by the number of its equivalence group (`KindId`, from `kind_id` or `number`) and its row; callers keep track
-of its identity.
+(`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible_nodes` judges whole equivalence groups over all rows. The
+snapshot knows a pod only by the number of its equivalence group (`KindId`, from `kind_id` or `number`) and its row; callers
+keep track of its identity.
 
     snapshot = ClusterSnapshot.build(nodes, running, namespaces={"default": {}})
     kind = snapshot.kind_id(pod.kind, pod.labels)
@@ -16,30 +16,34 @@ of its identity.
 One `place` or `remove` costs a few additions, and one more for each counter that counts the group, whatever the number of nodes
 and groups. `fork` costs nothing; `drop` costs as much as the changes since the fork. New rows are always the last ones.
 
-Deliberately absent: verdicts (`fit.feasible`), what a pod's volumes would be bound to, and everything that waits.
+Deliberately absent: verdicts (`fit.feasible_nodes`), what a pod's volumes would be bound to, and everything that waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
 
 from slackwater.model.columns import Int64, NodeColumns, Rows
-from slackwater.model.equivalence import Kind
+from slackwater.model.devices import NO_DEVICES, ClaimKey, DeviceObjects, ResourceClaim
 from slackwater.model.ids import NodeName, Row
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Labels, Node, Pod
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.storage import Claim, Storage, Volume
-from slackwater.snapshot.attached import Attached
-from slackwater.snapshot.counters import Counters, summed
-from slackwater.snapshot.equivalence_groups import KindId, KindTable, Numbered, keys_read
-from slackwater.snapshot.namespaces import Namespaces
+from slackwater.snapshot.counters import Counters, Namespaces, summed
+from slackwater.snapshot.device_table import DeviceTable
+from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup, keys_read
 from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS, NodeFacts
-from slackwater.snapshot.row_journal import RowJournal
+from slackwater.snapshot.ports_and_volumes import PortsAndVolumes, VolumeCounts
+from slackwater.snapshot.row_journal import RowJournal, instance_numbers
 from slackwater.snapshot.storage_table import StorageTable
+from slackwater.snapshot.trial import Trial
 from slackwater.snapshot.undo import (
     ClaimAssumed,
+    DeviceClaimPut,
+    DevicesReplaced,
     Done,
     LiveSet,
     ManyPodsMoved,
@@ -50,9 +54,10 @@ from slackwater.snapshot.undo import (
     VolumeAssumed,
 )
 from slackwater.snapshot.value_column import grown
-from slackwater.snapshot.volume_counts import VolumeCounts
 
 _NOWHERE: Final = -1
+#: The predicates whose cached answers depend on devices.
+_OF_DEVICES: Final = frozenset({"DynamicResources", "NodeResourcesFit"})
 _KIND: Final = attrgetter("kind")
 _LABELS: Final = attrgetter("labels")
 _DELETING: Final = attrgetter("deleting")
@@ -69,23 +74,34 @@ class ClusterSnapshot:
     judged.
     """
 
-    def __init__(self, *, namespaces: Namespaces, storage: Storage, keys: Iterable[str], ledger: NodeColumns | None) -> None:
-        self.facts = NodeFacts()
+    def __init__(
+        self,
+        *,
+        namespaces: Namespaces,
+        storage: Storage,
+        keys: Iterable[str],
+        ledger: NodeColumns | None,
+        kubernetes: KubernetesVersion = DEFAULT_VERSION,
+        devices: DeviceObjects = NO_DEVICES,
+    ) -> None:
+        self.facts = NodeFacts(kubernetes)
         self.kinds = KindTable(self.facts, keys)
         self.namespaces = namespaces
         #: Storage objects, with the assumptions of plans.
         self.volumes = StorageTable(storage)
+        #: Devices and their claims, with the assumptions of plans.
+        self.devices = DeviceTable(devices)
         self._volume_counts: VolumeCounts | None = None
         self.ledger = ledger
         self.counters = Counters(namespaces, self.facts.capacity)
-        self.attached = Attached()
+        self.attached = PortsAndVolumes()
         self.used: Int64 = np.zeros((len(FIRST_RESOURCES), self.facts.capacity), np.int64)
         self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
         #: Rows where pods came or went.
         self.journal = RowJournal()
         #: Increases with every change of `attached`, since the users of a claim on one row concern every row.
         self.attached_version = 0
-        #: Cached answers; the key identifies the writer. Only `fit.feasible` and its siblings write here.
+        #: Cached answers; the key identifies the writer. Only `fit.feasible_nodes` and its siblings write here.
         self.kept: dict[object, object] = {}
         #: How many rows predicates have judged so far: the cost of all answers.
         self.rows_judged = 0
@@ -103,17 +119,27 @@ class ClusterSnapshot:
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
         storage: Storage | None = None,
         ledger: NodeColumns | None = None,
+        kubernetes: KubernetesVersion = DEFAULT_VERSION,
+        devices: DeviceObjects = NO_DEVICES,
     ) -> Self:
         """A snapshot of the nodes, in this order, and of the pods on them; of other pods only the labels that their selectors
         read count.
 
         `also` names further equivalence groups that will be looked up: labels that their selectors read must be known from the
-        start. The ledger's rows are the nodes', and it already counts what is Reserved for the pods.
+        start. The ledger's rows are the nodes', and it already counts what is Reserved for the pods. `kubernetes` is the
+        version by whose rules predicates judge and plug-ins score.
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
         keys = frozenset[str]().union(*map(keys_read, by_id.values()), *map(keys_read, also))
-        new = cls(namespaces=Namespaces(namespaces or {}), storage=storage or Storage(), keys=keys, ledger=ledger)
+        new = cls(
+            namespaces=Namespaces(namespaces or {}, kubernetes),
+            storage=storage or Storage(),
+            keys=keys,
+            ledger=ledger,
+            kubernetes=kubernetes,
+            devices=devices,
+        )
         new.add_nodes(nodes)
         new._load(pods)
         return new
@@ -121,6 +147,10 @@ class ClusterSnapshot:
     @property
     def n_rows(self) -> int:
         return self.facts.n_rows
+
+    def follows(self, rule: Rule) -> bool:
+        """Whether kube-scheduler of this snapshot's version behaves by the rule."""
+        return self.facts.kubernetes.follows(rule)
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
         """The number of a pod's equivalence group. Raises `UnreadLabel`: then build the snapshot again with the kind in
@@ -137,8 +167,8 @@ class ClusterSnapshot:
         count = len(pods)
         kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
         deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
-        of_kind = _numbers(kinds)
-        of_labels = _numbers(labels)
+        of_kind = instance_numbers(kinds)
+        of_labels = instance_numbers(labels)
         code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
         ids = np.zeros(len(first), np.intp)
@@ -149,7 +179,7 @@ class ClusterSnapshot:
             ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
         return ids[where]
 
-    def of(self, kind: KindId) -> Numbered:
+    def of(self, kind: KindId) -> NumberedGroup:
         return self.kinds.all[kind]
 
     def place(self, kind: KindId, row: int, copies: int = 1) -> None:
@@ -210,7 +240,7 @@ class ClusterSnapshot:
             self._trials[-1].append(NodeChanged(row, before))
 
     def close(self, row: Row) -> None:
-        """Takes a node out: nothing fits there, and its pods count no more. Its row stays; `open` brings it back."""
+        """Takes a node out: nothing fits there, and its pods do not count any more. Its row stays; `open` brings it back."""
         self._set_live(row, live=False)
 
     def open(self, row: Row) -> None:
@@ -254,6 +284,32 @@ class ClusterSnapshot:
         if self._trials:
             self._trials[-1].append(VolumeAssumed(volume.name, before))
 
+    def put_devices(self, devices: DeviceObjects) -> None:
+        """Replaces slices, classes and claims of devices; earlier assumptions about them end."""
+        if self._trials:
+            self._trials[-1].append(DevicesReplaced(self.devices))
+        self.replace_devices(DeviceTable(devices))
+
+    def replace_devices(self, devices: DeviceTable) -> None:
+        """Replaces the table of devices as `put_devices` does, but no trial notes it: for `undo`."""
+        self.devices = devices
+        self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] in _OF_DEVICES)}
+
+    def put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
+        """Assumes this value of a claim of devices, with its allocation; None for no such claim."""
+        before = self.change_device_claim(key, claim)
+        if self._trials:
+            self._trials[-1].append(DeviceClaimPut(key, before))
+
+    def change_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
+        """Assumes a claim as `put_device_claim` does, but no trial notes it: for `undo`. Returns its value before."""
+        before = self.devices.put_claim(key, claim)
+        for each in (before, claim):
+            for name in () if each is None else self.devices.nodes_of(each):
+                if name in self.facts.row_of:
+                    self.journal.note(self.facts.row_of[name])
+        return before
+
     @property
     def volume_counts(self) -> VolumeCounts:
         """How many volumes are attached to each row; the first access counts them."""
@@ -261,7 +317,7 @@ class ClusterSnapshot:
             self._volume_counts = VolumeCounts(self)
         return self._volume_counts
 
-    def fork(self) -> "Trial":
+    def fork(self) -> Trial:
         """Begins a trial: all changes after it can be dropped. Trials nest; the innermost ends first."""
         self._trials.append([])
         return Trial(self, len(self._trials))
@@ -302,7 +358,7 @@ class ClusterSnapshot:
                 self._attach(numbered, row, count)
         self.journal.note_all(rows)
 
-    def _attach(self, numbered: Numbered, row: int, count: int) -> None:
+    def _attach(self, numbered: NumberedGroup, row: int, count: int) -> None:
         self.attached.change(numbered, row, count)
         self.attached_version += 1
         if self._volume_counts is not None:
@@ -312,9 +368,9 @@ class ClusterSnapshot:
         row_of = self.facts.row_of
         names = list(map(_NODE, pods))
         rows = np.fromiter((row_of.get(name, _NOWHERE) for name in names), np.intp, len(pods))
-        standing = [pod for pod, row in zip(pods, rows.tolist(), strict=True) if row >= 0 and not pod.ended]
-        kinds = self.number(standing)
-        rows = np.fromiter((row_of[pod.node] for pod in standing if pod.node), np.intp, len(standing))
+        running_pods = [pod for pod, row in zip(pods, rows.tolist(), strict=True) if row >= 0 and not pod.ended]
+        kinds = self.number(running_pods)
+        rows = np.fromiter((row_of[pod.node] for pod in running_pods if pod.node), np.intp, len(running_pods))
         kinds, rows, counts = summed(kinds, rows, np.ones(len(rows), np.int64))
         self.counters.load(kinds, rows, counts)
         for line in range(len(self.facts.resource)):
@@ -338,39 +394,3 @@ class ClusterSnapshot:
         self.kinds.make_room(lines)
         if self.ledger is not None:
             self.ledger.grow_to(self.n_rows)
-
-
-class Trial:
-    """A trial on a snapshot. As a context manager it is dropped at the end unless it was committed or dropped before."""
-
-    __slots__ = ("_depth", "_ended", "_snapshot")
-
-    def __init__(self, snapshot: ClusterSnapshot, depth: int) -> None:
-        self._snapshot = snapshot
-        self._depth = depth
-        self._ended = False
-
-    def commit(self) -> None:
-        """Keeps the changes, as part of the surrounding trial if there is one."""
-        self._end(commit=True)
-
-    def drop(self) -> None:
-        """Undoes the changes."""
-        self._end(commit=False)
-
-    def _end(self, *, commit: bool) -> None:
-        self._snapshot.end(self._depth, commit=commit)
-        self._ended = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._ended:
-            self.drop()
-
-
-def _numbers(values: Sequence[object]) -> Rows:
-    """A number for each value, the same for the same instance; shape (len(values),)."""
-    ids = np.fromiter(map(id, values), np.int64, len(values))
-    return np.unique(ids, return_inverse=True)[1]

@@ -1,23 +1,62 @@
 """The number of pods of each equivalence group on each row, and columns of counts over them.
 
-A `Counter` is one column: for each row how many of its pods a selector matches, or how many have a certain affinity term. It is
-computed at the first read, from the placed pods of the groups it counts. After that each pod that comes or goes updates it: one
-addition for each counter that counts the pod's group. Columns that were not read for long are dropped.
+- `Counters`: the placed pods by group and row, and the columns.
+- `Counter`: one column.
+- `PodsMatching`, `TermCarriers`: what a column counts.
+- `Namespaces`: which namespaces a term of pod affinity covers.
+
+In: each pod that comes or goes, by group and row. Out: columns, read through `Counters.read`. Invariant: a column that was read
+equals a count over all placed pods.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from slackwater.model.columns import Int64, Rows
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.pod_constraints import PodTerm
 from slackwater.model.selectors import Selector, selects
-from slackwater.snapshot.equivalence_groups import KindId, Numbered
-from slackwater.snapshot.namespaces import Namespaces
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.value_column import grown
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Namespaces:
+    """The namespaces with their labels, and which of them a term of pod affinity covers. An unknown namespace has no labels.
+
+    kube-scheduler decides this differently in its two directions, and so does this class. For a term of an existing pod it
+    looks up the labels of the incoming pod's namespace. For a term of the incoming pod it lists the selected namespaces. Before
+    1.37 it then applies the selector once more to empty labels: a selector that selects an unlabelled namespace (NotIn,
+    DoesNotExist) therefore covers every namespace (`Rule.NAMESPACES_LISTED`).
+    """
+
+    def __init__(self, labels: Mapping[str, Mapping[str, str]], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
+        self._labels = dict(labels)
+        self._listed = kubernetes.follows(Rule.NAMESPACES_LISTED)
+        self._reached: dict[PodTerm, frozenset[str] | None] = {}
+
+    def of_incoming(self, term: PodTerm) -> frozenset[str] | None:
+        """The namespaces whose pods a term of the incoming pod counts; None for all."""
+        if term.namespace_selector is None:
+            return frozenset(term.namespaces)
+        if not term.namespace_selector or (not self._listed and selects(term.namespace_selector, _NO_LABELS)):
+            return None
+        if term not in self._reached:
+            selected = [name for name, labels in self._labels.items() if selects(term.namespace_selector, labels)]
+            self._reached[term] = frozenset((*term.namespaces, *selected))
+        return self._reached[term]
+
+    def reached_by_existing(self, term: PodTerm, namespace: str) -> bool:
+        """Whether a term of an existing pod covers pods of this namespace."""
+        if namespace in term.namespaces:
+            return True
+        return selects(term.namespace_selector, self._labels.get(namespace, _NO_LABELS))
+
 
 #: The most columns that are kept: 40 kB each at 5,000 nodes.
 _MOST_COLUMNS: Final = 2_048
@@ -33,7 +72,7 @@ class PodsMatching:
     parts: tuple[tuple[frozenset[str] | None, Selector], ...]
     living: bool = False
 
-    def weight(self, numbered: Numbered) -> int:
+    def weight(self, numbered: NumberedGroup) -> int:
         if self.living and numbered.deleting:
             return 0
         namespace = numbered.kind.namespace
@@ -54,13 +93,13 @@ Role = Literal["anti", "affinity", "preferred"]
 
 
 @dataclass(frozen=True, slots=True)
-class Carrying:
+class TermCarriers:
     """The pods that have a certain affinity term; a preferred term counts by its weight."""
 
     role: Role
     term: PodTerm
 
-    def weight(self, numbered: Numbered) -> int:
+    def weight(self, numbered: NumberedGroup) -> int:
         asks = numbered.asks
         if self.role == "anti":
             return asks.anti_affinity.count(self.term)
@@ -69,12 +108,12 @@ class Carrying:
         return sum(weighted.weight for weighted in asks.preferred_pods if weighted.term == self.term)
 
 
-def carried(numbered: Numbered) -> Iterator[Carrying]:
+def carried(numbered: NumberedGroup) -> Iterator[TermCarriers]:
     """Every affinity term of an equivalence group, each once."""
     asks = numbered.asks
-    seen = {Carrying("anti", term): None for term in asks.anti_affinity}
-    seen |= {Carrying("affinity", term): None for term in asks.affinity}
-    seen |= {Carrying("preferred", weighted.term): None for weighted in asks.preferred_pods}
+    seen = {TermCarriers("anti", term): None for term in asks.anti_affinity}
+    seen |= {TermCarriers("affinity", term): None for term in asks.affinity}
+    seen |= {TermCarriers("preferred", weighted.term): None for weighted in asks.preferred_pods}
     return iter(seen)
 
 
@@ -86,11 +125,16 @@ def _pairs(selector: Selector) -> tuple[tuple[str, str], ...] | None:
 
 
 class Counter:
-    """One column of counts. `column` has a number for each row; read it through `Counters.read`."""
+    """One column of counts: for each row how many of its pods a selector matches, or how many have a certain affinity term.
+
+    `column` has a number for each row; read it through `Counters.read`. The column is computed at the first read, from the
+    placed pods of the groups it counts. After that each pod that comes or goes updates it: one addition for each counter that
+    counts the pod's group. Columns that were not read for long are dropped.
+    """
 
     __slots__ = ("column", "kinds", "of", "version")
 
-    def __init__(self, of: PodsMatching | Carrying) -> None:
+    def __init__(self, of: PodsMatching | TermCarriers) -> None:
         self.of = of
         #: The equivalence groups that count, and the weight of each pod.
         self.kinds: dict[KindId, int] = {}
@@ -124,13 +168,13 @@ class Counters:
     def __init__(self, namespaces: Namespaces, capacity: int) -> None:
         self._namespaces = namespaces
         self._capacity = capacity
-        self._kinds: list[Numbered] = []
+        self._kinds: list[NumberedGroup] = []
         self._kinds_with: dict[tuple[str, str], list[KindId]] = {}
         self._base = _Base.of(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.int64), 0)
         self._changes: dict[KindId, dict[int, int]] = {}
         self._n_changes = 0
         self._matching: OrderedDict[PodsMatching, Counter] = OrderedDict()
-        self._carrying: dict[Carrying, Counter] = {}
+        self._carrying: dict[TermCarriers, Counter] = {}
         self._matching_about = _ByLabel()
         self._carrying_about = _ByLabel()
         self._counting: dict[KindId, list[tuple[Counter, int]]] = {}
@@ -138,7 +182,7 @@ class Counters:
         #: Increases when an equivalence group has an affinity term that none had before.
         self.terms_version = 0
 
-    def learn(self, numbered: Numbered) -> None:
+    def learn(self, numbered: NumberedGroup) -> None:
         """Registers a new equivalence group: finds the counters that count it."""
         self._kinds.append(numbered)
         for pair in numbered.labels.items():
@@ -149,13 +193,13 @@ class Counters:
             counter = self._carrying.get(key) or self._new_carrying(key)
             self._count(counter, numbered)
 
-    def _new_carrying(self, key: Carrying) -> Counter:
+    def _new_carrying(self, key: TermCarriers) -> Counter:
         counter = self._carrying[key] = Counter(key)
         self._carrying_about.add(counter, _pairs(key.term.selector))
         self.terms_version += 1
         return counter
 
-    def _count(self, counter: Counter, numbered: Numbered) -> None:
+    def _count(self, counter: Counter, numbered: NumberedGroup) -> None:
         weight = counter.of.weight(numbered)
         if weight and numbered.id not in counter.kinds:
             counter.kinds[numbered.id] = weight
@@ -174,13 +218,13 @@ class Counters:
                 self._count(counter, self._kinds[kind])
         return counter
 
-    def about(self, numbered: Numbered, role: Role) -> list[Counter]:
+    def about(self, numbered: NumberedGroup, role: Role) -> list[Counter]:
         """The counters of pods that have a term of this role which matches pods of the equivalence group."""
         namespace = numbered.kind.namespace
         return [
             counter
             for counter in self._carrying_about.about(numbered.labels)
-            if isinstance(counter.of, Carrying)
+            if isinstance(counter.of, TermCarriers)
             and counter.of.role == role
             and selects(counter.of.term.selector, numbered.labels)
             and self._namespaces.reached_by_existing(counter.of.term, namespace)

@@ -16,9 +16,8 @@ from typing import NewType
 import numpy as np
 
 from slackwater.model.columns import Int64
-from slackwater.model.equivalence import Kind
 from slackwater.model.objects import Labels
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints, PodTerm
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints, PodTerm
 from slackwater.model.selectors import Selector
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
@@ -39,15 +38,15 @@ class UnreadLabel(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbered:
-    """One equivalence group of the snapshot."""
+class NumberedGroup:
+    """An equivalence group of pods with its number in the snapshot."""
 
     id: KindId
     kind: Kind
     labels: dict[str, str]  #: those that some selector reads
     deleting: bool
     asks: PodConstraints  #: the pod constraints of `kind`, or empty ones
-    rare: bool  #: its pods take ports, disks or claims, which `Attached` counts
+    rare: bool  #: its pods take ports, disks or claims, which `PortsAndVolumes` counts
 
 
 def keys_read(kind: Kind) -> frozenset[str]:
@@ -72,7 +71,7 @@ class KindTable:
     def __init__(self, facts: NodeFacts, keys: Iterable[str] = ()) -> None:
         self._facts = facts
         self.keys = frozenset(keys)
-        self.all: list[Numbered] = []
+        self.all: list[NumberedGroup] = []
         self._ids: dict[tuple[Kind, Labels, bool], KindId] = {}
         #: What a pod of each group takes, shape (resources, groups); in line PODS it is 1.
         self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
@@ -102,7 +101,7 @@ class KindTable:
         self._ids[(kind, part, deleting)] = new
         asks = kind.pod_constraints or NO_POD_CONSTRAINTS
         rare = bool(asks.host_ports or asks.claims or asks.disks or asks.inline_disks)
-        self.all.append(Numbered(id=new, kind=kind, labels=dict(part), deleting=deleting, asks=asks, rare=rare))
+        self.all.append(NumberedGroup(id=new, kind=kind, labels=dict(part), deleting=deleting, asks=asks, rare=rare))
         self._write(new, kind, asks)
         return new, True
 

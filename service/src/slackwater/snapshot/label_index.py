@@ -25,7 +25,8 @@ EVERY_NODE: Final[Alternatives] = ((),)
 
 
 def alternatives(terms: Sequence[NodeSelectorTerm] | None) -> Alternatives:
-    """The label requirements of node selector terms; None selects every node. Malformed and empty terms select none."""
+    """The label requirements of node selector terms; the result `None` means that every node is selected. A malformed or empty
+    term selects no node."""
     if terms is None:
         return EVERY_NODE
     return tuple(term.labels for term in terms if (term.labels or term.fields) and is_well_formed(term))

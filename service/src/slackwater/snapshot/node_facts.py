@@ -12,6 +12,7 @@ import numpy as np
 
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.row_journal import RowJournal
@@ -30,9 +31,12 @@ _MOST_LABELS: Final = 1_024
 
 
 class NodeFacts:
-    """Nodes by row. Rows are given in order and stay; a closed row remains, but is not `live`."""
+    """Nodes by row. Rows are given in order and stay; a closed row remains, but is not `live`.
 
-    def __init__(self) -> None:
+    `kubernetes` is the version by whose rules predicates judge these nodes."""
+
+    def __init__(self, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
+        self.kubernetes: Final = kubernetes
         self.n_rows = 0
         self.nodes: list[Node] = []
         self.row_of: dict[NodeName, Row] = {}
@@ -242,4 +246,14 @@ def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
 
 def _said(node: Node) -> tuple[object, ...]:
     """The fields of a node that verdicts read."""
-    return (node.name, node.unschedulable, node.allocatable, node.scalars, node.taints, node.features, node.labels, node.csi)
+    return (
+        node.name,
+        node.unschedulable,
+        node.allocatable,
+        node.scalars,
+        node.taints,
+        node.features,
+        node.labels,
+        node.csi,
+        node.slices,
+    )

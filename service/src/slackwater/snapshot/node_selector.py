@@ -15,7 +15,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.selectors import Requirement, whole_number
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.row_journal import Selection
 from slackwater.snapshot.value_column import LabelColumn
 
 #: The only node field that a term may select by.
@@ -77,7 +77,7 @@ def _compared(column: LabelColumn, requirement: Requirement) -> Mask:
 
 
 def _numbers(column: LabelColumn, values: Iterable[str]) -> list[int]:
-    """The numbers of those values that some node has; the others match no node."""
+    """The column's integers for these label values. Values that no node has are left out: they match nothing."""
     return [number for value in values if (number := column.known(value)) != ABSENT]
 
 

@@ -1,20 +1,26 @@
-"""A journal of changed rows, in order: with it a cached answer is renewed for those rows alone.
+"""A journal of changed rows, and helpers for the rows that a predicate judges.
 
-A reader keeps the position up to which it has read. Old entries are forgotten. A reader that is further behind, or would have
-to renew most rows anyway, gets None and starts again.
+- `RowJournal`: with it a cached answer is renewed for the changed rows alone.
+- `n_selected`, `coded`, `all_ok`: a selection is either all rows as a slice (nothing is copied), or some rows by number.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from slackwater.model.columns import Rows
+from slackwater.model.columns import Codes, Mask, Rows
+from slackwater.model.reasons import Reason
 
 _KEPT: Final = 65_536
 
 
 class RowJournal:
-    """An append-only list of row numbers with a position that only grows."""
+    """An append-only list of row numbers with a position that only grows.
+
+    A reader keeps the position up to which it has read. Old entries are forgotten. A reader that is further behind, or would
+    have to renew most rows anyway, gets None and starts again.
+    """
 
     __slots__ = ("_forgotten", "_rows")
 
@@ -51,3 +57,25 @@ class RowJournal:
     def _forget(self, count: int) -> None:
         del self._rows[:count]
         self._forgotten += count
+
+
+Selection = slice | Rows
+
+
+def n_selected(rows: Selection) -> int:
+    return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
+
+
+def coded(rejected: Mask, reason: Reason) -> Codes:
+    """The reason where a row is rejected, OK elsewhere; one code for each judged row."""
+    return rejected.astype(np.uint8) * np.uint8(reason)
+
+
+def all_ok(rows: Selection) -> Codes:
+    return np.zeros(n_selected(rows), np.uint8)
+
+
+def instance_numbers(values: Sequence[object]) -> Rows:
+    """A number for each value, the same for the same instance; shape (len(values),)."""
+    ids = np.fromiter(map(id, values), np.int64, len(values))
+    return np.unique(ids, return_inverse=True)[1]

@@ -18,8 +18,8 @@ class RunningPod(NamedTuple):
     kind: KindId
 
 
-class Standing(Protocol):
-    """Gives the pods on each row: `RunningPods`, built once, or `snapshot.replica.SnapshotReplica`, which follows the
+class PodsByRow(Protocol):
+    """Gives the pods on each row: `RunningPods`, built once, or `snapshot.snapshot_replica.SnapshotReplica`, which follows the
     cluster."""
 
     def on(self, row: Row) -> list[RunningPod]:
@@ -41,7 +41,7 @@ class RunningPods:
         self._starts = np.searchsorted(rows[order], np.arange(snapshot.n_rows + 1))
 
     def on(self, row: Row) -> list[RunningPod]:
-        """The pods of a row, in the order in which they were given. Rows that were added later have none."""
+        """The pods of a row, in the order of the constructor's argument. Rows that were added later have none."""
         if row >= len(self._starts) - 1:
             return []
         start, end = int(self._starts[row]), int(self._starts[row + 1])
@@ -52,10 +52,10 @@ class RunningPods:
 class AtLeast:
     """The pods on each row with at least a given priority."""
 
-    def __init__(self, standing: Standing, priority: int) -> None:
-        self._standing = standing
+    def __init__(self, running_pods: PodsByRow, priority: int) -> None:
+        self._running_pods = running_pods
         self._priority = priority
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""
-        return [running_pod for running_pod in self._standing.on(row) if running_pod.pod.priority >= self._priority]
+        return [running_pod for running_pod in self._running_pods.on(row) if running_pod.pod.priority >= self._priority]

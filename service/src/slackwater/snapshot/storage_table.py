@@ -1,20 +1,142 @@
 """Storage objects as predicates look them up, together with a plan's assumptions (kube-scheduler's assume cache).
 
-The objects themselves are never copied. Assumptions are kept apart from them, one entry for each volume that was reserved and
-each claim whose node was selected, so that a plan for thousands of claims costs memory for thousands of entries.
+- `StorageTable`: the objects with the assumptions.
+- `AvailableVolumes`: the unbound volumes of one class, and which of them each node would give to a pod's claims.
+
+Invariant: the objects themselves are never copied or changed. Assumptions are kept apart from them, one entry for each volume
+that was reserved and each claim whose node was selected, so a plan for thousands of claims costs memory for thousands of
+entries.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
 
-from slackwater.model.columns import Mask, Rows
+from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.objects import Node
+from slackwater.model.selectors import selects
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass, Volume
-from slackwater.snapshot.available_volumes import AvailableVolumes, is_reserved_for, may_hold
-from slackwater.snapshot.label_index import LabelIndex
+from slackwater.snapshot.label_index import Alternatives, LabelIndex, alternatives
 from slackwater.snapshot.node_facts import NodeFacts
+
+#: Stands for a volume's number where the node has none for the claim.
+NO_VOLUME: Final = -1
+
+
+class AvailableVolumes:
+    """The available volumes of one storage class, and which of them each node would give to a pod's claims.
+
+    Each volume has a number: the smallest volume comes first, equally small ones come in the given order. Claims choose one
+    after another, as in kube-scheduler: each takes the smallest volume that suits it, that the node can reach, and that no
+    earlier claim of the pod took. The whole choice is made for all nodes at once.
+    """
+
+    def __init__(self, volumes: Iterable[Volume]) -> None:
+        self.volumes = sorted(volumes, key=lambda volume: volume.capacity)
+        #: Increases whenever a volume is taken or given back.
+        self.version = 0
+        self._number = {volume.name: number for number, volume in enumerate(self.volumes)}
+        self._free: Mask = np.ones(len(self.volumes), np.bool_)
+        selectors: dict[Alternatives, int] = {}
+        reached_by = [selectors.setdefault(alternatives(v.node_terms), len(selectors)) for v in self.volumes]
+        #: The number of the node selector of each volume: volumes that the same nodes can reach have the same one.
+        self._reach: Rows = np.array(reached_by, np.intp)
+        self._n_reaches = len(selectors)
+        self._nodes = LabelIndex(list(selectors))
+        self._capacities = [volume.capacity for volume in self.volumes]
+        #: The volumes that suit claims of one shape, whatever their size.
+        self._alike: dict[object, Rows] = {}
+
+    def number(self, name: str) -> int:
+        """The volume's number, or NO_VOLUME for one that is not in this class."""
+        return self._number.get(name, NO_VOLUME)
+
+    def set_free(self, name: str, *, free: bool) -> None:
+        number = self._number.get(name)
+        if number is not None:
+            self._free[number] = free
+            self.version += 1
+
+    def suit(self, claim: Claim) -> bool:
+        """Whether any volume suits the claim, free or not."""
+        return bool(self.volumes) and bool(len(self._suiting(claim)))
+
+    def first_free(self, claim: Claim, facts: NodeFacts, rows: Rows, taken: Sequence[Rows]) -> Rows:
+        """The number of the volume that the claim takes on each row, or NO_VOLUME. `taken` are the choices of earlier
+        claims."""
+        none = len(self.volumes)
+        chosen = np.full(len(rows), none, np.intp)
+        suiting = self._suiting(claim)
+        usable = suiting[self._free[suiting]]
+        if len(usable):
+            at, reach = self._nodes.pairs(facts, rows)
+            in_reach = _Columns(usable, self._reach[usable], self._n_reaches, none=none)
+            found = in_reach.take(reach, 0)
+            for step in range(1, len(taken) + 1):
+                is_taken = np.any([found == earlier[at] for earlier in taken], axis=0)
+                found = np.where(is_taken, in_reach.take(reach, step), found)
+            np.minimum.at(chosen, at, found)
+        chosen[chosen == none] = NO_VOLUME
+        return chosen
+
+    def _suiting(self, claim: Claim) -> Rows:
+        """The numbers of the volumes that suit the claim, free or not, whatever nodes can reach them."""
+        shape = shape_of(claim)
+        found = self._alike.get(shape)
+        if found is None:
+            found = np.array([number for number, volume in enumerate(self.volumes) if _suits(claim, volume)], np.intp)
+            self._alike[shape] = found
+        smallest = bisect_left(self._capacities, claim.size or 0)
+        return found[np.searchsorted(found, smallest) :]
+
+
+class _Columns:
+    """Numbers in ascending order, split into parts: `take` gives the first of each part, the second of each, and so on."""
+
+    def __init__(self, numbers: Rows, of: Rows, n_parts: int, *, none: int) -> None:
+        order = np.argsort(of, kind="stable")
+        self._numbers = np.append(numbers[order], none)
+        bounds = np.searchsorted(of[order], np.arange(n_parts + 1))
+        self._starts, self._ends = bounds[:-1], bounds[1:]
+
+    def take(self, parts: Rows, step: int) -> Rows:
+        """The number at position `step` of each part; `none` where it has fewer."""
+        at = self._starts[parts] + step
+        found: Rows = self._numbers[np.where(at < self._ends[parts], at, len(self._numbers) - 1)]
+        return found
+
+
+def shape_of(claim: Claim) -> tuple[object, ...]:
+    """The fields of a claim that decide which volumes suit it, apart from its size and existing reservations."""
+    return (claim.mode, claim.attributes_class, claim.access_modes, claim.has_selector, claim.selector)
+
+
+def may_hold(claim: Claim, volume: Volume) -> bool:
+    """Whether the volume is large enough, has the claim's mode and attributes class, and is not reserved for another claim."""
+    if volume.deleting or (volume.claim is not None and not is_reserved_for(volume, claim)):
+        return False
+    return _is_alike(claim, volume) and volume.capacity >= (claim.size or 0)
+
+
+def is_reserved_for(volume: Volume, claim: Claim) -> bool:
+    ref = volume.claim
+    if ref is None or (ref.namespace, ref.name) != (claim.namespace, claim.name):
+        return False
+    return ref.uid in ("", claim.uid)
+
+
+def _is_alike(claim: Claim, volume: Volume) -> bool:
+    return volume.mode == claim.mode and volume.attributes_class == claim.attributes_class
+
+
+def _suits(claim: Claim, volume: Volume) -> bool:
+    """Whether the volume suits the claim, whatever its size."""
+    selected = not claim.has_selector or selects(claim.selector, volume.labels)
+    return selected and _is_alike(claim, volume) and set(claim.access_modes) <= set(volume.access_modes)
+
 
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
@@ -85,9 +207,24 @@ class StorageTable:
 
     def rows_with_room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Mask:
         """Rows where the published room suffices for a new volume of a class whose driver publishes it."""
+        return self._published().first(storage_class.name, size, facts, rows) >= 0
+
+    def room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Int64:
+        """The published room, in bytes, that suffices for a new volume on each row; 0 where none does.
+
+        If several capacities suffice, the first by namespace and name is used: kube-scheduler takes any.
+        """
+        capacities = self._published()
+        first = capacities.first(storage_class.name, size, facts, rows)
+        found: Int64 = (
+            np.where(first >= 0, capacities.total[first], 0) if len(capacities.total) else np.zeros(len(rows), np.int64)
+        )
+        return found
+
+    def _published(self) -> "_Capacities":
         if self._capacities is None:
             self._capacities = _Capacities(self.objects)
-        return self._capacities.rows(storage_class.name, size, facts, rows)
+        return self._capacities
 
     def assumed(self) -> Storage:
         """All storage objects as one value, with the assumptions applied."""
@@ -139,22 +276,25 @@ class _Capacities:
     """The published room for new volumes, by node."""
 
     def __init__(self, objects: Storage) -> None:
-        capacities = objects.capacities or ()
+        capacities = sorted(objects.capacities or (), key=lambda each: (each.namespace, each.name))
         self._class_of: dict[str, int] = {}
         classes = [self._class_of.setdefault(each.storage_class, len(self._class_of)) for each in capacities]
         self._classes: Rows = np.array(classes, np.intp)
         largest = [-1 if each.largest is None else min(each.largest, _LARGEST) for each in capacities]
         self._largest = np.array(largest, np.int64)
+        self.total: Int64 = np.array([min(each.total or 0, _LARGEST) for each in capacities], np.int64)
         topologies = [() if each.topology is None else (each.topology,) for each in capacities]
         self._nodes = LabelIndex(topologies)
 
-    def rows(self, storage_class: str, size: int, facts: NodeFacts, rows: Rows) -> Mask:
+    def first(self, storage_class: str, size: int, facts: NodeFacts, rows: Rows) -> Rows:
+        """The number of the first capacity on each row that suffices for a volume of the class; -1 where none does."""
         enough = (self._classes == self._class_of.get(storage_class, -1)) & (self._largest >= size)
-        roomy = np.zeros(len(rows), np.bool_)
+        found = np.full(len(rows), len(enough), np.intp)
         if enough.any():
             at, numbers = self._nodes.pairs(facts, rows)
-            roomy[at[enough[numbers]]] = True
-        return roomy
+            np.minimum.at(found, at[enough[numbers]], numbers[enough[numbers]])
+        found[found == len(enough)] = -1
+        return found
 
 
 def _put(table: dict[K, V], key: K, value: V | None) -> V | None:

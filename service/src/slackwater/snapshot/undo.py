@@ -7,9 +7,12 @@ to, and the trial itself (`snapshot.cluster_snapshot`).
 from typing import TYPE_CHECKING
 
 from slackwater.model.columns import Int64, Rows
+from slackwater.model.devices import ClaimKey as DeviceClaimKey
+from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node
 from slackwater.model.storage import Claim, Volume
+from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.storage_table import ClaimKey, StorageTable
 
@@ -113,4 +116,39 @@ class VolumeAssumed:
         snapshot.volumes.assume_volume(self.name, self.before)
 
 
-Done = StorageReplaced | ClaimAssumed | VolumeAssumed | PodsMoved | ManyPodsMoved | RowsAdded | NodeChanged | LiveSet
+class DevicesReplaced:
+    """The table of devices was replaced; it was `before`."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, before: DeviceTable) -> None:
+        self.before = before
+
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.replace_devices(self.before)
+
+
+class DeviceClaimPut:
+    """The assumption about a claim of devices changed; its value was `before`."""
+
+    __slots__ = ("before", "key")
+
+    def __init__(self, key: DeviceClaimKey, before: ResourceClaim | None) -> None:
+        self.key, self.before = key, before
+
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.change_device_claim(self.key, self.before)
+
+
+Done = (
+    DevicesReplaced
+    | DeviceClaimPut
+    | StorageReplaced
+    | ClaimAssumed
+    | VolumeAssumed
+    | PodsMoved
+    | ManyPodsMoved
+    | RowsAdded
+    | NodeChanged
+    | LiveSet
+)

@@ -14,18 +14,18 @@ class PlainCluster:
     """Nodes, the pods that stand on them, namespaces with their labels, storage."""
 
     nodes: tuple[Node, ...]
-    standing: tuple[Pod, ...]
+    running_pods: tuple[Pod, ...]
     namespaces: Mapping[str, Mapping[str, str]]
     storage: Storage
 
     @classmethod
     def of(cls, cluster: Cluster) -> "PlainCluster":
         names = {node.name for node in cluster.nodes}
-        standing = tuple(pod for pod in cluster.pods if pod.node in names and not pod.ended)
-        return cls(cluster.nodes, standing, cluster.namespaces, cluster.storage)
+        running_pods = tuple(pod for pod in cluster.pods if pod.node in names and not pod.ended)
+        return cls(cluster.nodes, running_pods, cluster.namespaces, cluster.storage)
 
     def on(self, node: Node) -> Iterator[Pod]:
-        return (pod for pod in self.standing if pod.node == node.name)
+        return (pod for pod in self.running_pods if pod.node == node.name)
 
     def node_of(self, pod: Pod) -> Node:
         return next(node for node in self.nodes if node.name == pod.node)

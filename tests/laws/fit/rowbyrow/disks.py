@@ -26,7 +26,7 @@ def volume_restrictions(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
             if any(_conflict(disk, mounted) for mounted in asks(other).disks):
                 return Reason.DISK_CONFLICT
     for claim in _own_names(cluster, pod):
-        users = [other for other in cluster.standing if claim in _own_names(cluster, other)]
+        users = [other for other in cluster.running_pods if claim in _own_names(cluster, other)]
         if "ReadWriteOncePod" in claim.access_modes and users:
             return Reason.CLAIM_IN_USE
     return Reason.OK

@@ -46,12 +46,12 @@ def _counts(other: Pod, pod: Pod, constraint: SpreadConstraint) -> bool:
 def inter_pod_affinity(cluster: PlainCluster, pod: Pod, node: Node) -> Reason:
     if not _may_stand_together(cluster, pod, node):
         return Reason.POD_AFFINITY
-    for other in cluster.standing:
+    for other in cluster.running_pods:
         there = cluster.node_of(other)
         for term in asks(pod).anti_affinity:
             if _speaks_of(cluster, term, other) and _same_domain(term, node, there):
                 return Reason.POD_ANTI_AFFINITY
-    for other in cluster.standing:
+    for other in cluster.running_pods:
         there = cluster.node_of(other)
         for term in asks(other).anti_affinity:
             if _is_spoken_of(cluster, term, pod) and _same_domain(term, node, there):
@@ -63,7 +63,7 @@ def _may_stand_together(cluster: PlainCluster, pod: Pod, node: Node) -> bool:
     terms = asks(pod).affinity
     if any(term.topology_key not in node.labels for term in terms):
         return False
-    friends = [other for other in cluster.standing if all(_speaks_of(cluster, term, other) for term in terms)]
+    friends = [other for other in cluster.running_pods if all(_speaks_of(cluster, term, other) for term in terms)]
     homes = [cluster.node_of(friend) for friend in friends]
     if all(any(_same_domain(term, node, home) for home in homes) for term in terms):
         return True

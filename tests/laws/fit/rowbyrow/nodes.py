@@ -2,9 +2,8 @@
 
 import re
 
-from slackwater.model.equivalence import Toleration
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.pod_constraints import NodeSelectorTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm, Toleration
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement, holds, whole_number
 from tests.laws.fit.rowbyrow.cluster import PlainCluster, asks

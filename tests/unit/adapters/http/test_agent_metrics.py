@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.adapters.http.agent_metrics import AgentMetrics
+from slackwater.controllers.permits.metrics import AgentMetrics
 from tests.support.containers import sizes
 
 

@@ -11,7 +11,7 @@ import uvloop
 
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.model.ids import Instant
 from tests.support.agents import a_request, an_agent_service
 from tests.support.pki import Pki
@@ -46,7 +46,7 @@ async def served(pki: Pki, *, optional: bool) -> AsyncIterator[str]:
 async def test_the_certificates_node_is_the_callers(tmp_path: Path, name: str | None, want_status: int) -> None:
     pki = Pki(tmp_path)
     verify = pki.context(None if name is None else pki.client(name))
-    async with served(pki, optional=True) as url, httpx.AsyncClient(verify=verify) as http:
+    async with served(pki, optional=True) as url, httpx.AsyncClient(verify=verify, timeout=60) as http:
         for _ in range(2):  # also on a connection that is used again
             assert (await http.post(url, json=a_request())).status_code == want_status
 
@@ -55,6 +55,6 @@ async def test_where_a_certificate_is_demanded_nobody_else_is_heard(tmp_path: Pa
     pki = Pki(tmp_path)
     async with served(pki, optional=False) as url:
         for client in (None, pki.client("system:node:n", by=pki.stranger)):
-            async with httpx.AsyncClient(verify=pki.context(client)) as http:
+            async with httpx.AsyncClient(verify=pki.context(client), timeout=60) as http:
                 with pytest.raises(httpx.TransportError):
                     await http.post(url, json=a_request())

@@ -5,19 +5,17 @@ from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.adapters.http.autoscaler_metrics import AutoscalerCollector
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, Queued
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
-from slackwater.model.drains import DrainEnd, DrainOrder
+from slackwater.model.effects import DrainEnd, DrainOrder
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.protocols import ProviderError
-from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord
+from slackwater.runtime.autoscaler.metrics import AutoscalerCollector
 from slackwater.runtime.autoscaler.planning import PendingCounts
-from slackwater.runtime.autoscaler.record import LoopRecord, Spent
-from tests.support.fleets import a_group
+from tests.support.nodegroups import a_group
 
 A, B = GroupName("a"), GroupName("b")
 BACKOFF = NodeGroupBackoff(until=Instant(160.0), seconds=300.0, failed_at=Instant(0.0), code="STOCKOUT", message="none left")
@@ -50,10 +48,10 @@ def a_record() -> LoopRecord:
             (Grow(group=A, provider="cloud", seen=2, to=7), None),
             (Grow(group=B, provider="cloud", seen=2, to=4), ProviderError("quota", B, "no")),
         ),
-        queued=(Queued(group=A, nodes=40, priority=0, waits_for="x"),),
+        queued=(WaitingScaleUp(group=A, nodes=40, priority=0, waits_for="x"),),
         problems=("node group b: quota: no",),
         failed={"timeout": 2, "BOOT_FAILED": 1},
-        spent=Spent(sense=0.5, plan=0.25, act=0.25, serving=0.01),
+        spent=LoopDurations(sense=0.5, plan=0.25, act=0.25, serving=0.01),
     )
 
 

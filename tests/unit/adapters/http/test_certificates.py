@@ -15,10 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.certificate_metrics import CertificateCollector
-from slackwater.adapters.http.certificates import Certificates, ListenError
-from slackwater.adapters.http.http_server import Answer, Request, Terms
-from slackwater.adapters.http.serving import listen, serve_app, serve_direct
+from slackwater.adapters.http.certificates import CertificateCollector, Certificates, ListenError
+from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from slackwater.ports.clock import Times
 from tests.support.pki import Pki
 from tests.support.waiting import until
@@ -37,7 +36,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 
 class Direct:
-    terms = Terms(max_body_bytes=1_000)
+    terms = RequestTerms(max_body_bytes=1_000)
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         return Answer(200, (request.peer or "").encode())
@@ -81,7 +80,7 @@ class Running:
         return x509.load_der_x509_certificate(found).serial_number
 
     def client(self, client: ssl.SSLContext) -> httpx.AsyncClient:
-        return httpx.AsyncClient(verify=client, base_url=f"https://127.0.0.1:{self._port}", trust_env=False, timeout=20)
+        return httpx.AsyncClient(verify=client, base_url=f"https://127.0.0.1:{self._port}", trust_env=False, timeout=60)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await until(condition)

@@ -14,12 +14,13 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.dashboard import Frames, Listeners
 from slackwater.adapters.http.ops import ops_app
-from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
+from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod
@@ -61,10 +62,10 @@ class Watching:
 
     def __init__(self, state_machine: StateMachine) -> None:
         self.now = 0.0
-        decision_log = DecisionLog(lambda: 0.0)
-        self.frames = Frames(
-            state_machine, about=lambda: {"status": {}}, clock=lambda: Instant(self.now), decision_log=decision_log
-        )
+        about = ServiceStatus(status=dict, autoscaler=lambda: None)
+        clock, self.log = lambda: Instant(self.now), DecisionLog(lambda: self.now)
+        self.observer = DashboardObserver(state_machine, self.log, about, clock=clock, wall=lambda: self.now)
+        self.frames = Frames(state_machine, self.observer, about=lambda: {"status": {}}, clock=clock, wall=lambda: self.now)
 
     async def after(self, seen: int) -> list[tuple[int, str, dict[str, Any]]]:
         self.now += 10
@@ -153,7 +154,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
     listeners = Listeners()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
-        httpx.AsyncClient(base_url=url, verify=False) as http,
+        httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,
     ):
         async with http.stream("GET", "/dashboard/events") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
@@ -172,7 +173,7 @@ async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> 
     listeners = Listeners(most=1)
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
-        httpx.AsyncClient(base_url=url, verify=False) as http,
+        httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,
         http.stream("GET", "/dashboard/events") as first,
     ):
         await anext(first.aiter_lines())
@@ -184,18 +185,18 @@ async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
     listeners = Listeners()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, group),
-        httpx.AsyncClient(base_url=url, verify=False) as http,
+        httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,
     ):
         async with http.stream("GET", "/dashboard/events") as answer:
             lines = answer.aiter_lines()
             await anext(lines)
             group.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True), anyio.fail_after(3):
+            with anyio.CancelScope(shield=True), anyio.fail_after(60):
                 assert [line async for line in lines][-1] == ""
         assert listeners.full, "nobody is let in any more"
 
 
-async def test_before_the_picture_is_complete_there_is_no_stream() -> None:
+async def test_before_the_state_is_complete_there_is_no_stream() -> None:
     transport = httpx.ASGITransport(app=an_app(a_state_machine(), readiness=Ready("pods")))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         assert (await http.get("/dashboard/events")).status_code == 503

@@ -10,8 +10,8 @@ import uvloop
 
 from slackwater.adapters.http import http_server
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.http_server import Answer, Request, Terms
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +32,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 class App:
     """Answers with what it was asked; paths that begin with /later wait for `release`."""
 
-    def __init__(self, terms: Terms | None = None) -> None:
-        self.terms = terms or Terms(max_body_bytes=10_000)
+    def __init__(self, terms: RequestTerms | None = None) -> None:
+        self.terms = terms or RequestTerms(max_body_bytes=10_000)
         self.release = anyio.Event()
         self.asked: list[str] = []
         self.requests: list[Request] = []
@@ -225,13 +225,13 @@ async def test_a_wrong_method_is_told_the_right_one() -> None:
 
 
 async def test_a_request_that_does_not_arrive_ends_its_connection() -> None:
-    async with called(App(Terms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
+    async with called(App(RequestTerms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
         await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n")
         assert await caller.is_hung_up_on()
 
 
 async def test_half_a_body_is_told_that_it_is_late() -> None:
-    async with called(App(Terms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
+    async with called(App(RequestTerms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
         await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n\r\nhalf")
         status, headers, body = await caller.hears()
         assert (status, headers["connection"], body) == (408, "close", b"body: not complete within 0.05 s")
@@ -239,7 +239,7 @@ async def test_half_a_body_is_told_that_it_is_late() -> None:
 
 
 async def test_the_next_request_has_its_own_time_to_arrive() -> None:
-    app = App(Terms(max_body_bytes=10_000, arrive_seconds=0.3))
+    app = App(RequestTerms(max_body_bytes=10_000, arrive_seconds=0.3))
     async with called(app) as caller:
         for _ in range(2):
             await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 1\r\n\r\n")
@@ -252,7 +252,7 @@ async def test_the_next_request_has_its_own_time_to_arrive() -> None:
 
 
 async def test_only_the_headers_that_are_wanted_are_given_on() -> None:
-    app = App(Terms(max_body_bytes=10_000, headers=frozenset({b"prefer"})))
+    app = App(RequestTerms(max_body_bytes=10_000, headers=frozenset({b"prefer"})))
     async with called(app) as caller:
         await caller.posts("/x", extra="Prefer: a\r\nX-Other: b\r\nPREFER: c\r\n")
         await caller.hears()
@@ -262,7 +262,7 @@ async def test_only_the_headers_that_are_wanted_are_given_on() -> None:
 
 
 async def test_where_only_the_beginning_of_a_body_is_read_the_rest_is_skipped() -> None:
-    app = App(Terms(max_body_bytes=10_000, read_body_bytes=10))
+    app = App(RequestTerms(max_body_bytes=10_000, read_body_bytes=10))
     async with called(app) as caller:
         for size in (9, 10, 11, 10_000):
             await caller.posts("/x", b"x" * size)
@@ -277,7 +277,7 @@ async def test_where_only_the_beginning_of_a_body_is_read_the_rest_is_skipped() 
 
 @pytest.mark.parametrize("ends", [True, False])
 async def test_what_is_awaited_ends_with_the_caller_only_where_that_is_wanted(ends: bool) -> None:
-    app = App(Terms(max_body_bytes=10_000, ends_with_caller=ends))
+    app = App(RequestTerms(max_body_bytes=10_000, ends_with_caller=ends))
     async with served(app) as port:
         async with await anyio.connect_tcp("127.0.0.1", port) as gone:
             await Caller(gone).posts("/later/gone")

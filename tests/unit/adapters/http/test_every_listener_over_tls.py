@@ -33,7 +33,7 @@ def everywhere(pki: Pki) -> dict[str, Any]:
 
 async def asked(whole: Whole, listener: str, verify: ssl.SSLContext) -> int:
     """The status of a question that the listener answers with 200 to whom it trusts; the agent's pod is unknown: 404."""
-    async with httpx.AsyncClient(verify=verify, base_url=whole.url(listener), trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(verify=verify, base_url=whole.url(listener), trust_env=False, timeout=60) as http:
         match listener:
             case "extender":
                 answer = await http.post(
@@ -57,7 +57,7 @@ async def test_only_a_trusted_certificate_that_has_not_expired_is_heard(tmp_path
             for context in bad:
                 with pytest.raises(httpx.TransportError):
                     await asked(whole, listener, context)
-            async with httpx.AsyncClient(verify=False, trust_env=False) as plain:
+            async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as plain:
                 with pytest.raises(httpx.TransportError):
                     await plain.get(whole.url(listener).replace("https", "http"))
             assert await asked(whole, listener, good) == (404 if listener == "agents" else 200)

@@ -12,12 +12,12 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http import bounded
-from slackwater.adapters.http.bounded import MAX_HEAD_BYTES
+from slackwater.adapters.http import bounded_http
+from slackwater.adapters.http.bounded_http import MAX_HEAD_BYTES
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.ops import Answer, ops_app
-from slackwater.adapters.http.serving import listen, serve_app
 from slackwater.adapters.http.status import SettingsView
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
@@ -56,13 +56,13 @@ class Ops:
 
     async def post(self, path: str, at: str = "127.0.0.1", scheme: str = "http", verify: Any = False, **headers: str) -> int:
         url = f"{scheme}://{at}:{self.port}{path}"
-        async with httpx.AsyncClient(verify=verify, trust_env=False, timeout=20) as http:
+        async with httpx.AsyncClient(verify=verify, trust_env=False, timeout=60) as http:
             return (
                 await http.post(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
             ).status_code
 
     async def get(self, path: str, at: str = "127.0.0.1", **headers: str) -> int:
-        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=20) as http:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as http:
             return (await http.get(f"http://{at}:{self.port}{path}", headers=headers)).status_code
 
 
@@ -147,7 +147,7 @@ async def test_with_a_certificate_one_may_write_from_elsewhere_and_without_only_
         assert await ops.post(WRITES[0], host, "https", with_one) == 200
         assert await ops.post(WRITES[0], host, "https", without, x_forwarded_for="127.0.0.1") == 403
         assert ops.cancelled == ["n"]
-        async with httpx.AsyncClient(verify=without, trust_env=False) as http:
+        async with httpx.AsyncClient(verify=without, trust_env=False, timeout=60) as http:
             assert (await http.get(f"https://{host}:{ops.port}/statusz")).status_code == 200
 
 
@@ -182,15 +182,15 @@ HEAD = b"GET /statusz HTTP/1.1\r\nHost: localhost\r\n"
     ids=["many headers", "one endless header", "an endless path", "an endless name"],
 )
 async def test_a_head_without_end_is_refused_and_not_kept(parts: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded_http, "LINGER_SECONDS", 0.1)
     async with an_ops_listener() as ops:
         assert (await heard(ops.port, *parts)).startswith(b"HTTP/1.1 431 ")
         assert await ops.get("/livez") == 200
 
 
 async def test_whoever_sends_nothing_or_half_a_request_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "ARRIVE_SECONDS", 0.2)
-    monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded_http, "ARRIVE_SECONDS", 0.2)
+    monkeypatch.setattr(bounded_http, "LINGER_SECONDS", 0.1)
     async with an_ops_listener() as ops:
         assert await heard(ops.port) == b""
         assert (await heard(ops.port, HEAD)).startswith(b"HTTP/1.1 408 ")
@@ -198,8 +198,8 @@ async def test_whoever_sends_nothing_or_half_a_request_is_let_go(monkeypatch: py
 
 
 async def test_beyond_the_bound_connections_are_turned_away_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "MAX_CONNECTIONS", 2)
-    monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded_http, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(bounded_http, "LINGER_SECONDS", 0.1)
     async with an_ops_listener() as ops:
         async with await anyio.connect_tcp("127.0.0.1", ops.port) as one, await anyio.connect_tcp("127.0.0.1", ops.port) as two:
             for stream in (one, two):

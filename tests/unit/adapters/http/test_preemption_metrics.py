@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from slackwater.adapters.http.preemption_metrics import preemption_families
+from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.runtime.dump import document, take
 from slackwater.runtime.restore import restore
 from tests.support.builders import a_node, a_pod
@@ -15,7 +15,7 @@ ENDS = "slackwater_goroutines_execution_total"
 def scraped(cluster: Cluster) -> CollectorRegistry:
     class Collects(Collector):
         def collect(self):  # type: ignore[no-untyped-def]
-            return preemption_families(cluster.state_machine)
+            return preemption_families(cluster.state_machine.preemptions)
 
     registry = CollectorRegistry()
     registry.register(Collects())
@@ -69,4 +69,4 @@ def test_a_shut_gate_stands_in_the_dump_and_a_dump_read_back_keeps_no_room() -> 
             "endsInSeconds": 298.0,
         }
     ]
-    assert restore(dump, POLICY, cluster.at).ledger.columns.held.sum() == 0
+    assert restore(dump, POLICY, cluster.at).state.ledger.columns.held.sum() == 0

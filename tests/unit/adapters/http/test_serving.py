@@ -6,8 +6,8 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.adapters.http.http_server import Answer, Request, Terms
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 class Named:
     """Answers with its name."""
 
-    terms = Terms(max_body_bytes=1024)
+    terms = RequestTerms(max_body_bytes=1024)
 
     def __init__(self, name: str) -> None:
         self._name = name

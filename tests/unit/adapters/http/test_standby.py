@@ -9,24 +9,31 @@ from pathlib import Path
 import anyio
 import pytest
 
+from slackwater.adapters.http import forwarding
 from slackwater.adapters.http.certificates import Certificates, Tls
 from slackwater.adapters.http.forwarding import FORWARDED_BY, AgentForwarder, ForwardLimits, open_forwarder
-from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, Terms
-from slackwater.adapters.http.serving import listen, serve_direct
+from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 from slackwater.adapters.http.standby import LedAgents, LedExtender
+from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
 
-TERMS = Terms(max_body_bytes=4096, headers=frozenset({b"prefer", b"authorization", FORWARDED_BY.encode()}))
+TERMS = RequestTerms(max_body_bytes=4096, headers=frozenset({b"prefer", b"authorization", FORWARDED_BY.encode()}))
 ASKED = Request("POST", "/", b'{"protoVersion":7}')
+
+
+@pytest.fixture(autouse=True)
+def leaders_that_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is refused because the machine stands still for a moment."""
+    monkeypatch.setattr(forwarding, "_CONNECT_SECONDS", 60.0)
 
 
 @dataclass
 class Decider:
     """An application that says what it was asked, or waits for `until` first."""
 
-    terms: Terms = TERMS
+    terms: RequestTerms = TERMS
     asked: list[Request] = field(default_factory=list)
     status: int = 200
     until: anyio.Event | None = None
@@ -85,7 +92,7 @@ async def a_forwarder(
     async def where() -> tuple[str, str] | None:
         return leader
 
-    limits = ForwardLimits(max_requests=most, answer_seconds=3.0)
+    limits = ForwardLimits(max_requests=most, answer_seconds=60.0)
     async with open_forwarder(where, replica="pod-b", port=port, tls=tls, limits=limits) as forwarder:
         yield forwarder
 
@@ -153,7 +160,7 @@ async def test_no_request_makes_a_standby_call_anybody_but_the_leader(method: st
         async with a_leader(app=standby) as (_, standby_port), await anyio.connect_tcp("127.0.0.1", standby_port) as stream:
             head = f"{method} {target.format(port=elsewhere)} HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n{token}\r\n"
             await stream.send(head.encode())
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 answer = await stream.receive()
     assert other.asked == []
     assert [(asked.method, asked.path) for asked in decider.asked] == ([("POST", "/")] if method == "POST" else [])
@@ -202,7 +209,7 @@ async def test_no_more_are_forwarded_at_once_than_are_allowed() -> None:
         decider.until = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(forwarder.forward, ASKED)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 while not decider.asked:  # noqa: ASYNC110  # it is asked through a socket
                     await anyio.sleep(0.01)
             assert (await forwarder.forward(ASKED)).status == 503

@@ -15,10 +15,10 @@ import anyio.to_thread
 import pytest
 import uvloop
 
-from slackwater.adapters.http import bounded, http_server
-from slackwater.adapters.http.http_server import Answer, Request, Terms
-from slackwater.adapters.http.requestparser import origin_form
-from slackwater.adapters.http.serving import listen, serve_app, serve_direct
+from slackwater.adapters.http import bounded_http, http_server
+from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.request_parser import origin_form
+from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 class Echo:
     """Answers with what it was asked."""
 
-    terms = Terms(max_body_bytes=1 << 20)
+    terms = RequestTerms(max_body_bytes=1 << 20)
 
     def answer(self, request: Request) -> Answer:
         return Answer(200, b"%b %b %b" % (request.method.encode(), request.path.encode(), request.body))
@@ -74,7 +74,7 @@ Listener = Callable[[], AbstractAsyncContextManager[int]]
 @pytest.fixture(params=["direct", "bounded"])
 def listener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Listener:
     monkeypatch.setattr(http_server, "_LINGER_SECONDS", 0.1)
-    monkeypatch.setattr(bounded, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(bounded_http, "LINGER_SECONDS", 0.1)
     return (lambda: _served(serve_direct, Echo())) if request.param == "direct" else (lambda: _served(serve_app, echo))
 
 
@@ -84,7 +84,7 @@ async def exchanged(port: int, *parts: bytes, until: bytes) -> bytes:
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         for part in parts:
             await stream.send(part)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while until not in got:
                 got += await stream.receive()
     return got
@@ -93,7 +93,7 @@ async def exchanged(port: int, *parts: bytes, until: bytes) -> bytes:
 async def heard_to_the_end(stream: anyio.abc.ByteStream) -> bytes:
     """All that came until the listener closed the connection."""
     got = b""
-    with anyio.fail_after(5), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+    with anyio.fail_after(60), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while True:
             got += await stream.receive()
     return got

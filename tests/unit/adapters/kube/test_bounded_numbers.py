@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, version_number
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.known_objects import KnownObjects
 from slackwater.adapters.kube.resource_type import nodes, pods
+from slackwater.adapters.kube.structs import PodWire
 from slackwater.adapters.kube.vertical import read_vertical
-from slackwater.adapters.kube.watchlines import LineReader
-from slackwater.adapters.kube.wire import PodWire
-from slackwater.model.equivalence import KindInterner
+from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.model.events import NodeGone, ObjectUnreadable, PodGone, PodSeen
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.permit_annotation import read_written
+from slackwater.model.permits import read_written
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE
 from slackwater_protocol.names import BOUNDS, NEON_BOUNDS, NEON_VM_RESOURCES
 

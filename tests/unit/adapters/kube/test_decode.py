@@ -6,12 +6,19 @@ from typing import Any
 import pytest
 
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta, version_number
-from slackwater.model.equivalence import Kind, KindInterner, Toleration
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.interning import Shared
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Node, Pod, Taint
-from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, PodTerm, WeightedNodeTerm
+from slackwater.model.pod_constraints import (
+    Kind,
+    KindInterner,
+    NodeSelectorTerm,
+    PodConstraints,
+    PodTerm,
+    Toleration,
+    WeightedNodeTerm,
+)
 from slackwater.model.selectors import Requirement
-from slackwater.model.shared import Shared
 from tests.support.builders import amounts
 
 
@@ -162,6 +169,12 @@ def test_a_pod_with_a_deletion_timestamp_is_being_deleted(pods: PodDecoder) -> N
 )
 def test_only_the_schedulers_own_word_counts_as_unschedulable(pods: PodDecoder, condition: dict[str, str]) -> None:
     assert pods.decode(pod_json(status={"conditions": [condition]})).unschedulable_message is None
+
+
+def test_who_disrupts_a_pod_is_read(pods: PodDecoder) -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    assert pods.decode(pod_json(status={"conditions": [condition]})).disruption == "EvictionByEvictionAPI: evicting"
+    assert pods.decode(pod_json(status={"conditions": [{**condition, "status": "False"}]})).disruption is None
 
 
 def test_node_affinity_without_terms_matches_nothing_and_is_not_the_same_as_none(pods: PodDecoder) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import KindInterner
 
 CA = "cluster-autoscaler.kubernetes.io"
 

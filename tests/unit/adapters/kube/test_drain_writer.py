@@ -8,13 +8,13 @@ import pytest
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.recorder import Recorder
+from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import EvictionEnded, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
 
@@ -41,7 +41,7 @@ def node(*taints: dict[str, str], uid: str = "u1", annotations: dict[str, str] |
 
 
 async def perform(writer: ApiWriter, effect: MarkNode | UnmarkNode | Evict) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=5)
+    return await writer.perform(effect, timeout_seconds=60)
 
 
 async def test_the_taint_is_added_to_the_others_of_the_version_that_was_read(api: FakeApi, writer: ApiWriter) -> None:

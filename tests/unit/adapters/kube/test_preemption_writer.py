@@ -7,13 +7,13 @@ import pytest
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.recorder import Recorder
+from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import DeleteVictim, WritePreempting
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import PodGone
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.model.preempting import Preempting, read_preempting
+from slackwater.model.objects import OngoingPreemption, read_preempting
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
 
@@ -40,7 +40,7 @@ def refuses(code: int, **headers: str) -> Reply:
 
 
 async def perform(writer: ApiWriter, effect: DeleteVictim | WritePreempting) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=5)
+    return await writer.perform(effect, timeout_seconds=60)
 
 
 async def test_the_condition_comes_before_the_deletion_and_both_name_the_uid(api: FakeApi, writer: ApiWriter) -> None:
@@ -148,4 +148,4 @@ def test_the_decoder_reads_what_was_written() -> None:
     }
     found = PodDecoder(KindInterner()).decode(json.dumps(raw).encode())
     assert found.preempting == written
-    assert isinstance(found.preempting, Preempting)
+    assert isinstance(found.preempting, OngoingPreemption)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.adapters.kube.ask import missing_request, pod_requests
-from slackwater.adapters.kube.wire import PodWire
+from slackwater.adapters.kube.pod_requests import missing_request, pod_requests
+from slackwater.adapters.kube.structs import PodWire
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from tests.support.builders import amounts
 

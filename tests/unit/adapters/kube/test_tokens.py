@@ -6,40 +6,40 @@ import pytest
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
-from slackwater.ports.protocols import Reviewed
+from slackwater.ports.protocols import TokenReview
 from tests.support.fakeapi import FakeApi, Reply, status
 from tests.support.tokens import AGENT, REVIEWS, not_reviewed, reviewed
 
 pytestmark = pytest.mark.anyio
 
 
-async def review(client: KubeClient, *audiences: str) -> Reviewed:
-    return await KubeTokenReviewer(client, audiences).review("the-token", timeout_seconds=5)
+async def review(client: KubeClient, *audiences: str) -> TokenReview:
+    return await KubeTokenReviewer(client, audiences).review("the-token", timeout_seconds=60)
 
 
 async def test_a_bound_token_tells_account_and_node(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", REVIEWS, reviewed(node="node-7"))
-    assert await review(client) == Reviewed(verdict="known", user=AGENT, node="node-7")
+    assert await review(client) == TokenReview(verdict="known", user=AGENT, node="node-7")
     asked = json.loads(api.asked[0].body)
     assert (asked["kind"], asked["spec"]) == ("TokenReview", {"token": "the-token"})
 
 
 async def test_a_token_without_a_node_is_known_and_bound_to_none(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", REVIEWS, reviewed(node=None))
-    assert await review(client) == Reviewed(verdict="known", user=AGENT, node="")
+    assert await review(client) == TokenReview(verdict="known", user=AGENT, node="")
 
 
 async def test_what_the_server_does_not_know_is_unknown(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", REVIEWS, not_reviewed())
-    assert await review(client) == Reviewed(verdict="unknown", detail="invalid bearer token")
+    assert await review(client) == TokenReview(verdict="unknown", detail="invalid bearer token")
 
 
 async def test_the_token_has_to_be_for_one_of_our_audiences(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", REVIEWS, reviewed(audiences=["other", "slackwater"]), reviewed(audiences=["other"]), reviewed())
     assert (await review(client, "slackwater", "x")).verdict == "known"
     assert json.loads(api.asked[0].body)["spec"]["audiences"] == ["slackwater", "x"]
-    assert await review(client, "slackwater") == Reviewed(verdict="unknown", detail="for other, want slackwater")
-    assert await review(client, "slackwater") == Reviewed(verdict="unknown", detail="for no audience, want slackwater")
+    assert await review(client, "slackwater") == TokenReview(verdict="unknown", detail="for other, want slackwater")
+    assert await review(client, "slackwater") == TokenReview(verdict="unknown", detail="for no audience, want slackwater")
 
 
 @pytest.mark.parametrize(

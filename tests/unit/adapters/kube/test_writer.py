@@ -1,20 +1,22 @@
 """One effect, one attempt: what is sent, and what each answer of the API server means."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+import anyio
 import pytest
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.recorder import Recorder
+from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import Activate, ApiEffect, Bind, Nominate, ReadPod
-from slackwater.model.equivalence import KindInterner
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
 
@@ -48,7 +50,7 @@ def refuses(code: int, message: str = "", **headers: str) -> Reply:
 
 
 async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=5)
+    return await writer.perform(effect, timeout_seconds=60)
 
 
 def ended(outcome: Outcome) -> str:
@@ -165,13 +167,24 @@ async def test_no_answer_is_unknown_and_no_connection_is_again(
     api: FakeApi, writer: ApiWriter, effect: ApiEffect, method: str, path: str
 ) -> None:
     api.reply(method, path, Reply(hang=True))
-    outcome = await writer.perform(effect, timeout_seconds=0.05)
+    async with anyio.create_task_group() as group:
+        # Not a short time-out: on a busy machine it could end before the server has the request.
+        group.start_soon(_time_passes_once_asked, api, 60.0)
+        outcome = await writer.perform(effect, timeout_seconds=60.0)
     assert (outcome.verdict, outcome.event) == ("unknown", None)
     api.reply(method, path, Reply(drop=True), Reply(drop=True))
     assert (await perform(writer, effect)).verdict == "unknown"
     await api.stop()
     outcome = await perform(writer, effect)
     assert (outcome.verdict, outcome.event, outcome.code) == ("again", None, 0)
+
+
+async def _time_passes_once_asked(api: FakeApi, seconds: float) -> None:
+    """Sets the loop's clock forward as soon as the server has the request."""
+    await api.was_asked(1)
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    vars(loop)["time"] = lambda: clock() + seconds
 
 
 async def test_each_touch_is_a_change(api: FakeApi, writer: ApiWriter) -> None:

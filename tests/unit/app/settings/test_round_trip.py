@@ -117,7 +117,7 @@ files = st.fixed_dictionaries(
         "preemption": some_of(
             enabled=st.booleans(),
             timeout=durations(some_nanoseconds),
-            patience=durations(nanoseconds),
+            delay=durations(nanoseconds),
             maxConcurrent=widths,
         ),
         "autoscaler": some_of(

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.scaledown import drain_limits_of, drain_rules_of, scale_down_delays_of, scale_down_policy_of
+from slackwater.app.policies import drain_limits_of, drain_rules_of, scale_down_delays_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
-from slackwater.controllers.scaledown.drains.limits import DrainLimits, PriorityGroup
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.fit.drainability import DrainPolicy

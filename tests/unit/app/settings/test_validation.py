@@ -40,9 +40,9 @@ REFUSALS = [
     ),
     (
         "scheduler_name: x",
-        "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, featureGates, leaderElection, "
-        "listeners, extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, recording "
-        "(did you mean schedulerName?)",
+        "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, scheduler, featureGates, "
+        "leaderElection, listeners, extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, "
+        "recording, history, explain (did you mean schedulerName?)",
     ),
     (
         "featureGates: {Foo: true}",

@@ -11,8 +11,8 @@ from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, 
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.decision_log import DecisionLog, Telling
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
+from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
 
 DONE = Outcome("done")
 
@@ -49,7 +49,7 @@ def test_many_binds_do_not_push_out_the_one_eviction() -> None:
     found = decision_log.newest(1000)
     assert found[0].name == "default/p4999"
     assert (found[-1].kind, found[-1].name) == ("evict", "default/v")
-    assert len(found) == 101, "a hundred of each kind"
+    assert len(found) == 501, "five hundred of each kind"
     assert len(decision_log.newest(7)) == 7
     assert decision_log.number == 5001
 
@@ -102,6 +102,6 @@ class Refusing:
 @pytest.mark.anyio
 async def test_the_writers_answer_passes_through_unchanged() -> None:
     decision_log = a_timeline()
-    telling = Telling(Refusing(), decision_log)
+    telling = DecisionLoggingWriter(Refusing(), decision_log)
     assert await telling.perform(a_bind("a"), timeout_seconds=3.0) == Outcome("refused")
     assert [found.verdict for found in decision_log.newest(9)] == ["refused"]

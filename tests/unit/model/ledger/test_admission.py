@@ -3,14 +3,15 @@
 import pytest
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import (
+from slackwater.model.ledger.ledger import (
+    Ledger,
+    NodePolicy,
     PodResources,
     certain_resources,
     ordinary_resources,
     restored_resources,
     unheard_resources,
 )
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.resources import NOTHING
 from tests.support.builders import a_vertical, amounts
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.ledger.growth import Question, settled
+from slackwater.model.ledger.ledger import PodResources
+from slackwater.model.ledger.transitions import Question, settled
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 

@@ -1,8 +1,7 @@
 """Every other change of a pod's account: the rows of the reference's section 2.5."""
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger.ledger import Ledger, NodePolicy, PodResources
 from slackwater.model.ledger.transitions import (
     bounds_changed,
     migration_ended,

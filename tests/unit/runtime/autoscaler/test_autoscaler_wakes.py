@@ -9,20 +9,17 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.cluster.nodegroups.status import Queued
+from slackwater.cluster.nodegroups.status import WaitingScaleUp
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.autoscaler.clocks import Clocks
-from slackwater.runtime.autoscaler.counts import LoopCounts
+from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.group_observations import Observer
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.autoscaler.planning import ScaleUpRules
-from slackwater.runtime.autoscaler.record import LoopRecord
-from slackwater.runtime.autoscaler.sensing import Observer
-from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
-from slackwater.runtime.changes import ChangeCollector
 from tests.support.builders import a_node, a_pod
-from tests.support.planners import InlinePlanning
+from tests.support.planners import InlinePlanning, a_feed
 from tests.support.scaling import Scenario
 
 pytestmark = pytest.mark.anyio
@@ -68,14 +65,9 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         await found.note(record)
 
     autoscaler = Autoscaler(
-        Observer(
-            state_machine=scenario.state_machine,
-            collector=ChangeCollector(scenario.state_machine),
-            auxiliary=AuxiliaryIntake({}),
-            providers=scenario.providers(),
-        ),
+        Observer(state_machine=scenario.state_machine, providers=scenario.providers()),
         group_registry=scenario.group_registry,
-        planning=InlinePlanning(),
+        planning=InlinePlanning(a_feed(scenario.state_machine)),
         rules=lambda: ScaleUpRules(policy=scenario.policy),
         submit=scenario.effects.extend,
         write_status=note,
@@ -123,7 +115,7 @@ async def test_a_node_that_gets_ready_wakes_only_where_others_wait_behind_it() -
         await found.until(1)
         found.take(NodeSeen(a_node("n1")))
         assert found.autoscaler.last is found.records[-1]
-        found.scenario.group_registry.queued = (Queued(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
+        found.scenario.group_registry.queued = (WaitingScaleUp(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
         found.take(NodeSeen(a_node("n2")))
         await found.until(2)
     assert len(found.records) == 2

@@ -5,14 +5,13 @@ from typing import Any
 
 import yaml
 
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
-from slackwater.cluster.nodegroups.status import Lost, NodeGroupStatus, Queued
+from slackwater.cluster.nodegroups.status import LostInstance, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.autoscaler.document import StatusText, record_document
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.autoscaler.planning import PendingCounts
-from slackwater.runtime.autoscaler.record import LoopRecord
-from tests.support.fleets import a_group, an_instance
+from slackwater.runtime.autoscaler.status_document import StatusText, record_document
+from tests.support.nodegroups import a_group, an_instance
 
 FIRST = UnixTime(1787306400.123)
 
@@ -26,7 +25,7 @@ def a_group_status(name: str = "a", **more: Any) -> NodeGroupStatus:
         starting=(NodeName("s"),),
         coming=2,
         missing=0,
-        lost=(Lost(an_instance("l"), "timeout", "late", given_up=False),),
+        lost=(LostInstance(an_instance("l"), "timeout", "late", given_up=False),),
         leaving=0,
     )
     return replace(whole, **more)
@@ -81,7 +80,7 @@ def test_too_many_unready_nodes_are_unhealthy() -> None:
 
 
 def test_the_record_says_what_waits_and_why_a_group_is_closed() -> None:
-    queued = Queued(group=GroupName("a"), nodes=40, priority=5, waits_for="nodes in creation in the cluster")
+    queued = WaitingScaleUp(group=GroupName("a"), nodes=40, priority=5, waits_for="nodes in creation in the cluster")
     document = record_document(a_record(a_group_status(backoff=BACKOFF), queued=(queued,)))
     assert document["at"] == "2026-08-21T10:00:00.123Z"
     assert document["queued"] == [{"group": "a", "nodes": 40, "priority": 5, "waitsFor": "nodes in creation in the cluster"}]

@@ -1,14 +1,22 @@
-"""The API server as providers use it: a protocol for single requests with JSON, paged lists, and statuses as `ProviderError`.
+"""The API server as providers use it: single requests with JSON, paged lists, and errors as `ProviderError`.
 
-`adapters.kube` implements the protocol. `app.clouds` sets up connections and credentials. There are no retries here.
+- `ApiServer`: the protocol, which `adapters.kube` implements. `app.clouds` sets up connections and credentials.
+- `listed`, `refusal`: lists and statuses.
+- `bounded`, `each`, `repeated`: a timeout, a limit of concurrent requests, and repeats after conflicts.
+
+Requests are repeated only after a conflict with another writer.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
+import anyio
 import msgspec
 
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
 
@@ -124,3 +132,62 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
         if not page.metadata.continue_:
             return
         params["continue"] = page.metadata.continue_
+
+
+#: Pause before another attempt; it doubles each time.
+_BACKOFF: Final = ExponentialBackoff(first_seconds=0.01, longest_seconds=1.0)
+
+
+@contextmanager
+def provider_errors(group: GroupName | None) -> Iterator[None]:
+    """A context that raises the errors of API requests in its body as `ProviderError`."""
+    try:
+        yield
+    except Unanswered as error:
+        raise ProviderError("unknown", group, str(error)) from error
+    except NotSent as error:
+        raise ProviderError("other", group, str(error)) from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ProviderError("other", group, f"the API server's answer cannot be read: {error}") from error
+
+
+@contextmanager
+def bounded(group: GroupName | None, timeout_seconds: float) -> Iterator[None]:
+    """A context like `provider_errors` with a timeout, after which it raises a `ProviderError` of kind `unknown`."""
+    try:
+        with anyio.fail_after(timeout_seconds), provider_errors(group):
+            yield
+    except TimeoutError as error:
+        raise ProviderError("unknown", group, f"no answer within {timeout_seconds:g} s") from error
+
+
+async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Awaitable[None]], *, width: int) -> None:
+    """Calls `do` for every item, at most `width` at a time, and waits for all.
+
+    :raises ProviderError: the first error of any item, after all have ended.
+    """
+    limiter = anyio.CapacityLimiter(width)
+    problems: list[ProviderError] = []
+
+    async def one(item: T) -> None:
+        async with limiter:
+            try:
+                with provider_errors(group):
+                    await do(item)
+            except ProviderError as error:
+                problems.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for item in items:
+            tasks.start_soon(one, item)
+    if problems:
+        raise problems[0]
+
+
+async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
+    """Repeats `attempt` until it returns other than None, which it returns after a conflict with another writer."""
+    for failures in count(1):
+        if (answer := await attempt()) is not None:
+            return answer
+        await anyio.sleep(_BACKOFF.seconds(failures))
+    raise AssertionError("unreachable")

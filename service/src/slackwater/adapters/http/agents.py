@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, Protocol
 import anyio
 import structlog
 
-from slackwater.adapters.http import agentwire
-from slackwater.adapters.http.agent_metrics import AgentMetrics
-from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
-from slackwater.adapters.http.prefer import wait_seconds
+from slackwater.adapters.http import agent_messages
+from slackwater.adapters.http.agent_messages import wait_seconds
+from slackwater.adapters.http.http_server import Answer, Headers, Request, RequestTerms
+from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.ports.protocols import PermitServing, Readiness
 from slackwater_protocol.agent import MAX_BODY_BYTES
@@ -37,7 +37,7 @@ _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
-class Authenticating(Protocol):
+class CallerAuthenticator(Protocol):
     """Authenticates the caller of a request; implemented by `authenticator`."""
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
@@ -57,7 +57,7 @@ class AgentLimits:
     answer_seconds: float = 5.0  #: deadline of a decision, in addition to the granted wait
 
 
-class _Told(NamedTuple):
+class _Outcome(NamedTuple):
     """An answer with the labels for its metrics."""
 
     answer: Answer
@@ -73,8 +73,8 @@ class _Asked(NamedTuple):
     wanted: int
     wait: float
 
-    def told(self, answer: Answer, node: str = "") -> _Told:
-        return _Told(answer, self.ask.version, self.ask.load is not None, node)
+    def outcome(self, answer: Answer, node: str = "") -> _Outcome:
+        return _Outcome(answer, self.ask.version, self.ask.load is not None, node)
 
 
 class Agents:
@@ -86,7 +86,7 @@ class Agents:
         permit_service: PermitServing,
         readiness: Readiness,
         metrics: AgentMetrics,
-        authenticator: Authenticating | None = None,
+        authenticator: CallerAuthenticator | None = None,
         limits: AgentLimits = AgentLimits(),
     ) -> None:
         self._permit_service = permit_service
@@ -95,7 +95,7 @@ class Agents:
         self._authenticator = authenticator
         self._limits = limits
         self._in_flight = 0
-        self.terms = Terms(
+        self.terms = RequestTerms(
             max_body_bytes=_SKIPPED_BYTES,
             read_body_bytes=MAX_BODY_BYTES,
             arrive_seconds=limits.body_seconds,
@@ -107,51 +107,51 @@ class Agents:
         """Returns the answer; an awaitable if it needs a token review, a write of the permit limit, or room."""
         started = time.perf_counter()
         try:
-            told = self._told(request, started)
+            outcome = self._outcome(request, started)
         except Exception:
-            told = _panicked()
-        if isinstance(told, _Told):
-            return self._noted(told, started)
+            outcome = _panicked()
+        if isinstance(outcome, _Outcome):
+            return self._noted(outcome, started)
         self._in_flight += 1
-        return self._answer_later(told, started)
+        return self._answer_later(outcome, started)
 
-    async def _answer_later(self, pending: Awaitable[_Told], started: float) -> Answer:
+    async def _answer_later(self, pending: Awaitable[_Outcome], started: float) -> Answer:
         try:
-            told = await pending
+            outcome = await pending
         except Exception:
-            told = _panicked()
+            outcome = _panicked()
         finally:
             self._in_flight -= 1
-        return self._noted(told, started)
+        return self._noted(outcome, started)
 
     def refusal(self, status: int, _path: str, message: str) -> Answer:
-        """Returns the answer to a request that was not read to its end."""
-        return self._noted(_Told(Answer(status, message.encode(), _TEXT)), time.perf_counter())
+        """Returns the error answer to a request whose body was left unread, such as one that is too large."""
+        return self._noted(_Outcome(Answer(status, message.encode(), _TEXT)), time.perf_counter())
 
-    def _noted(self, told: _Told, started: float) -> Answer:
-        status = told.answer.status
-        self._metrics.observe(status, told.version, time.perf_counter() - started)
-        if told.has_metrics is not None:
-            self._metrics.result(status, told.node, has_metrics=told.has_metrics)
-        return told.answer
+    def _noted(self, outcome: _Outcome, started: float) -> Answer:
+        status = outcome.answer.status
+        self._metrics.observe(status, outcome.version, time.perf_counter() - started)
+        if outcome.has_metrics is not None:
+            self._metrics.result(status, outcome.node, has_metrics=outcome.has_metrics)
+        return outcome.answer
 
     @contextmanager
-    def _noting_hang_up(self, told: _Told, started: float) -> Iterator[None]:
+    def _noting_hang_up(self, outcome: _Outcome, started: float) -> Iterator[None]:
         """Counts a request whose agent closed the connection: `http_server` cancels its pending answer."""
         try:
             yield
         except anyio.get_cancelled_exc_class():
-            self._noted(told, started)
+            self._noted(outcome, started)
             raise
 
     # --- the checks -------------------------------------------------------------------------------------------------------
 
-    def _told(self, request: Request, started: float) -> _Told | Awaitable[_Told]:
+    def _outcome(self, request: Request, started: float) -> _Outcome | Awaitable[_Outcome]:
         if request.method != "POST":
-            return _Told(NOT_POST)
+            return _Outcome(NOT_POST)
         if self._in_flight >= self._limits.max_requests:
             text = b"%d requests in flight, want at most %d" % (self._in_flight + 1, self._limits.max_requests)
-            return _Told(Answer(503, text, _TEXT, _SOON))
+            return _Outcome(Answer(503, text, _TEXT, _SOON))
         if self._authenticator is None:
             return self._asked(request, None, started)
         caller = self._authenticator.at_once(request.headers, request.peer)
@@ -159,27 +159,27 @@ class Agents:
             return self._reviewed(request, self._authenticator, started)
         return self._let_in(request, caller, started)
 
-    async def _reviewed(self, request: Request, authenticator: Authenticating, started: float) -> _Told:
-        with self._noting_hang_up(_Told(Answer(_GONE, b"")), started):
+    async def _reviewed(self, request: Request, authenticator: CallerAuthenticator, started: float) -> _Outcome:
+        with self._noting_hang_up(_Outcome(Answer(_GONE, b"")), started):
             caller = await authenticator.caller(request.headers, request.peer)
-        told = self._let_in(request, caller, started)
-        return told if isinstance(told, _Told) else await told
+        outcome = self._let_in(request, caller, started)
+        return outcome if isinstance(outcome, _Outcome) else await outcome
 
-    def _let_in(self, request: Request, caller: Caller | PermitRefusal, started: float) -> _Told | Awaitable[_Told]:
+    def _let_in(self, request: Request, caller: Caller | PermitRefusal, started: float) -> _Outcome | Awaitable[_Outcome]:
         if isinstance(caller, PermitRefusal):
-            return _Told(_refusal(caller), node=caller.node or "")
+            return _Outcome(_refusal(caller), node=caller.node or "")
         return self._asked(request, caller, started)
 
-    def _asked(self, request: Request, caller: Caller | None, started: float) -> _Told | Awaitable[_Told]:
+    def _asked(self, request: Request, caller: Caller | None, started: float) -> _Outcome | Awaitable[_Outcome]:
         try:
-            ask = agentwire.read_ask(request.body)
-        except agentwire.Refused as refused:
-            return _Told(Answer(400, refused.text.encode(), _TEXT), refused.version, refused.has_metrics)
+            ask = agent_messages.read_ask(request.body)
+        except agent_messages.InvalidBody as refused:
+            return _Outcome(Answer(400, refused.text.encode(), _TEXT), refused.version, refused.has_metrics)
         wanted = wait_seconds(request.headers)
         asked = _Asked(ask, wanted, min(wanted, self._limits.max_wait_seconds))
         if not self._readiness.ready:
             text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
-            return asked.told(Answer(503, text.encode(), _TEXT))
+            return asked.outcome(Answer(503, text.encode(), _TEXT))
         decided = self._permit_service.ask(ask, wait_seconds=asked.wait, caller=caller)
         if isinstance(decided, PermitAnswer | PermitRefusal):
             return self._decided(decided, asked)
@@ -188,28 +188,28 @@ class Agents:
     # --- the permit service's answer
     # ------------------------------------------------------------------------------------------------
 
-    async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Told:
+    async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Outcome:
         seconds = asked.wait + self._limits.answer_seconds
-        with self._noting_hang_up(asked.told(Answer(_GONE, b"")), started), anyio.move_on_after(seconds):
+        with self._noting_hang_up(asked.outcome(Answer(_GONE, b"")), started), anyio.move_on_after(seconds):
             return self._decided(await pending, asked)
         text = f"pod {asked.ask.key}: no decision within {seconds:g} s"
-        return asked.told(Answer(503, text.encode(), _TEXT))
+        return asked.outcome(Answer(503, text.encode(), _TEXT))
 
-    def _decided(self, decided: PermitAnswer | PermitRefusal, asked: _Asked) -> _Told:
+    def _decided(self, decided: PermitAnswer | PermitRefusal, asked: _Asked) -> _Outcome:
         if isinstance(decided, PermitRefusal):
-            return asked.told(_refusal(decided), decided.node or "")
+            return asked.outcome(_refusal(decided), decided.node or "")
         self._metrics.migrating += decided.migrate
         self._metrics.pending += decided.permit_limit_pending
-        body = agentwire.written(decided, asked.ask.version)
+        body = agent_messages.written(decided, asked.ask.version)
         if not asked.wanted:
-            return asked.told(Answer(200, body), decided.node or "")
-        return asked.told(Answer(200, body, headers=((b"preference-applied", b"wait=%d" % asked.wait),)), decided.node or "")
+            return asked.outcome(Answer(200, body), decided.node or "")
+        return asked.outcome(Answer(200, body, headers=((b"preference-applied", b"wait=%d" % asked.wait),)), decided.node or "")
 
 
 def _refusal(refusal: PermitRefusal) -> Answer:
     return Answer(refusal.status, refusal.message.encode(), _TEXT, _BEARER if refusal.status == 401 else ())
 
 
-def _panicked() -> _Told:
+def _panicked() -> _Outcome:
     _log.exception("agent request failed")
-    return _Told(Answer(500, b"request handler panicked", _GUESSED))
+    return _Outcome(Answer(500, b"request handler panicked", _GUESSED))

@@ -19,7 +19,7 @@ import msgspec
 from slackwater.adapters.http.http_server import Headers
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
-from slackwater.ports.protocols import Reviewed, TokenReviewer
+from slackwater.ports.protocols import TokenReview, TokenReviewer
 
 _ACCOUNT: Final = "system:serviceaccount:"
 _BEARER: Final = b"bearer "
@@ -153,7 +153,7 @@ class Authenticator:
             return answer, self._config.refuse_seconds
         return answer, min(self._config.keep_seconds, _expiry(token) - self._unix_seconds())
 
-    def _known(self, reviewed: Reviewed) -> Caller | PermitRefusal:
+    def _known(self, reviewed: TokenReview) -> Caller | PermitRefusal:
         account = reviewed.user.removeprefix(_ACCOUNT).replace(":", "/", 1) if reviewed.user.startswith(_ACCOUNT) else ""
         if account not in self._config.service_accounts:
             wanted = ", ".join(sorted(self._config.service_accounts))

@@ -1,4 +1,4 @@
-"""Authorizes callers of the ops listener.
+"""Identifies and authorizes the callers of the ops listener.
 
 - Every caller that can connect may read.
 - More (what-if, cancelling a drain) needs a connection from loopback or a client certificate.
@@ -6,9 +6,13 @@
 - A web page could let a name of its own resolve to loopback (DNS rebinding). So requests from loopback without a certificate
   are refused unless `Host` is an address or a local name.
 - Headers with which proxies name their callers grant nothing. If they name another host, loopback alone is not enough.
+
+A caller is identified by its address and the common name of its client certificate.
 """
 
+import asyncio
 import socket
+from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -71,7 +75,7 @@ class OwnNames:
 
 
 def _peer(scope: Scope) -> str | None:
-    """Returns the common name of the client certificate, which `bounded` puts into the request's state; None without one."""
+    """Returns the common name of the client certificate, None without one. `bounded_http` puts it into the request's state."""
     peer: str | None = scope.get("state", {}).get("peer")
     return peer
 
@@ -99,3 +103,24 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def common_name(certificate: Mapping[str, Any]) -> str:
+    """Returns the last CN of the subject, which Kubernetes takes as user name too; "" without one.
+
+    `certificate` has the form that `ssl.SSLSocket.getpeercert` returns.
+    """
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return names[-1] if names else ""
+
+
+def peer_name(transport: asyncio.BaseTransport) -> str | None:
+    """Returns the common name of the client certificate, which TLS has verified; None if the client presented none."""
+    certificate = transport.get_extra_info("peercert")
+    return common_name(certificate) if certificate else None
+
+
+def host_of(transport: asyncio.BaseTransport) -> str:
+    """Returns the peer's IP address; empty if the transport does not know it."""
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) and name else ""

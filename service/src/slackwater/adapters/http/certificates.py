@@ -1,13 +1,15 @@
-"""Loads the TLS files of one listener at startup, and reloads them while the service runs.
+"""Loads the TLS files of one listener at startup, reloads them while the service runs, and reports them as metrics.
 
-Flow: three PEM files -> an `ssl.SSLContext`, a new one after each change. A change is used once two reads in a row agree, since
-certificate, key and CA are replaced one after another. If the new files cannot be used, the old context stays in use and the
-problem is reported in log, metrics and `/statusz`. Open connections keep the context with which they began.
+- `Certificates`: the current TLS context of a listener.
+- `CertificateCollector`: Prometheus metrics of expiry, refused files and renewals.
+
+In: three PEM files. Out: an `ssl.SSLContext`, a new one after each change. Invariant: if new files cannot be used, the old
+context stays in use, and the problem is reported in log, metrics and `/statusz`.
 """
 
 import hashlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NoReturn
@@ -16,6 +18,8 @@ import anyio
 import anyio.to_thread
 import structlog
 from cryptography import x509
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +44,9 @@ class ListenError(Exception):
 
 class Certificates:
     """The current TLS context of one listener. `unix_seconds` is the wall clock, with which expiry is compared.
+
+    A change is used once two reads in a row agree, since certificate, key and CA are replaced one after another. Open
+    connections keep the context with which they began.
 
     :raises ListenError: a file is missing or invalid.
     """
@@ -129,13 +136,13 @@ def _context(listener: str, files: Tls) -> ssl.SSLContext:
     try:
         context.load_cert_chain(files.cert_file, files.key_file, password=_no_password)
     except (OSError, ssl.SSLError, _Encrypted) as error:
-        raise ListenError(f"{at}: cannot load {files.cert_file} with {files.key_file}: {_told(error)}") from error
+        raise ListenError(f"{at}: cannot load {files.cert_file} with {files.key_file}: {_reason(error)}") from error
     if files.client_ca_file is None:
         return context
     try:
         context.load_verify_locations(files.client_ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise ListenError(f"{at}.clientCAFile: cannot load {files.client_ca_file}: {_told(error)}") from error
+        raise ListenError(f"{at}.clientCAFile: cannot load {files.client_ca_file}: {_reason(error)}") from error
     context.verify_mode = ssl.CERT_REQUIRED if files.client_certificate == "must" else ssl.CERT_OPTIONAL
     # No session tickets: with one a client could reconnect after its certificate has expired.
     context.num_tickets = 0
@@ -152,7 +159,36 @@ def _no_password() -> NoReturn:
     raise _Encrypted("the private key is encrypted, want one that is not")
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return str(error)
+
+
+class CertificateCollector(Collector):
+    """Reads the state of each listener's `Certificates` at each scrape."""
+
+    def __init__(self, certificates: Mapping[str, Certificates]) -> None:
+        self._certificates = certificates
+
+    def collect(self) -> Iterator[Metric]:
+        ends = GaugeMetricFamily(
+            "slackwater_tls_certificate_not_after_seconds",
+            "When the certificate that a listener presents ends; Unix seconds.",
+            labels=["listener"],
+        )
+        stale = GaugeMetricFamily(
+            "slackwater_tls_files_refused",
+            "1 while the present content of a listener's TLS files cannot be used.",
+            labels=["listener"],
+        )
+        renewals = CounterMetricFamily(
+            "slackwater_tls_renewals",
+            "New contents of a listener's TLS files that were taken into use.",
+            labels=["listener"],
+        )
+        for name, held in self._certificates.items():
+            ends.add_metric([name], held.not_after)
+            stale.add_metric([name], int(held.problem is not None))
+            renewals.add_metric([name], held.renewals)
+        yield from (ends, stale, renewals)

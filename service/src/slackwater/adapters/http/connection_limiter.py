@@ -1,7 +1,7 @@
 """Limits of one listener: its open connections, in total and for each caller, and the bytes of request bodies it keeps.
 
-A connection takes a `Place` when it is accepted and gives it back when it ends. A body's bytes are added to the `BodyBudget`
-as they arrive and given back once the request is answered. No count ever exceeds its limit.
+A connection takes a `ConnectionSlot` when it is accepted and gives it back when it ends. A body's bytes are added to the
+`BodyBudget` as they arrive and given back once the request is answered. No count ever exceeds its limit.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class ConnectionLimiter:
     def __len__(self) -> int:
         return self._n
 
-    def enter(self, host: str) -> "Place | str":
+    def enter(self, host: str) -> "ConnectionSlot | str":
         """Takes a place for a new connection from `host`; returns the reason as text if it is refused."""
         if self._n >= self._most:
             return f"{self._most} connections are open, and no more are taken"
@@ -35,7 +35,7 @@ class ConnectionLimiter:
             return f"{self._of[host]} of {self._n} open connections are yours, and no more are taken from you"
         self._of[host] += 1
         self._n += 1
-        return Place(self, host)
+        return ConnectionSlot(self, host)
 
     def _leave(self, host: str) -> None:
         self._n -= 1
@@ -44,7 +44,7 @@ class ConnectionLimiter:
             del self._of[host]
 
 
-class Place:
+class ConnectionSlot:
     """One connection's place in a `ConnectionLimiter`."""
 
     def __init__(self, connection_limiter: ConnectionLimiter, host: str) -> None:
@@ -59,7 +59,7 @@ class Place:
 
 
 #: Takes a place for a connection from the given host; returns the reason as text if it is refused.
-Enter = Callable[[str], Place | str]
+Enter = Callable[[str], ConnectionSlot | str]
 
 
 class BodyBudget:

@@ -5,11 +5,14 @@ answer; package `explain` finds the explanation.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import FastAPI, HTTPException, Response
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from slackwater.adapters.http.dashboard.explain_page import HEADERS, prefers_html, why_page
+from slackwater.adapters.http.history import HistoryEntry
 from slackwater.ports.protocols import Explain, Explained, NothingThere, WhatIfRefused
 
 _NOT_FOUND: Final = 404
@@ -50,12 +53,30 @@ class MinimalSet(BaseModel):
     remedy: Remedy
 
 
-class GroupWord(BaseModel):
+class GroupVerdict(BaseModel):
     """Whether a node group helps a pending pod, and why not."""
 
     group: str
     helps: bool
     reasons: list[Finding]
+
+
+class OtherNode(BaseModel):
+    """Another node that would take the pod now."""
+
+    node: str
+    score: int
+    difference: Annotated[dict[str, int], Field(description="From the score of the pod's node, by plug-in, weighted.")]
+
+
+class Instead(BaseModel):
+    """What could be chosen instead of a placed pod's node."""
+
+    asOf: Annotated[Literal["now"], Field(description="Computed when asked; nothing is kept of when the pod was placed.")]
+    score: Annotated[int, Field(description="Of the pod's node.")]
+    feasible: Annotated[int, Field(description="Other nodes that would take the pod.")]
+    nodes: Annotated[list[OtherNode], Field(description="The best of them, at most five.")]
+    reasons: Annotated[list[Finding], Field(description="Why the rest would not.")]
 
 
 class Explanation(BaseModel):
@@ -67,8 +88,11 @@ class Explanation(BaseModel):
     remedies: list[Remedy]
     minimal: list[MinimalSet]
     facts: Annotated[dict[str, Any], Field(description="Figures about the object.")]
-    groups: Annotated[list[GroupWord], Field(description="Of a pending pod. Left out where there are no groups.")] = []
+    groups: Annotated[list[GroupVerdict], Field(description="Of a pending pod. Left out where there are no groups.")] = []
     notes: Annotated[list[str], Field(description="What could not be judged. Left out where everything was.")] = []
+    remarks: Annotated[list[str], Field(description="What holds for every answer, such as a pause. Left out if empty.")] = []
+    instead: Annotated[Instead | None, Field(description="Of a placed pod. Left out otherwise.")] = None
+    history: Annotated[list[HistoryEntry], Field(description="What happened last, see /history. Left out if empty.")] = []
 
 
 class Unexplained(BaseModel):
@@ -79,7 +103,10 @@ class Unexplained(BaseModel):
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     _NOT_FOUND: {"model": Unexplained, "description": "There is no such object; `detail` names it."},
-    _NOT_NOW: {"model": Unexplained, "description": "Not everything was listed once, or other questions are being answered."},
+    _NOT_NOW: {
+        "model": Unexplained,
+        "description": "Not everything was listed once, other questions are being answered, or this one was not in time.",
+    },
 }
 
 #: The kinds of objects: part of the path, kind, whether it has a namespace, and the route's summary.
@@ -101,11 +128,14 @@ async def nobody(_what: Explained, _namespace: str, _name: str) -> bytes:
 def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) -> None:
     """Adds one route for each kind of object. All of them answer 503 until `ready`."""
 
-    async def answer(what: Explained, namespace: str, name: str) -> Response:
+    async def answer(what: Explained, namespace: str, name: str, request: Request) -> Response:
         if not ready():
             raise HTTPException(_NOT_NOW, "the cluster state is not complete yet, see /readyz")
         try:
-            return Response(await explain(what, namespace, name), media_type="application/json")
+            found = await explain(what, namespace, name)
+            if prefers_html(request.headers.get("accept", "")) and request.query_params.get("format") != "json":
+                return HTMLResponse(why_page(found, request.url.path), headers=HEADERS)
+            return Response(found, media_type="application/json", headers={"vary": "accept"})
         except NothingThere as missing:
             raise HTTPException(_NOT_FOUND, str(missing)) from missing
         except WhatIfRefused as refused:
@@ -116,12 +146,12 @@ def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) ->
 
 
 def _add(app: FastAPI, part: str, what: Explained, *, namespaced: bool, summary: str, answer: Any) -> None:
-    async def of_namespace(namespace: str, name: str) -> Response:
-        found: Response = await answer(what, namespace, name)
+    async def of_namespace(namespace: str, name: str, request: Request) -> Response:
+        found: Response = await answer(what, namespace, name, request)
         return found
 
-    async def of_cluster(name: str) -> Response:
-        found: Response = await answer(what, "", name)
+    async def of_cluster(name: str, request: Request) -> Response:
+        found: Response = await answer(what, "", name, request)
         return found
 
     app.add_api_route(

@@ -6,27 +6,78 @@ the same `Error`, overload and startup 503; none of them changes the state.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from slackwater.adapters.http import wire
-from slackwater.adapters.http.asked import AskedNodes
+from slackwater.adapters.http import extender_messages
 from slackwater.adapters.http.connection_limiter import BodyBudget
-from slackwater.adapters.http.extender_metrics import ExtenderMetrics
-from slackwater.adapters.http.gated import gated_answer
-from slackwater.adapters.http.http_server import Answer, Headers, Request, Terms
+from slackwater.adapters.http.http_server import Answer, Headers, Request, RequestTerms
+from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.model.columns import Rows
+from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.ports.histograms import histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.runtime.dispatcher import Ticket
 from slackwater.runtime.state_machine import StateMachine
+
+VERBS: Final = ("filter", "prioritize", "bind", "preempt")
+_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_BYTES: Final = (1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6)
+
+
+class ExtenderMetrics(Collector):
+    """Prometheus metrics of the extender listener: requests by verb and HTTP status, with histograms of their time and body
+    size.
+
+    Every series of the known verbs exists from the start. Values are counted in plain numbers and collected at scrape: the
+    client library's own counters would take three locks a call.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        verbs = (*VERBS, "other")
+        self._requests = {(verb, 200): 0 for verb in VERBS}
+        self._seconds = {verb: Spread(_SECONDS) for verb in verbs}
+        self._sizes = {verb: Spread(_BYTES) for verb in verbs}
+        registry.register(self)
+
+    def observe(self, verb: str, status: int, size: int, seconds: float) -> None:
+        self._requests[verb, status] = self._requests.get((verb, status), 0) + 1
+        self._seconds[verb].note(seconds)
+        self._sizes[verb].note(size)
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "slackwater_extender_requests",
+            "Extender requests answered, by verb and HTTP status.",
+            labels=["verb", "code"],
+        )
+        for (verb, status), count in self._requests.items():
+            requests.add_metric([verb, str(status)], count)
+        yield requests
+        yield histogram(
+            "slackwater_extender_request_duration_seconds",
+            "Time from the whole request to its answer.",
+            _by_verb(self._seconds),
+            labels=["verb"],
+        )
+        sizes = _by_verb(self._sizes)
+        yield histogram("slackwater_extender_request_size_bytes", "Size of request bodies.", sizes, labels=["verb"])
+
+
+def _by_verb(spreads: dict[str, Spread]) -> Iterator[tuple[Sequence[str], Spread]]:
+    return (((verb,), spread) for verb, spread in spreads.items())
+
 
 _log = structlog.get_logger(__name__)
 
@@ -52,15 +103,15 @@ class Submitter(Protocol):
 
 
 class Backpressure(Protocol):
-    """Delays filter's answers while binds queue; implemented by `runtime.backpressure`."""
+    """Delays filter's answers while binds queue; implemented by `runtime.node_choice`."""
 
     def due(self) -> bool: ...
 
     async def wait(self) -> None: ...
 
 
-class Choice(Protocol):
-    """Chooses one node for filter's answer, as an index into `rows`; None to judge all. See `runtime.autoscaler.choosing`."""
+class NodeChooser(Protocol):
+    """Chooses one node for filter's answer, as an index into `rows`; None to judge all. See `runtime.node_choice`."""
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
@@ -86,7 +137,7 @@ class Extender:
         metrics: ExtenderMetrics,
         max_body_bytes: int,
         backpressure: Backpressure | None = None,
-        choice: Choice | None = None,
+        choice: NodeChooser | None = None,
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -101,9 +152,9 @@ class Extender:
         self._decode_pod = decode_pod
         self._clock = clock
         self._metrics = metrics
-        self.terms = Terms(max_body_bytes=max_body_bytes, bodies=BodyBudget(_BODIES * max_body_bytes))
+        self.terms = RequestTerms(max_body_bytes=max_body_bytes, bodies=BodyBudget(_BODIES * max_body_bytes))
         self._request_queue = RequestQueue[_Found](wait_seconds=wait_seconds, clock=stopwatch)
-        self._asked = AskedNodes(state_machine.nodes)
+        self._asked = RequestNodesDecoder(state_machine.state.nodes)
         self._verbs: Final[Mapping[str, tuple[str, Callable[[bytes], bytes | Awaitable[bytes]]]]] = {
             f"{_PREFIX}filter": ("filter", self._filter),
             f"{_PREFIX}prioritize": ("prioritize", self._prioritize),
@@ -148,7 +199,7 @@ class Extender:
         return answer
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """Returns the answer to a request that was not read to its end."""
+        """Returns the error answer to a request whose body was left unread, such as one that is too large."""
         verb, _ = self._verbs.get(path, (_OTHER, None))
         self._metrics.observe(verb, status, 0, 0.0)
         return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
@@ -160,33 +211,33 @@ class Extender:
 
         The pod in the request is kube-scheduler's cached copy (docs/extender.md, T16).
         """
-        meta = wire.head(raw, "Pod")
-        known = self._state_machine.pods.get(PodUid(meta.uid))
+        meta = extender_messages.head(raw, "Pod")
+        known = self._state_machine.state.pods.get(PodUid(meta.uid))
         if known is not None and known.resource_version >= _version(meta.resourceVersion):
             return known
         try:
             pod = self._decode_pod(raw)
         except (ValueError, RecursionError) as error:
-            raise wire.BadRequest(f"Pod: {error}") from error
+            raise extender_messages.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.key.namespace:
-            raise wire.BadRequest("Pod.metadata: uid and namespace wanted")
+            raise extender_messages.BadRequest("Pod.metadata: uid and namespace wanted")
         return pod
 
     # --- verbs ------------------------------------------------------------------------------------------------------------
 
     def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
-        args = wire.placing_args(body)
+        args = extender_messages.placing_args(body)
         pod = self._pod(args.Pod)
         if self._backpressure is not None and self._backpressure.due():
             return self._filtered_later(args, pod, self._backpressure)
         return self._filtered(args, pod)
 
-    async def _filtered_later(self, args: wire.PlacingArgs, pod: Pod, backpressure: Backpressure) -> bytes:
+    async def _filtered_later(self, args: extender_messages.PlacingArgs, pod: Pod, backpressure: Backpressure) -> bytes:
         await backpressure.wait()
         answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
         return answer if isinstance(answer, bytes) else await answer
 
-    def _filtered(self, args: wire.PlacingArgs, pod: Pod) -> bytes:
+    def _filtered(self, args: extender_messages.PlacingArgs, pod: Pod) -> bytes:
         if self._state_machine.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
             self._state_machine.filter(pod, _NO_ROWS, self._clock())
             return answer
@@ -201,12 +252,12 @@ class Extender:
         return asked.filtered(codes, _texts_about(pod)) if gated is None else gated
 
     def _prioritize(self, body: bytes) -> bytes:
-        args = wire.placing_args(body)
+        args = extender_messages.placing_args(body)
         asked = self._asked.of(args)
         return asked.prioritized(self._state_machine.prioritize(self._pod(args.Pod), asked.rows))
 
     async def _bind(self, body: bytes) -> bytes:
-        args = wire.binding_args(body)
+        args = extender_messages.binding_args(body)
         key = PodKey(args.PodNamespace, args.PodName)
         answer = self._state_machine.bind(PodUid(args.PodUID), key, NodeName(args.Node), self._clock())
         if answer.reason is not Reason.OK:
@@ -219,13 +270,15 @@ class Extender:
         return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
 
     def _preempt(self, body: bytes) -> bytes:
-        args = wire.preemption_args(body)
+        args = extender_messages.preemption_args(body)
         proposed, violations = _proposed(args)
         kept = self._state_machine.preempt(self._pod(args.Pod), proposed, self._clock())
-        return wire.encode(
-            wire.PreemptionResult(
+        return extender_messages.encode(
+            extender_messages.PreemptionResult(
                 {
-                    name: wire.MetaVictims([wire.MetaPod(uid) for uid in uids], violations[name] + more)
+                    name: extender_messages.MetaVictims(
+                        [extender_messages.MetaPod(uid) for uid in uids], violations[name] + more
+                    )
                     for name, (uids, more) in kept.items()
                 }
             )
@@ -241,7 +294,7 @@ def _texts_about(pod: Pod) -> Sequence[str]:
     return texts
 
 
-def _proposed(args: wire.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
+def _proposed(args: extender_messages.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
     """Victims and numbers of PDB violations by node, from whichever of the two maps the request has."""
     proposed: dict[NodeName, list[PodUid]] = {}
     violations: dict[NodeName, int] = {}
@@ -262,7 +315,7 @@ def _why_not_bound(outcome: Outcome, key: PodKey, node: str) -> str:
 
 
 def _bind_answer(error: str) -> bytes:
-    return wire.encode(wire.ErrorAnswer(error))
+    return extender_messages.encode(extender_messages.ErrorAnswer(error))
 
 
 def _version(text: str) -> int:
@@ -270,7 +323,7 @@ def _version(text: str) -> int:
 
 
 def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
-    return Answer(status, wire.encode(wire.ErrorAnswer(message)), headers=headers)
+    return Answer(status, extender_messages.encode(extender_messages.ErrorAnswer(message)), headers=headers)
 
 
 async def _unfolded(pending: "Awaitable[_Found]") -> bytes:
@@ -281,7 +334,7 @@ async def _unfolded(pending: "Awaitable[_Found]") -> bytes:
 def _failed(verb: str, error: Exception) -> Answer:
     if isinstance(error, Overloaded):
         return _error(503, f"overloaded: {error}", headers=((b"retry-after", b"1"),))
-    if isinstance(error, wire.BadRequest):
+    if isinstance(error, extender_messages.BadRequest):
         return _error(400, str(error))
     _log.error("extender call failed", verb=verb, exc_info=error)
     return _error(500, f"{type(error).__name__} while answering {verb}; the service's log has the details")

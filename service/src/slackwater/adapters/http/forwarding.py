@@ -21,10 +21,10 @@ import anyio
 import anyio.to_thread
 from yarl import URL
 
+from slackwater.adapters.http.agent_messages import wait_seconds
 from slackwater.adapters.http.agents import NOT_POST
 from slackwater.adapters.http.certificates import Tls
 from slackwater.adapters.http.http_server import Answer, Headers, Request
-from slackwater.adapters.http.prefer import wait_seconds
 
 #: The header with the name of the replica that forwarded the request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"
@@ -97,9 +97,9 @@ class AgentForwarder:
 
     async def forward(self, request: Request) -> Answer:
         if request.method != "POST":
-            return self._told("refused", NOT_POST)
+            return self._counted("refused", NOT_POST)
         if (problem := self._problem(request)) is not None:
-            return self._told("refused", Answer(503, problem.encode(), _TEXT, _SOON))
+            return self._counted("refused", Answer(503, problem.encode(), _TEXT, _SOON))
         self._under_way += 1
         try:
             return await self._forwarded(request)
@@ -126,15 +126,15 @@ class AgentForwarder:
             with anyio.fail_after(wait + self._limits.answer_seconds):
                 leader = await self._where()
                 if leader is None:
-                    return self._told("refused", _unled("this replica does not lead, and nobody is known to"))
+                    return self._counted("refused", _unled("this replica does not lead, and nobody is known to"))
                 name, host = leader
-                return self._told("answered", await self._ask(request, host))
+                return self._counted("answered", await self._ask(request, host))
         except aiohttp.ClientSSLError as error:
             await self._read_again()
-            return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
+            return self._counted("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             problem = str(error) or "no answer in time"
-            return self._told("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
+            return self._counted("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
 
     async def _read_again(self) -> None:
         """Reads the certificate again: the leader presented another one, so the shared certificate may have been renewed."""
@@ -152,7 +152,7 @@ class AgentForwarder:
             media_type = answer.headers.get("content-type", "application/json").encode()
             return Answer(answer.status, await answer.read(), media_type, back)
 
-    def _told(self, outcome: Outcome, answer: Answer) -> Answer:
+    def _counted(self, outcome: Outcome, answer: Answer) -> Answer:
         self.counts.by_outcome[outcome] += 1
         return answer
 

@@ -4,8 +4,8 @@ uvicorn accepts connections and stops the listener; httptools parses. `DirectPro
 its body is complete, and writes head and body of the answer at once. kube-scheduler waits for every call, and ASGI's task,
 its messages and uvicorn's second write cost more than the decision itself (docs/adr/0020).
 
-Requests of one connection are answered one at a time, in the order of arrival. The application's `Terms` bound the size of a
-body and the time in which a request must arrive; the server bounds idle time, heads and connections.
+Requests of one connection are answered one at a time, in the order of arrival. The application's `RequestTerms` bound the size
+of a body and the time in which a request must arrive; the server bounds idle time, heads and connections.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.adapters.http.connection_limiter import BodyBudget, Enter, Place
-from slackwater.adapters.http.peer import host_of, peer_name
-from slackwater.adapters.http.requestparser import RequestParser, origin_form
+from slackwater.adapters.http.callers import host_of, peer_name
+from slackwater.adapters.http.connection_limiter import BodyBudget, ConnectionSlot, Enter
+from slackwater.adapters.http.request_parser import RequestParser, origin_form
 
 #: Upper bound of the interval at which a connection is checked for being idle.
 _LOOK_SECONDS: Final = 30.0
@@ -41,13 +41,13 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Request(NamedTuple):
-    """One request that was read. `whole` is False if its body exceeded `Terms.max_body_bytes` and was cut."""
+    """One request that was read. `whole` is False if its body exceeded `RequestTerms.max_body_bytes` and was cut."""
 
     method: str
     path: str
     body: bytes
     keep_alive: bool = True
-    headers: Headers = ()  #: only those named in `Terms.headers`
+    headers: Headers = ()  #: only those named in `RequestTerms.headers`
     peer: str | None = None  #: common name of the client certificate; None without one
     whole: bool = True
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class RequestTerms:
     """What an application accepts: limits of a request, and the headers it needs."""
 
     max_body_bytes: int  #: a longer body is refused with 413, unless `read_body_bytes` is set
@@ -80,13 +80,13 @@ class Application(Protocol):
     """Answers the requests of one listener. Its methods never raise."""
 
     @property
-    def terms(self) -> Terms: ...
+    def terms(self) -> RequestTerms: ...
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """Returns the answer to a request, or an awaitable of it."""
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
-        """Returns the answer to a request that was not read to its end, or is not HTTP."""
+        """Returns the error answer to a request whose body was left unread (too large, too slow), or that is not HTTP."""
 
 
 class DirectProtocol(asyncio.Protocol):
@@ -105,8 +105,8 @@ class DirectProtocol(asyncio.Protocol):
         enter: Enter,
     ) -> None:
         self._enter = enter
-        self._place: Place | None = None
-        self._held = 0  # bytes that this connection has taken from `Terms.bodies`
+        self._place: ConnectionSlot | None = None
+        self._held = 0  # bytes that this connection has taken from `RequestTerms.bodies`
         self._app = cast("Application", config.app)
         self._peer: str | None = None
         self._idle_seconds = config.timeout_keep_alive
@@ -361,7 +361,9 @@ class DirectProtocol(asyncio.Protocol):
         self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answers a request that is not read to its end, and closes: later bytes cannot be told apart from its rest."""
+        """Answers a request that is not read to its end, and closes the connection: later bytes cannot be distinguished from
+        its rest.
+        """
         if self._done or self._deaf or self._transport.is_closing():
             return
         self._done = True

@@ -1,4 +1,4 @@
-"""The ops listener's ASGI application: health, metrics, status, state dump, explanations, dashboard, what-if, cancelled drains.
+"""The ops listener's ASGI application: health, metrics, status, state dump, explanations, history, dashboard, what-if, drains.
 
 Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, `ops_throttle` how often.
 """
@@ -19,18 +19,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from slackwater import __version__
 from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames, check_caller
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_stream
+from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_series, add_stream
 from slackwater.adapters.http.explain import add_explain
 from slackwater.adapters.http.explain import nobody as nobody_explains
-from slackwater.adapters.http.leading import LeaderStatus, alone
-from slackwater.adapters.http.node_metrics import node_metrics
+from slackwater.adapters.http.history import add_history, nothing
 from slackwater.adapters.http.ops_throttle import OpsThrottle
-from slackwater.adapters.http.status import EventSourceStatus, SettingsView, StatusOf, Told, add_status
+from slackwater.adapters.http.state_metrics import node_metrics
+from slackwater.adapters.http.status import EventSourceStatus, SettingsView, StatusOf, StatusSources, add_status
 from slackwater.adapters.http.whatif import add_what_if, nobody
+from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import Explain, Readiness, WhatIf
+from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
 from slackwater.runtime import dump
+from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 
@@ -82,6 +84,7 @@ def ops_app(
     registry: CollectorRegistry,
     settings: SettingsView,
     clock: Callable[[], Instant],
+    wall: Callable[[], float] = unix_time,
     autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
     event_sources: Callable[[], Mapping[str, EventSourceStatus]] = dict,
     leader: Callable[[], LeaderStatus] = alone,
@@ -90,12 +93,14 @@ def ops_app(
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
     what_if: WhatIf = nobody,
     explain: Explain = nobody_explains,
+    what_happened: HistoryQuery = nothing,
     certificates: Mapping[str, Certificates] = MappingProxyType({}),
 ) -> FastAPI:
     """Creates the ASGI application.
 
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
-    dashboard streams; the caller closes them at shutdown. `certificates` are those of the listeners with TLS, by name.
+    dashboard streams; the caller closes them at shutdown. The caller runs `state.observer` of it. `certificates` are those
+    of the listeners with TLS, by name.
     """
     app = FastAPI(
         title="Slackwater ops",
@@ -107,26 +112,35 @@ def ops_app(
     )
     app.add_middleware(OwnNames)
     _add_health(app, readiness)
-    told = Told(settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader, certificates=certificates)
-    status = StatusOf(state_machine, readiness, told, clock)
-    _add_dump(app, state_machine, told, clock)
+    sources = StatusSources(
+        settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader, certificates=certificates
+    )
+    status = StatusOf(state_machine, readiness, sources, clock)
+    _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
     add_pages(app)
-    decided = DecisionLog(unix_time) if decision_log is None else decision_log
-    frames = Frames(state_machine, about=partial(_about, status, told), clock=clock, decision_log=decided)
+    decided = DecisionLog(wall) if decision_log is None else decision_log
+    about = ServiceStatus(status=lambda: _about(status, sources)["status"], autoscaler=sources.autoscaler)
+    observer = DashboardObserver(state_machine, decided, about, clock=clock, wall=wall)
+    app.state.observer = observer
+    frames = Frames(state_machine, observer, about=partial(_about, status, sources), clock=clock, wall=wall)
+    add_series(app, observer)
     add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain)
     add_explain(app, explain, ready=lambda: readiness.ready)
+    add_history(app, what_happened)
     add_what_if(app, what_if, ready=lambda: readiness.ready)
+    _add_metrics(app, state_machine, registry)
+    app.add_middleware(OpsThrottle)
+    return app
 
+
+def _add_metrics(app: FastAPI, state_machine: StateMachine, registry: CollectorRegistry) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics")
     async def metrics() -> Response:
         # On the event loop, not in a thread: the collectors read the state machine, which changes on the event loop.
         body = generate_latest(registry) + await node_metrics(state_machine)
         return Response(body, media_type=CONTENT_TYPE_LATEST)
-
-    app.add_middleware(OpsThrottle)
-    return app
 
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
@@ -143,7 +157,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
 
 
-def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Callable[[], Instant]) -> None:
+def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources, clock: Callable[[], Instant]) -> None:
     # One dump at a time: that of a large cluster takes a second of one thread, and as much memory as the state.
     one_dump = anyio.CapacityLimiter(1)
 
@@ -151,7 +165,7 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Call
     async def dumpstate() -> Response:
         async with one_dump:
             taken = dump.take(state_machine, clock())
-            more = {"autoscaler": told.autoscaler(), "configuration": told.settings.in_force}
+            more = {"autoscaler": sources.autoscaler(), "configuration": sources.settings.in_force}
 
             def encoded() -> bytes:
                 return _encode({**dump.document(taken), **more})
@@ -159,9 +173,9 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, told: Told, clock: Call
             return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
 
 
-def _about(status: StatusOf, told: Told) -> dict[str, Any]:
+def _about(status: StatusOf, sources: StatusSources) -> dict[str, Any]:
     """Returns the dashboard's sections that do not come from the state machine, without settings, which it does not show."""
     return {
         "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
-        "autoscaler": told.autoscaler(),
+        "autoscaler": sources.autoscaler(),
     }

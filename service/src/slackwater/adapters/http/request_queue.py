@@ -1,9 +1,10 @@
 """A bounded queue for requests that occupy the event loop for long, so that short requests do not wait behind them.
 
-Within one round of the event loop such requests are answered at once until they have taken `round_seconds`; the rest queue and
-are answered in later rounds, oldest first. Between rounds the loop reads sockets and API answers, so a bind, an agent's
-request or a probe waits for one round and never for the queue. Length and waiting time are bounded; above a bound a
-request ends with `Overloaded`.
+Such requests are answered at once until they have taken `round_seconds`; that ends the round. Further ones queue, and are
+answered in later rounds of the event loop, oldest first. Between rounds the loop reads sockets and API answers, so a bind, an
+agent's request or a probe waits for one round and never for the queue. Requests that find the queue empty cost no turn of the
+event loop until a round's time is used up. Length and waiting time are bounded; above a bound a request ends with
+`Overloaded`.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ class Overloaded(Exception):
 class RequestQueue(Generic[T]):
     """The queue of one listener. `T` is the type of an answer.
 
-    `round_seconds`: time that requests may take in one round of the loop. `most_waiting`: limit of queued requests.
+    `round_seconds`: time that requests may take in one round. `most_waiting`: limit of queued requests.
     `wait_seconds`: a request that has queued for longer fails with `Overloaded`. `clock` counts seconds.
     """
 
@@ -52,12 +53,13 @@ class RequestQueue(Generic[T]):
 
     def now(self, question: Callable[[], T]) -> T:
         """Answers a request at once, and counts its time for this round."""
-        self._turn_on()
         began = self._clock()
         try:
             return question()
         finally:
             self._spent += self._clock() - began
+            if self._spent >= self._round_seconds:
+                self._turn_on()
 
     def queued(self, question: Callable[[], T]) -> "asyncio.Future[T]":
         """Queues a request; returns a future of the answer, which fails with `Overloaded` after too long a wait.

@@ -2,13 +2,13 @@
 
 A standby answers kube-scheduler with an error, and forwards agents' requests to the leader. `LedExtender` and `LedAgents` wrap
 the applications that decide, and check the leadership before each request; `LedAgents` checks it again before a delayed answer.
-The leadership itself comes through `Stand`; `forwarding` talks to the leader.
+The leadership itself comes through `LeadershipView`; `forwarding` talks to the leader.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, Terms
+from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 
 #: kube-scheduler may learn that it leads, and call, milliseconds before this replica does. Its own timeout is longer than this.
 _HEAR_SECONDS: Final = 1.0
@@ -16,7 +16,7 @@ _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
-class Stand(Protocol):
+class LeadershipView(Protocol):
     """Says whether this replica leads."""
 
     def leads(self) -> bool: ...
@@ -38,13 +38,13 @@ class Forwarder(Protocol):
 class LedExtender:
     """The extender listener's application with leader election. `holder` returns the Lease's holder, "" if there is none."""
 
-    def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str]) -> None:
+    def __init__(self, app: Application, stand: LeadershipView, *, holder: Callable[[], str]) -> None:
         self._app = app
         self._stand = stand
         self._holder = holder
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> RequestTerms:
         return self._app.terms
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -66,18 +66,20 @@ class LedAgents:
     `holder` returns the Lease's holder, "" if there is none. Without a `forwarder` a standby answers with 503.
     """
 
-    def __init__(self, app: Application, stand: Stand, *, holder: Callable[[], str], forwarder: Forwarder | None) -> None:
+    def __init__(
+        self, app: Application, stand: LeadershipView, *, holder: Callable[[], str], forwarder: Forwarder | None
+    ) -> None:
         self._app = app
         self._stand = stand
         self._holder = holder
         self._forwarder = forwarder
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> RequestTerms:
         terms = self._app.terms
         if self._forwarder is None:
             return terms
-        return Terms(
+        return RequestTerms(
             max_body_bytes=terms.max_body_bytes,
             read_body_bytes=terms.read_body_bytes,
             arrive_seconds=terms.arrive_seconds,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.leading import LeaderStatus, alone
+from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Readiness
 from slackwater.runtime.state_machine import StateMachine
@@ -22,6 +22,7 @@ class EventSourceStatus(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     alive: Annotated[bool, Field(description="From an answer of the API server until a break.")]
+    absent: Annotated[bool, Field(description="The optional type is not installed in this cluster.")]
     events: int
     lists: int
     watches: int
@@ -64,15 +65,16 @@ class Status(BaseModel):
     generation: Annotated[int, Field(description="Counts the changes of the cluster state.")]
     nodes: int
     pods: int
-    claims: Annotated[int, Field(description="Pods that count on a node.")]
+    reservations: Annotated[int, Field(description="Pods that count on a node.")]
     unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
     holds: int
-    bind_backoff: int
+    bindBackoff: int
     schedulingAttempts: int
     schedulingFailures: int
     adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
-    event_sources: Annotated[dict[str, EventSourceStatus], Field(description="What is watched, by resource type.")]
+    eventSources: Annotated[dict[str, EventSourceStatus], Field(description="What is watched, by resource type.")]
     certificates: Annotated[dict[str, CertificateStatus], Field(description="By listener; those that speak TLS.")]
+    paused: Annotated[dict[str, str], Field(description="Activities that a person has paused, with the note of each.")]
     loop: Annotated[LoopStatus | None, Field(description="Null where the autoscaler does not run, or before its first loop.")]
     settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
     settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]
@@ -87,7 +89,7 @@ class SettingsView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class StatusSources:
     """Sources of the status other than the state machine.
 
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run.
@@ -103,36 +105,39 @@ class Told:
 class StatusOf:
     """Returns the status at each call. The uptime counts from the creation of this object."""
 
-    def __init__(self, state_machine: StateMachine, readiness: Readiness, told: Told, clock: Callable[[], Instant]) -> None:
+    def __init__(
+        self, state_machine: StateMachine, readiness: Readiness, sources: StatusSources, clock: Callable[[], Instant]
+    ) -> None:
         self._state_machine = state_machine
         self._readiness = readiness
-        self._told = told
+        self._sources = sources
         self._clock = clock
         self._began = clock()
 
     def __call__(self) -> Status:
-        state_machine, told = self._state_machine, self._told
+        state_machine, sources = self._state_machine, self._sources
         return Status(
             version=__version__,
             uptimeSeconds=int(self._clock() - self._began),
             ready=self._readiness.ready,
             waitingFor=list(self._readiness.unlisted),
-            leader=told.leader(),
+            leader=sources.leader(),
             generation=state_machine.generation,
-            nodes=len(state_machine.nodes),
-            pods=len(state_machine.pods),
-            claims=len(state_machine.reservations),
-            unconfirmed=state_machine.reservations.unconfirmed(),
-            holds=len(state_machine.holds),
-            bind_backoff=len(state_machine.bind_backoff),
-            schedulingAttempts=state_machine.event_counts.attempts,
-            schedulingFailures=state_machine.event_counts.failures,
-            adopted=state_machine.event_counts.adopted,
-            event_sources=dict(told.event_sources()),
-            certificates={name: _certificate(held) for name, held in told.certificates.items()},
-            loop=_loop(told.autoscaler()),
-            settings=told.settings.in_force,
-            settingsProblem=told.settings.problem,
+            nodes=len(state_machine.state.nodes),
+            pods=len(state_machine.state.pods),
+            reservations=len(state_machine.state.reservations),
+            unconfirmed=state_machine.state.reservations.unconfirmed(),
+            holds=len(state_machine.state.holds),
+            bindBackoff=len(state_machine.state.bind_backoff),
+            schedulingAttempts=state_machine.state.event_counts.attempts,
+            schedulingFailures=state_machine.state.event_counts.failures,
+            adopted=state_machine.state.event_counts.adopted,
+            eventSources=dict(sources.event_sources()),
+            certificates={name: _certificate(held) for name, held in sources.certificates.items()},
+            paused={pause.activity: pause.note for pause in state_machine.pausing.pauses},
+            loop=_loop(sources.autoscaler()),
+            settings=sources.settings.in_force,
+            settingsProblem=sources.settings.problem,
         )
 
 

@@ -150,7 +150,9 @@ class WhatIfBody(BaseModel):
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
     _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
-    _NOT_NOW: {"description": "Not everything was listed once, or other questions are being answered."},
+    _NOT_NOW: {
+        "description": "Not everything was listed once, other questions are being answered, or this one was not in time."
+    },
 }
 
 

@@ -100,7 +100,7 @@ class Access:
             with anyio.fail_after(PLUGIN_SECONDS):
                 await _renew(self._configuration, self._loader)
         except Exception as error:
-            raise KubeConfigError(f"{self.source}: renewing the credentials failed: {_told(error)}") from error
+            raise KubeConfigError(f"{self.source}: renewing the credentials failed: {_reason(error)}") from error
 
 
 async def load_access(
@@ -130,7 +130,7 @@ async def _load(source: Source) -> "tuple[Configuration, Any]":
                 config_file=source.kubeconfig, context=source.context, client_configuration=configuration
             )
     except Exception as error:
-        raise KubeConfigError(f"{source}: {_told(error)}") from error
+        raise KubeConfigError(f"{source}: {_reason(error)}") from error
     return configuration, loader
 
 
@@ -155,8 +155,10 @@ def _check_kubeconfig(source: Source) -> None:
         held = merged.value if merged is not None else None
         contexts = [str(entry["name"]) for entry in held["contexts"]] if held is not None else []
         wanted = source.context or (held or {}).get("current-context")
+    except (TypeError, AttributeError) as error:  # what a text or a list does where the library wants a mapping
+        raise KubeConfigError(f"{source}: not a kubeconfig: want a mapping with clusters, contexts and users") from error
     except Exception as error:
-        raise KubeConfigError(f"{source}: not a kubeconfig: {_told(error)}") from error
+        raise KubeConfigError(f"{source}: not a kubeconfig: {_reason(error)}") from error
     if not wanted:
         raise KubeConfigError(
             f"kubeconfig {source.kubeconfig}: it names no current-context; choose one of {', '.join(contexts) or 'none'}"
@@ -170,7 +172,7 @@ def _endpoint(source: Source, configuration: "Configuration") -> Endpoint:
     try:
         context = _ssl_context(configuration) if url.startswith("https:") else None
     except (OSError, ssl.SSLError) as error:
-        raise KubeConfigError(f"{source}: its certificates cannot be used: {_told(error)}") from error
+        raise KubeConfigError(f"{source}: its certificates cannot be used: {_reason(error)}") from error
     return Endpoint(
         url=url, ssl_context=context, server_name=configuration.tls_server_name, proxy=_proxy(url, configuration.proxy)
     )
@@ -197,5 +199,5 @@ def _proxy(url: str, configured: str | None) -> str | None:
     return getproxies().get(parts.scheme)
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__

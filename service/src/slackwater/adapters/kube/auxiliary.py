@@ -1,33 +1,117 @@
 """Resource types that only planners read: namespaces, storage objects, controllers of pods. Watched only if the autoscaler
 runs.
+
+- `auxiliary`: all these types, as event sources read them.
+- `decode_workload`, `decode_daemon_set` and so on: a controller or PodTemplate as a value, with the pod that it would create.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import field
 
+from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.adapters.kube.wire import Int32, Wire
-from slackwater.adapters.kube.workloads import decode_workload
+from slackwater.adapters.kube.structs import Int32, Int64, MetaWire, Wire
 from slackwater.model.auxiliary import (
     AuxiliaryGone,
     AuxiliaryKey,
     AuxiliaryKind,
     AuxiliaryObject,
     AuxiliarySeen,
+    ControllerScale,
     DaemonSet,
     NamespaceLabels,
 )
-from slackwater.model.buffers import Workload
-from slackwater.model.controllers import Wanted
-from slackwater.model.equivalence import KindInterner
+from slackwater.model.eviction_facts import Owner
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import Pod
+from slackwater.model.placeholders import Workload
+from slackwater.model.pod_constraints import KindInterner
+
+
+class _Generation(Wire):
+    generation: Int64 = 0
+
+
+class _TemplateMeta(Wire):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Template(Wire):
+    metadata: _TemplateMeta = field(default_factory=_TemplateMeta)
+    spec: dict[str, object] = field(default_factory=dict)
+
+
+class _WorkloadSpec(Wire):
+    template: _Template | None = None
+
+
+class _WorkloadWire(Wire):
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
+    template: _Template | None = None  #: where a PodTemplate has its template
+
+
+class _GenerationWire(Wire):
+    metadata: _Generation = field(default_factory=_Generation)
+
+
+_WORKLOAD: Final = msgspec.json.Decoder(_WorkloadWire)
+_GENERATION: Final = msgspec.json.Decoder(_GenerationWire)
+
+
+def generation_of(raw: bytes | msgspec.Raw) -> int:
+    """The object's `metadata.generation`, 0 if it has none."""
+    return _GENERATION.decode(raw).metadata.generation
+
+
+def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgspec.Raw, *, replicas: int) -> Workload:
+    """Decodes a workload or PodTemplate, with a pod that it would create. `ref` is the API group and kind, `replicas` what the
+    workload wants.
+
+    The API server has set the defaults of its template as it does for a pod. Raises ValueError.
+    """
+    wire = _WORKLOAD.decode(raw)
+    meta = wire.metadata
+    group, kind = ref
+    template = wire.template or wire.spec.template or _Template()
+    annotations = meta.annotations
+    return Workload(
+        ref=Owner(group, kind, meta.name),
+        namespace=meta.namespace,
+        replicas=replicas,
+        pod=_pod(decoder, meta, template, ref),
+        slack="" if annotations is None or ref == ("", "PodTemplate") else (annotations.slack or "").strip(),
+        generation=generation_of(raw),
+    )
+
+
+def _pod(decoder: PodDecoder, meta: MetaWire, template: _Template, ref: tuple[str, str]) -> Pod:
+    group, kind = ref
+    owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": meta.name, "controller": True}
+    body = {
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": f"template/{meta.uid}",
+            "labels": template.metadata.labels or {},
+            "annotations": template.metadata.annotations or {},
+            "ownerReferences": [owner],
+        },
+        "spec": template.spec,
+    }
+    return decoder.decode(msgspec.json.encode(body))
+
 
 _STORAGE_GROUP: Final = "/apis/storage.k8s.io/v1"
+_DEVICE_GROUP: Final = "/apis/resource.k8s.io/v1"
 #: The tolerations that the DaemonSet controller adds to its pods (pkg/controller/daemon/util).
 _DAEMON_TOLERATIONS: Final = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -88,12 +172,18 @@ _WANTING: Final = msgspec.json.Decoder(_WantingWire)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
 
 
-def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = False) -> tuple[ResourceType[AuxiliaryKey], ...]:
+def auxiliary(
+    kinds: KindInterner,
+    on_broken: OnBroken,
+    *,
+    templates: bool = False,
+    kubernetes: KubernetesVersion = DEFAULT_VERSION,
+) -> tuple[ResourceType[AuxiliaryKey], ...]:
     """All auxiliary resource types. With `templates`, controllers are decoded together with the pod that they would create."""
-    daemons = PodDecoder(kinds)
+    daemons = PodDecoder(kinds, kubernetes)
 
-    def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], Wanted] = decode_replicas) -> _Read:
-        def read(raw: bytes | msgspec.Raw) -> Wanted | Workload:
+    def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], ControllerScale] = decode_replicas) -> _Read:
+        def read(raw: bytes | msgspec.Raw) -> ControllerScale | Workload:
             wanted = count(raw)
             if not templates:
                 return wanted
@@ -118,7 +208,21 @@ def auxiliary(kinds: KindInterner, on_broken: OnBroken, *, templates: bool = Fal
         ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
         ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
-    return tuple(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads)
+    # Clusters before Kubernetes 1.34 have no such types.
+    of_devices: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
+        ("resourceslices", f"{_DEVICE_GROUP}/resourceslices", partial(devices.decode_slice, kubernetes=kubernetes)),
+        ("deviceclasses", f"{_DEVICE_GROUP}/deviceclasses", partial(devices.decode_device_class, kubernetes=kubernetes)),
+        ("resourceclaims", f"{_DEVICE_GROUP}/resourceclaims", partial(devices.decode_resource_claim, kubernetes=kubernetes)),
+        (
+            "resourceclaimtemplates",
+            f"{_DEVICE_GROUP}/resourceclaimtemplates",
+            lambda raw: devices.decode_claim_template(raw, kubernetes)[1],
+        ),
+    )
+    return (
+        *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
+        *(replace(auxiliary_object(kind, path, read, on_broken), may_be_absent=True) for kind, path, read in of_devices),
+    )
 
 
 def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[AuxiliaryKey]:
@@ -143,18 +247,18 @@ def _namespace(raw: bytes | msgspec.Raw) -> NamespaceLabels:
     return NamespaceLabels(decoding.decode_namespace(raw)[1])
 
 
-def decode_replicas(raw: bytes | msgspec.Raw) -> Wanted:
+def decode_replicas(raw: bytes | msgspec.Raw) -> ControllerScale:
     """Decodes the wanted replicas of a ReplicaSet, ReplicationController or StatefulSet. Raises ValueError."""
-    return Wanted(_WANTING.decode(raw).spec.replicas)
+    return ControllerScale(_WANTING.decode(raw).spec.replicas)
 
 
-def decode_job(raw: bytes | msgspec.Raw) -> Wanted:
+def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
     """Decodes the wanted pods of a Job: its parallelism, but no more than are left to complete. Raises ValueError."""
     wire = _WANTING.decode(raw)
     if wire.spec.suspend:
-        return Wanted(0)
+        return ControllerScale(0)
     parallel, completions = wire.spec.parallelism, wire.spec.completions
-    return Wanted(parallel if completions is None else max(min(parallel, completions - wire.status.succeeded), 0))
+    return ControllerScale(parallel if completions is None else max(min(parallel, completions - wire.status.succeeded), 0))
 
 
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:

@@ -1,13 +1,17 @@
 """HTTP client of the API server: single requests, and watches as raw lines. JSON goes in and out; no objects are decoded here.
 
+- `KubeClient`, `open_client`: the client of one API server.
+- `LedApi`: a client that sends writes only while this replica leads.
+- `outcome_of`: what the status of an answer says about a write.
+
 Connections come from two pools, so that lists and long watches never take a connection from a write. The client does not ask
 for compression: most API servers are near, and compressing costs the server and us more time than it saves. (An answer that a
-proxy compresses nevertheless is decoded.) Deliberately absent: retries. Only a request that got a 401 is sent again, once, with
-renewed credentials, because it has changed nothing.
+proxy compresses nevertheless is decoded.) There are no retries. Only a request that got a 401 is sent again, once, with renewed
+credentials, because it has changed nothing.
 """
 
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
@@ -21,7 +25,8 @@ from yarl import URL
 
 from slackwater import __version__
 from slackwater.adapters.kube.access import Access, load_access
-from slackwater.adapters.kube.errors import Garbled, NoAnswer, Unreachable, refused
+from slackwater.adapters.kube.errors import MalformedAnswer, NoAnswer, NotLeading, StatusError, Unreachable, refused
+from slackwater.ports.protocols import Outcome
 
 #: The API server stores no object above 1.5 MiB or so; JSON, with its managed fields, is a few times that.
 LONGEST_LINE: Final = 32 * 2**20
@@ -35,7 +40,7 @@ class LineSplitter:
         self._begun = bytearray()
 
     def event_source(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their ends; empty ones are left out. Raises `Garbled`."""
+        """The lines that `chunk` completes, without their ends; empty ones are left out. Raises `MalformedAnswer`."""
         cut = chunk.rfind(b"\n")
         if cut < 0:
             self._begin(chunk)
@@ -50,14 +55,13 @@ class LineSplitter:
     def _begin(self, rest: bytes) -> None:
         self._begun += rest
         if len(self._begun) > self._longest:
-            raise Garbled(f"a line of {len(self._begun)} bytes and no end of it, want at most {self._longest}")
+            raise MalformedAnswer(f"a line of {len(self._begun)} bytes and no end of it, want at most {self._longest}")
 
 
 Pool = Literal["calls", "event_sources"]
 Params = Mapping[str, str]
 
 _HEADERS: Final = {
-    "Accept": "application/json",
     "Accept-Encoding": "identity",
     "User-Agent": f"slackwater/{__version__}",
 }
@@ -88,6 +92,7 @@ class Call:
     params: Params = field(default_factory=dict)
     body: bytes | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
     pool: Pool = "calls"
 
     def __str__(self) -> str:
@@ -140,7 +145,7 @@ class KubeClient:
         """Yields the lines of a watch, grouped by read; first an empty list, once the server has accepted the watch.
 
         Ends when the server ends the watch. A server that sends nothing for `silence_seconds` is considered lost. Iterate it
-        within `contextlib.aclosing`. Raises `Refused`, `Unreachable`, `NoAnswer`, `Garbled`, `KubeConfigError`.
+        within `contextlib.aclosing`. Raises `StatusError`, `Unreachable`, `NoAnswer`, `MalformedAnswer`, `KubeConfigError`.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
         attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="event_sources"), timeout)
@@ -155,6 +160,26 @@ class KubeClient:
                         yield lines
         except (aiohttp.ClientError, OSError) as error:
             raise self._failure(attempt, error) from error
+
+    @asynccontextmanager
+    async def websocket(self, path: str, *, params: Params, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket of this subprotocol, for subresources that stream both ways. Within the context aiohttp's errors are
+        raised. Raises `StatusError`, `Unreachable`, `KubeConfigError` if it cannot be opened."""
+        endpoint, what = self._access.endpoint, f"connect {path}"
+        try:
+            socket = await self._sessions["event_sources"].ws_connect(
+                URL(f"{endpoint.url}{path}?{urlencode(params)}", encoded=True),
+                protocols=(protocol,),
+                headers=_headers(Call("GET", path, timeout_seconds=None, accept="*/*"), await self._access.authorization()),
+                proxy=endpoint.proxy,
+                server_hostname=endpoint.server_name,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise refused(what, error.status, b"want 101, a WebSocket", error.headers or {}) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"{what}: {self.url} cannot be reached: {str(error) or type(error).__name__}") from error
+        async with socket:
+            yield socket
 
     async def _answer(self, attempt: _Attempt) -> aiohttp.ClientResponse:
         """Sends the request and reads the head of the answer. After a 401 it tries once more if other credentials are
@@ -197,7 +222,7 @@ class KubeClient:
 
 
 def _headers(call: Call, token: str | None) -> dict[str, str]:
-    headers = {} if token is None else {"Authorization": token}
+    headers = {"Accept": call.accept} | ({} if token is None else {"Authorization": token})
     if call.body is not None:
         headers["Content-Type"] = call.content_type
     return headers
@@ -237,8 +262,9 @@ def _session(access: Access, connections: int) -> aiohttp.ClientSession:
 async def _note_sent(
     _session: aiohttp.ClientSession, context: SimpleNamespace, _params: aiohttp.TraceRequestHeadersSentParams
 ) -> None:
-    """aiohttp calls this just before it writes the first byte."""
-    context.trace_request_ctx.sent = True
+    """aiohttp calls this just before it writes the first byte. WebSockets have no attempt."""
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx.sent = True
 
 
 def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
@@ -249,3 +275,70 @@ def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
         if hasattr(socket, name):  # not on every system
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return made
+
+
+Verdict = Literal["done", "refused", "again", "unknown"]
+
+_TOO_MANY: Final = 429
+#: How long to wait after a 429 without Retry-After.
+_RETRY_AFTER_SECONDS: Final = 1.0
+#: Statuses that mean that nothing happened and a retry may succeed: the server read the request too slowly (408), is overloaded
+#: (429), or is starting or stopping (503).
+_LATER: Final = frozenset({408, 429, 503})
+
+
+def outcome_of(answer: Response) -> Outcome:
+    """The `Outcome` of a write that may be repeated, by the HTTP status alone; its detail quotes the server's message.
+
+    A 5xx status that is not named here is "unknown": some are time-outs of etcd, and the write may have happened.
+    """
+    verdict = _verdict(answer.status)
+    if verdict == "done":
+        return Outcome("done", answer.status)
+    error = _refusal(answer)
+    wait_seconds = _RETRY_AFTER_SECONDS if error.after_seconds is None and answer.status == _TOO_MANY else error.after_seconds
+    return Outcome(verdict, answer.status, _words(error), (wait_seconds or 0.0) if verdict == "again" else 0.0)
+
+
+def _verdict(status: int) -> Verdict:
+    if 200 <= status < 300:
+        return "done"
+    if status in _LATER:
+        return "again"
+    return "unknown" if status >= 500 else "refused"
+
+
+def words_of(answer: Response) -> str:
+    return _words(_refusal(answer))
+
+
+def _refusal(answer: Response) -> StatusError:
+    return refused("answer", answer.status, answer.body, answer.headers)
+
+
+def _words(error: StatusError) -> str:
+    return f"{error.code} {error.reason}: {error.message}"
+
+
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+class LedApi:
+    """An API client that sends writes only while this replica leads: the last check before a request is sent.
+
+    It wraps another `ApiPort`. In addition to its errors it raises `NotLeading`, and then nothing was sent. All writes pass
+    through here: effects, Events, status objects, and the node group providers. The check cannot stop a request that has
+    already been sent; each write's precondition covers that case. Reads and token reviews, which change nothing, always pass.
+    """
+
+    def __init__(self, client: ApiPort, leads: Callable[[], bool]) -> None:
+        self._client = client
+        self._leads = leads
+
+    async def send(self, call: Call) -> Response:
+        if call.method != "GET" and call.path != _REVIEWS and not self._leads():
+            raise NotLeading(f"{call}: not sent: this replica does not lead")
+        return await self._client.send(call)
+
+    def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
+        return self._client.stream(path, params=params, silence_seconds=silence_seconds)

@@ -1,16 +1,29 @@
-"""Writes one ConfigMap: creates it if it does not exist, otherwise changes it by merge patches.
+"""Reads and writes ConfigMaps: the arrival history, pauses, and the priorities of Cluster Autoscaler's expander `priority`.
 
-Each patch names the resource version that was seen last, so that a late write of a former leader does not overwrite what its
-successor wrote. After a conflict the object is read and the patch is sent once more.
+- `ConfigMapWriter`: writes some keys of one ConfigMap.
+- `ArrivalsStore`: reads and writes the observed arrivals and node start times.
+- `pauses`: the ConfigMap that says which activities are paused, as a resource type.
+- `decode_priorities`: the priorities of node groups.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from slackwater.adapters.kube.client import ApiPort, Call, Response
-from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
+from slackwater.adapters.kube.decode import read_meta, version_number
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError
+from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
+from slackwater.adapters.kube.structs import Wire
+from slackwater.adapters.kube.yaml_text import YamlProblem, yaml_tree
+from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities, read_priorities
+from slackwater.model.events import PausesSeen
+from slackwater.model.pauses import ACTIVITIES, ALL, pauses_of, unknown_keys
+from slackwater.model.selectors import whole_number
+from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 
 _log = structlog.get_logger(__name__)
 
@@ -20,7 +33,12 @@ _CREATED: Final = frozenset({200, 201})
 
 
 class ConfigMapWriter:
-    """Writes its own keys of one ConfigMap and keeps all others. Never raises, because nothing depends on it."""
+    """Writes its own keys of one ConfigMap and keeps all others. Never raises, because nothing depends on it.
+
+    It creates the ConfigMap if it does not exist, otherwise changes it by merge patches. Each patch names the resource version
+    that was seen last, so that a late write of a former leader does not overwrite what its successor wrote. After a conflict
+    the object is read and the patch is sent once more.
+    """
 
     def __init__(self, client: ApiPort, *, namespace: str, name: str, timeout_seconds: float = 10.0) -> None:
         self._client = client
@@ -86,3 +104,114 @@ def _version(answer: Response) -> str:
         return _OBJECT.decode(answer.body).metadata.resource_version
     except msgspec.MsgspecError:
         return ""
+
+
+ARRIVALS_CONFIG_MAP: Final = "slackwater-arrivals"
+_KEY: Final = "observed"
+_OK: Final = 200
+_READ_SECONDS: Final = 5.0
+
+
+class BadArrivals(ValueError):
+    """The ConfigMap exists, but does not contain what we write."""
+
+
+class _ConfigMapWire(Wire):
+    data: dict[str, str] | None = None
+
+
+class ArrivalsStore:
+    """Reads and writes the arrivals ConfigMap of one namespace: compressed JSON, the text of one key.
+
+    Eight days of a class take about 10 kB in this form. A ConfigMap holds 1 MiB.
+    """
+
+    def __init__(self, client: ApiPort, *, namespace: str) -> None:
+        self._client = client
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{ARRIVALS_CONFIG_MAP}"
+        self._writer = ConfigMapWriter(client, namespace=namespace, name=ARRIVALS_CONFIG_MAP)
+
+    async def read(self) -> dict[str, Any] | None:
+        """The stored observations; None if there are none yet. Raises KubeError and BadArrivals."""
+        answer = await self._client.send(Call("GET", self._path, timeout_seconds=_READ_SECONDS))
+        if answer.status == _NOT_FOUND:
+            return None
+        if answer.status != _OK:
+            raise KubeError(f"read {self._path}: got status {answer.status}, want {_OK}")
+        try:
+            text = (msgspec.json.decode(answer.body, type=_ConfigMapWire).data or {}).get(_KEY)
+        except msgspec.DecodeError as error:
+            raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
+        return None if text is None else decode_observed(text)
+
+    async def write(self, observed: Mapping[str, Any]) -> bool:
+        """Writes the observations; true if that succeeded. A failure is logged."""
+        return await self._writer.write({_KEY: encode_observed(observed)}, {})
+
+
+def encode_observed(observed: Mapping[str, Any]) -> str:
+    return packed(observed)
+
+
+def decode_observed(text: str) -> dict[str, Any]:
+    """Decodes the text that `encode_observed` makes. Raises BadArrivals."""
+    try:
+        return unpacked(text)
+    except BadPacked as error:
+        raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
+
+
+_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
+
+
+def pauses(on_broken: OnBroken) -> ResourceType[str]:
+    """The one ConfigMap; if it does not exist, nothing is paused. A key that names no activity is reported and ignored."""
+
+    def decode(raw: bytes | msgspec.Raw) -> Found[str]:
+        meta, data = read_meta(raw), _CONFIG_MAP.decode(raw).data or {}
+        for key in unknown_keys(data):
+            problem = ValueError(f"got key {key[:60]!r}, want one of {', '.join((*ACTIVITIES, ALL))}; nothing is paused by it")
+            on_broken("configmaps", f"{meta.namespace}/{meta.name}", problem)
+        return Found(meta.name, meta.uid, version_number(meta.resource_version), PausesSeen(pauses_of(data)))
+
+    return ResourceType(
+        name="pauses",
+        path=f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps",
+        decode=decode,
+        key_of=lambda _, name: name,
+        gone=lambda _, __: PausesSeen(()),
+        on_broken=on_broken,
+        field_selector=f"metadata.name={PAUSE_CONFIG_MAP}",
+    )
+
+
+PRIORITIES_CONFIG_MAP: Final = "cluster-autoscaler-priority-expander"
+_RANKING: Final = "priorities"
+#: The longest text. It is parsed on the event loop, and usual ones have some hundred characters.
+_LONGEST: Final = 64 << 10
+
+
+def decode_priorities(raw: bytes | msgspec.Raw) -> Priorities:
+    """The priorities in the ConfigMap's JSON. Raises BadPriorities."""
+    try:
+        data = _CONFIG_MAP.decode(raw).data or {}
+    except UNREADABLE as err:
+        raise BadPriorities(f"ConfigMap {PRIORITIES_CONFIG_MAP}: {err}") from err
+    if _RANKING not in data:
+        raise BadPriorities(f"ConfigMap {PRIORITIES_CONFIG_MAP}: got no key {_RANKING}, want one")
+    if len(data[_RANKING]) > _LONGEST:
+        raise BadPriorities(
+            f"ConfigMap {PRIORITIES_CONFIG_MAP}: {_RANKING} has {len(data[_RANKING])} characters, want at most {_LONGEST}"
+        )
+    try:
+        document = yaml_tree(data[_RANKING])
+    except YamlProblem as err:
+        raise BadPriorities(f"ConfigMap {PRIORITIES_CONFIG_MAP}: {_RANKING} is no YAML: {err}") from err
+    return read_priorities(_by_number(document))
+
+
+def _by_number(document: object) -> object:
+    """The entries by priority: keys that are whole numbers, as integers."""
+    if not isinstance(document, dict):
+        return document
+    return {key if (number := whole_number(key)) is None else number: value for key, value in document.items()}

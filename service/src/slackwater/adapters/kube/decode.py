@@ -12,9 +12,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.kube.affinities import read_affinity, selector_of
-from slackwater.adapters.kube.amounts import read_amounts, whole
-from slackwater.adapters.kube.ask import Ask, missing_request, resize_pending
 from slackwater.adapters.kube.eviction_facts import (
     DEFAULT_GRACE_SECONDS,
     EvictionFactsReader,
@@ -22,11 +19,11 @@ from slackwater.adapters.kube.eviction_facts import (
     overdue_at,
     time_text,
 )
-from slackwater.adapters.kube.nodewire import NodeMetaWire, NodeStatusWire, NodeWire
-from slackwater.adapters.kube.plain import plain_likeness
-from slackwater.adapters.kube.pod_constraints import images, pod_constraints
-from slackwater.adapters.kube.vertical import read_vertical
-from slackwater.adapters.kube.wire import (
+from slackwater.adapters.kube.node_structs import NodeMetaWire, NodeStatusWire, NodeWire
+from slackwater.adapters.kube.pod_constraints import images, pod_constraints, read_affinity, selector_of
+from slackwater.adapters.kube.pod_requests import Ask, missing_request, read_amounts, resize_pending, whole
+from slackwater.adapters.kube.pod_signature import plain_signature
+from slackwater.adapters.kube.structs import (
     BudgetSpecWire,
     BudgetStatusWire,
     BudgetWire,
@@ -36,13 +33,13 @@ from slackwater.adapters.kube.wire import (
     PodWire,
     TolerationWire,
 )
-from slackwater.model.equivalence import Kind, KindInterner, Toleration
+from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint
-from slackwater.model.preempting import read_preempting
-from slackwater.model.requests import rounded_up
-from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node
-from slackwater.model.shared import Shared
+from slackwater.model.interning import Shared
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_preempting
+from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
+from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED
@@ -129,6 +126,8 @@ class PodDecoder:
     """Decodes the JSON of a Pod into a `Pod`; pods of one equivalence group share its `Kind`."""
 
     kinds: KindInterner
+    #: What a pod requests depends on the version while the pod is resized.
+    kubernetes: KubernetesVersion = DEFAULT_VERSION
     #: Kinds of plain pods by namespace and pod signature: most pods equal an earlier one.
     _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
     _names: Shared[str] = field(default_factory=Shared)
@@ -142,8 +141,8 @@ class PodDecoder:
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
-        unschedulable, ready = _said(status.conditions)
-        vertical, vertical_problem = _vertical(wire)
+        unschedulable, ready, disruption = _said(status.conditions)
+        vertical, vertical_problem = _vertical(wire, self.kubernetes)
         kind = self._kind(namespace, labels, wire)
         return Pod(
             uid=PodUid(meta.uid),
@@ -170,25 +169,26 @@ class PodDecoder:
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
             gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
             scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
+            disruption=disruption,
         )
 
     def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
-        likeness = plain_likeness(wire)
-        if likeness is None:
-            return self.kinds.intern(_kind(namespace, labels, wire))
-        key = (namespace, likeness)
+        plain = plain_signature(wire)
+        if plain is None:
+            return self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+        key = (namespace, plain)
         kind = self._plain.get(key)
         if kind is None:
             if len(self._plain) >= _PLAIN_KINDS:
                 self._plain.clear()
-            kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire))
+            kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
         return kind
 
     def _successor(self, kind: Kind, labels: Labels, wire: PodWire) -> Kind | None:
         if not wire.spec.node_name or resize_pending(wire.status) != "Infeasible":
             return None
-        anew = self.kinds.intern(_kind(kind.namespace, labels, wire, granted=True))
-        return None if anew == kind else anew
+        new_kind = self.kinds.intern(_kind(kind.namespace, labels, wire, self.kubernetes, granted=True))
+        return None if new_kind == kind else new_kind
 
     def _node_name(self, name: str) -> NodeName | None:
         return NodeName(self._names.share(name)) if name else None
@@ -206,10 +206,10 @@ def _delay(text: str | None) -> float | None:
         return None
 
 
-def _vertical(wire: PodWire) -> tuple[Vertical | None, str | None]:
+def _vertical(wire: PodWire, kubernetes: KubernetesVersion) -> tuple[Vertical | None, str | None]:
     """The pod's vertical bounds, or why they cannot be read. Such a pod still counts: it must not vanish from its node."""
     try:
-        return read_vertical(wire), None
+        return read_vertical(wire, kubernetes), None
     except ValueError as error:
         return None, str(error)
 
@@ -262,9 +262,9 @@ def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int]
     return amounts, tuple((name, min(whole(nanos), LARGEST_ON_NODE)) for name, nanos in found.rest)
 
 
-def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = False) -> Kind:
+def _kind(namespace: str, labels: Labels, wire: PodWire, kubernetes: KubernetesVersion, *, granted: bool = False) -> Kind:
     spec = wire.spec
-    ask = Ask(wire, placed=bool(spec.node_name), granted=granted)
+    ask = Ask(wire, kubernetes, placed=bool(spec.node_name), granted=granted)
     affinities = read_affinity(bytes(spec.affinity))
     return Kind(
         namespace=namespace,
@@ -274,9 +274,9 @@ def _kind(namespace: str, labels: Labels, wire: PodWire, *, granted: bool = Fals
         tolerations=_tolerations(bytes(spec.tolerations)),
         scheduler_name=spec.scheduler_name,
         preempts=spec.preemption_policy != "Never",
-        missing_request=missing_request(spec),
+        missing_request=missing_request(spec, kubernetes),
         images=images(wire),
-        pod_constraints=pod_constraints(wire, namespace, labels, affinities, ask),
+        pod_constraints=pod_constraints(wire, namespace, labels, affinities, ask, kubernetes=kubernetes),
     )
 
 
@@ -285,14 +285,16 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
 
 
-def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool]:
-    """The message of a failed scheduling attempt, if the conditions hold one, and whether the pod is ready (true unless they
-    deny it).
+def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool, str | None]:
+    """The message of a failed scheduling attempt, if the conditions hold one; whether the pod is ready (true unless they deny
+    it); and who is disrupting the pod.
     """
-    message, ready = None, True
+    message, ready, disruption = None, True, None
     for condition in conditions or ():
         if condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             message = condition.message
-    return message, ready
+        elif condition.type == "DisruptionTarget" and condition.status == "True":
+            disruption = f"{condition.reason}: {condition.message}"
+    return message, ready, disruption

@@ -12,10 +12,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.kube.answers import outcome_of
-from slackwater.adapters.kube.client import Response
-from slackwater.adapters.kube.objectpath import object_path
-from slackwater.adapters.kube.resource_type import PODS_PATH
+from slackwater.adapters.kube.client import Response, outcome_of
+from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
 from slackwater.model.events import EvictionEnded, PodGone

@@ -4,10 +4,10 @@
     ├── KubeConfigError   kubeconfig, in-cluster account or credential plug-in: people must repair it
     ├── Unreachable       there was no connection: nothing was sent
     ├── NoAnswer          sent (or perhaps sent), and no whole answer came: it may have happened
-    ├── Garbled           the answer is not what the API specifies
-    ├── WentBack          the server's history is older than what it reported before (restored from a backup)
+    ├── MalformedAnswer   the answer is not what the API specifies
+    ├── HistoryWentBack   the server's history is older than what it reported before (restored from a backup)
     ├── NotLeading        not sent, because another replica leads
-    └── Refused           an answer with a status other than success
+    └── StatusError       an answer with a status other than success
 
 Every message names the request or file, what was seen and, where it helps, what is wanted. No message contains a credential.
 """
@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.adapters.kube.wire import StatusWire
+from slackwater.adapters.kube.structs import StatusWire
 
 #: Longer messages of the server are cut, and marked as cut: they go into logs and Outcomes, and may quote a whole object.
 LONGEST_MESSAGE: Final = 500
@@ -58,15 +58,15 @@ class NoAnswer(KubeError):
         self.timed_out = timed_out
 
 
-class Garbled(KubeError):
+class MalformedAnswer(KubeError):
     """The answer is not what the API specifies."""
 
 
-class WentBack(KubeError):
+class HistoryWentBack(KubeError):
     """The server's history is older than what it reported before, so everything has to be listed again."""
 
 
-class Refused(KubeError):
+class StatusError(KubeError):
     """The server answered with a status other than success: `code` (HTTP), `reason` and `message` from its Status object."""
 
     def __init__(self, what: str, *, code: int, reason: str, message: str, after_seconds: float | None) -> None:
@@ -77,10 +77,10 @@ class Refused(KubeError):
         self.after_seconds = after_seconds  #: from Retry-After, bounded; None where the server named none
 
 
-def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> Refused:
+def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> StatusError:
     """The error for an answer that is no success, with the details of its Status body if it has one."""
     status = read_status(body)
-    return Refused(
+    return StatusError(
         what,
         code=code,
         reason=status.reason or "no reason given",

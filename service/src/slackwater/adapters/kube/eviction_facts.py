@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from slackwater.adapters.kube.wire import AnnotationsWire, MetaWire, PodWire
+from slackwater.adapters.kube.structs import AnnotationsWire, MetaWire, PodWire
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Owner, SafeToEvict
 from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number

@@ -7,13 +7,13 @@ import msgspec
 
 from slackwater.adapters.kube.decode import version_number
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
+from slackwater.adapters.kube.structs import MetaWire, Wire
 from slackwater.adapters.kube.vertical import MIGRATION_KIND
-from slackwater.adapters.kube.wire import MetaWire, Wire
 from slackwater.model.effects import CreateMigration
 from slackwater.model.events import Event, MachineGone, MachineSeen, MigrationGone, MigrationSeen
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.machines import Machine, Phase, VirtualMachineMigration
-from slackwater_protocol.names import LANDING, NEON_CREATED_BY_SCHEDULER, NEON_VM_GROUP, NEON_VM_VERSION
+from slackwater.model.vertical import Machine, Phase, VirtualMachineMigration
+from slackwater_protocol.names import NEON_CREATED_BY_SCHEDULER, NEON_VM_GROUP, NEON_VM_VERSION, TARGET_NODE
 
 T = TypeVar("T", Machine, VirtualMachineMigration)
 
@@ -89,7 +89,8 @@ def machines(on_broken: OnBroken) -> ResourceType[PodKey]:
 
 
 def migrations(on_broken: OnBroken) -> ResourceType[PodKey]:
-    """The resource type of VirtualMachineMigrations in all namespaces, whoever created them: each relieves a node."""
+    """VirtualMachineMigrations as a resource type, in all namespaces. All of them count, whoever created
+    them: each takes a machine off its node."""
     return _resource(
         "virtualmachinemigrations",
         path=MIGRATIONS_PATH,
@@ -135,7 +136,7 @@ def migration_object(effect: CreateMigration) -> dict[str, object]:
             "name": effect.name,
             "namespace": effect.key.namespace,
             "labels": {NEON_CREATED_BY_SCHEDULER: "true"},
-            "annotations": {LANDING: effect.target_node},
+            "annotations": {TARGET_NODE: effect.target_node},
         },
         "spec": {
             "vmName": effect.machine,

@@ -1,18 +1,20 @@
 """Lists and watches one resource type, as an event source. A watch that breaks is continued, or the type is listed again.
 
-Pages and watch lines come in as bytes, and events go out in batches: for each object in the order of its history, without gaps
-or duplicates. A list yields the difference to the events before it. The reflector keeps key, UID and version of each object,
-not the objects. It ends by cancellation only.
+- `Reflector`: the event source.
+- `ReflectorStats`, `Counts`: its state and counts, and the causes for which a list or a watch ended.
+
+In: pages and watch lines, as bytes. Out: events in batches. Invariant: each object's events come in the order of its history,
+without gaps or duplicates.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import islice
 from random import Random
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -20,14 +22,98 @@ import msgspec
 import structlog
 
 from slackwater.adapters.kube.client import ApiPort, Call
-from slackwater.adapters.kube.errors import UNREADABLE, Garbled, KubeError, Refused, refused
-from slackwater.adapters.kube.feedstats import Cause, Counts, ReflectorStats, cause_of
-from slackwater.adapters.kube.known_objects import KnownObjects
+from slackwater.adapters.kube.errors import (
+    UNREADABLE,
+    HistoryWentBack,
+    KubeError,
+    MalformedAnswer,
+    NoAnswer,
+    StatusError,
+    Unreachable,
+    refused,
+)
 from slackwater.adapters.kube.resource_type import ResourceType
-from slackwater.adapters.kube.watchlines import LineReader
-from slackwater.adapters.kube.wire import ListWire
-from slackwater.model.backoff import ExponentialBackoff
+from slackwater.adapters.kube.structs import ListWire
+from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.ports.protocols import Batch
+
+#: ended: the server closed the watch, as it does when the watch's time is over. dropped: the connection broke. silent: nothing
+#: came for too long. unreachable: no connection. credentials: there are none to send. expired: 410, the server no longer keeps
+#: the version. ahead: 504, the server has not reached our version. absent: 404. refused: another status. garbled: not what the
+#: API specifies. went_back: the server's history is older than what it reported before.
+Cause = Literal[
+    "ended", "dropped", "silent", "unreachable", "credentials",
+    "expired", "ahead", "absent", "refused", "garbled", "went_back",
+]  # fmt: skip
+
+
+def cause_of(error: KubeError) -> Cause:
+    match error:
+        case NoAnswer():
+            return "silent" if error.timed_out else "dropped"
+        case Unreachable():
+            return "unreachable"
+        case MalformedAnswer():
+            return "garbled"
+        case HistoryWentBack():
+            return "went_back"
+        case StatusError():
+            return _STATUSES.get(error.code, "refused")
+        case _:
+            return "credentials"
+
+
+_STATUSES: dict[int, Cause] = {
+    HTTPStatus.GONE: "expired",
+    HTTPStatus.GATEWAY_TIMEOUT: "ahead",
+    HTTPStatus.NOT_FOUND: "absent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectorStats:
+    """The state and the counts of a reflector. `alive`: the latest list or watch was accepted and has not broken off.
+    `absent`: the optional type is not installed in the cluster."""
+
+    resource: str
+    objects: int
+    version: str  #: where a watch continues; empty: list everything
+    lists: int
+    watches: int
+    events: int
+    broken_objects: int
+    breaks: Mapping[Cause, int]
+    last_event_age_seconds: float | None
+    alive: bool
+    absent: bool
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of a reflector, which only grow, except `alive`, `absent` and `last_event_at`."""
+
+    clock: Callable[[], float]
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    breaks: dict[Cause, int] = field(default_factory=dict)
+    last_event_at: float | None = None
+    alive: bool = False
+    absent: bool = False
+
+    def note_events(self, n_events: int) -> None:
+        if n_events:
+            self.events += n_events
+            self.last_event_at = self.clock()
+
+    def note_break(self, cause: Cause) -> None:
+        self.alive = False
+        self.breaks[cause] = self.breaks.get(cause, 0) + 1
+
+    def last_event_age_seconds(self) -> float | None:
+        return None if self.last_event_at is None else self.clock() - self.last_event_at
+
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -50,8 +136,10 @@ _GOOD_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorConfig:
-    """`watch_seconds`: each watch lasts a random time within this range. A server that is silent for `grace_seconds` longer
-    counts as lost. `absent_seconds`: how often an optional type that is absent is looked for again.
+    """Durations of a reflector. `watch_seconds`: each watch lasts a random time within this range.
+
+    A server that is silent for `grace_seconds` longer counts as lost. `absent_seconds`: how often an optional type that is
+    absent is looked for again.
     """
 
     page_size: int = 500
@@ -64,7 +152,11 @@ class ReflectorConfig:
 
 
 class Reflector(Generic[K]):
-    """Implements `ports.protocols.EventSource` for one reader. It remembers which objects it has yielded."""
+    """Lists and watches one resource type for one reader. Implements `ports.protocols.EventSource`; ends by cancellation only.
+
+    A list yields the difference to the events before it. The reflector keeps key, UID and version of each object, not the
+    objects.
+    """
 
     def __init__(
         self,
@@ -105,6 +197,7 @@ class Reflector(Generic[K]):
             breaks=dict(counts.breaks),
             last_event_age_seconds=counts.last_event_age_seconds(),
             alive=counts.alive,
+            absent=counts.absent,
         )
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
@@ -134,11 +227,12 @@ class Reflector(Generic[K]):
                     raise
                 pause = self._broke(error)
                 if self._resource.may_be_absent and cause_of(error) == "absent":
+                    self._counts.absent = True
                     self._pause_seconds = self._config.absent_seconds
                     break
                 await anyio.sleep(pause)
                 continue  # with the same page: the token is all that the server needs
-            self._counts.alive = True
+            self._counts.alive, self._counts.absent = True, False
             await anyio.lowlevel.checkpoint()
             for items in _slices(page.items or ()):
                 if events := self._reader.read_items(items):
@@ -166,9 +260,9 @@ class Reflector(Generic[K]):
         try:
             page = _PAGE.decode(answer.body)
         except UNREADABLE as error:
-            raise Garbled(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
+            raise MalformedAnswer(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
         if not page.metadata.resource_version:
-            raise Garbled(f"list {path}: it has no resourceVersion to watch from")
+            raise MalformedAnswer(f"list {path}: it has no resourceVersion to watch from")
         return page
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
@@ -231,20 +325,20 @@ class Reflector(Generic[K]):
             # The server answers, so the reason for growing pauses is over, and a list is due at once.
             self._failures = 0
         self._last_cause = cause
-        asked = (error.after_seconds if isinstance(error, Refused) else None) or 0.0
+        asked = (error.after_seconds if isinstance(error, StatusError) else None) or 0.0
         pause = max(self._next_pause(), asked)
         if cause == "absent" and self._resource.may_be_absent:
             if first:
                 _log.info("not installed in this cluster, looked for now and then", resource=self._resource.name)
             return pause
-        tell = _log.warning if first else _log.debug
-        tell("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
+        log = _log.warning if first else _log.debug
+        log("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
         return pause
 
 
 def _is_void(error: KubeError) -> bool:
     """Whether the server will not go on with a list at this token (410, as a rule): then it begins again."""
-    return isinstance(error, Refused) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
+    return isinstance(error, StatusError) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _slices(items: Iterable[T]) -> Iterator[list[T]]:

@@ -1,15 +1,18 @@
-"""The resource types: for each one its path, and how its objects become events."""
+"""The resource types of nodes, pods and budgets: the path of each, and how its objects become events.
+
+`collection_path` and `object_path` build the API paths of namespaced objects.
+"""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from slackwater.adapters.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.wire import MetaWire, Wire
-from slackwater.model.equivalence import KindInterner
+from slackwater.adapters.kube.structs import MetaWire, Wire
 from slackwater.model.events import (
     BudgetGone,
     BudgetSeen,
@@ -21,6 +24,8 @@ from slackwater.model.events import (
     SourceEvent,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.pod_constraints import KindInterner
 
 K = TypeVar("K", bound=Hashable)
 
@@ -84,8 +89,8 @@ def nodes(on_broken: OnBroken) -> ResourceType[NodeName]:
     )
 
 
-def pods(kinds: KindInterner, on_broken: OnBroken) -> ResourceType[PodKey]:
-    decoder = PodDecoder(kinds)
+def pods(kinds: KindInterner, on_broken: OnBroken, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceType[PodKey]:
+    decoder = PodDecoder(kinds, kubernetes)
 
     def decode(raw: bytes | msgspec.Raw) -> Found[PodKey]:
         pod = decoder.decode(raw)
@@ -147,3 +152,14 @@ def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:
         gone=lambda key, _: BudgetGone(*key),
         on_broken=on_broken,
     )
+
+
+def collection_path(path: str, namespace: str) -> str:
+    """The path of one namespace's objects; `path` lists those of all namespaces."""
+    group, _, plural = path.rpartition("/")
+    return f"{group}/namespaces/{quote(namespace, safe='')}/{plural}"
+
+
+def object_path(path: str, key: PodKey) -> str:
+    """The path of one object; `path` lists the objects of all namespaces."""
+    return f"{collection_path(path, key.namespace)}/{quote(key.name, safe='')}"

@@ -7,10 +7,9 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.kube.affinities import node_term, selector_of
-from slackwater.adapters.kube.amounts import whole
-from slackwater.adapters.kube.translation import ebs_handle, gce_handle, migrated_terms
-from slackwater.adapters.kube.wire import (
+from slackwater.adapters.kube.pod_constraints import node_term, selector_of
+from slackwater.adapters.kube.pod_requests import whole
+from slackwater.adapters.kube.structs import (
     AzureDiskWire,
     CinderWire,
     EbsWire,
@@ -22,6 +21,7 @@ from slackwater.adapters.kube.wire import (
     SelectorWire,
     Wire,
 )
+from slackwater.adapters.kube.translation import ebs_handle, gce_handle, migrated_terms
 from slackwater.model.storage import (
     Attachment,
     Claim,
@@ -153,6 +153,7 @@ class _CsiNodeWire(_Object):
 
 class _DriverSpecWire(Wire):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class _DriverWire(_Object):
@@ -222,10 +223,12 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     plugin, driver, handle = _attached_as(spec, labels)
     affinity = None if spec.node_affinity is None else spec.node_affinity.required
     terms = None if affinity is None else tuple(map(node_term, affinity.node_selector_terms or ()))
+    storage_class = (meta.annotations or {}).get(_BETA_CLASS, spec.storage_class_name)
     return Volume(
         name=meta.name,
         labels=dict(labels),
-        storage_class=(meta.annotations or {}).get(_BETA_CLASS, spec.storage_class_name),
+        storage_class=storage_class,
+        spec_class=None if storage_class == spec.storage_class_name else spec.storage_class_name,
         phase=wire.status.phase,
         deleting=meta.deletion_timestamp is not None,
         capacity=_bytes((spec.capacity or {}).get(_STORAGE, 0)),
@@ -278,7 +281,11 @@ def decode_csi_node(raw: bytes | msgspec.Raw) -> CsiNode:
 
 def decode_driver(raw: bytes | msgspec.Raw) -> CsiDriver:
     wire = _DRIVER.decode(raw)
-    return CsiDriver(name=wire.metadata.name, tracks_capacity=bool(wire.spec.storage_capacity))
+    return CsiDriver(
+        name=wire.metadata.name,
+        tracks_capacity=bool(wire.spec.storage_capacity),
+        needed=bool(wire.spec.prevent_pod_scheduling_if_missing),
+    )
 
 
 def decode_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
@@ -290,6 +297,7 @@ def decode_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
         storage_class=wire.storage_class_name,
         topology=selector_of(wire.node_topology),
         largest=None if largest is None else _bytes(largest),
+        total=None if wire.capacity is None else _bytes(wire.capacity),
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
-from slackwater.ports.protocols import Reviewed
+from slackwater.ports.protocols import TokenReview
 
 _PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 #: The extra field that the API server sets for tokens projected into a Pod (Kubernetes >= 1.30).
@@ -41,7 +41,7 @@ class KubeTokenReviewer:
         self._client = client
         self._audiences = tuple(audiences)
 
-    async def review(self, token: str, *, timeout_seconds: float) -> Reviewed:
+    async def review(self, token: str, *, timeout_seconds: float) -> TokenReview:
         """Reviews one token, as `ports.protocols.TokenReviewer` says."""
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
@@ -52,14 +52,14 @@ class KubeTokenReviewer:
                 raise refused("TokenReview", answer.status, answer.body, answer.headers)
             return self._read(_decoder.decode(answer.body).status)
         except (KubeError, *UNREADABLE) as error:
-            return Reviewed(verdict="unasked", detail=str(error))
+            return TokenReview(verdict="unasked", detail=str(error))
 
-    def _read(self, status: _Status) -> Reviewed:
+    def _read(self, status: _Status) -> TokenReview:
         if not status.authenticated:
-            return Reviewed(verdict="unknown", detail=status.error or "not authenticated")
+            return TokenReview(verdict="unknown", detail=status.error or "not authenticated")
         # An API server without support for audiences answers without them: then the token is for the API server itself.
         if self._audiences and not set(self._audiences) & set(status.audiences):
             wanted = ", ".join(self._audiences)
-            return Reviewed(verdict="unknown", detail=f"for {', '.join(status.audiences) or 'no audience'}, want {wanted}")
+            return TokenReview(verdict="unknown", detail=f"for {', '.join(status.audiences) or 'no audience'}, want {wanted}")
         node = status.user.extra.get(_NODE_NAME) or [""]
-        return Reviewed(verdict="known", user=status.user.username, node=node[0])
+        return TokenReview(verdict="known", user=status.user.username, node=node[0])

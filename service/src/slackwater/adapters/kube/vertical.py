@@ -1,7 +1,7 @@
 """Decodes workloads that grow in place into a `Vertical`: NeonVM runner pods, and plain pods with bounds.
 
 It reads annotations, labels and owner references of the pod. All functions raise `ValueError` if these say that the pod grows,
-but not how. From the VirtualMachine object only the permit is read, in `neon.py`.
+but not how. From the VirtualMachine object only the permit is read, in `neon`.
 """
 
 from functools import lru_cache
@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from slackwater.adapters.kube.amounts import read_requests
-from slackwater.adapters.kube.ask import container_requests, held_requests, pod_requests, resize_pending
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.wire import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
+from slackwater.adapters.kube.pod_requests import container_requests, held_requests, pod_requests, read_requests, resize_pending
+from slackwater.adapters.kube.structs import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
-from slackwater.model.vertical import MigrationRef, Resizing, Vertical
+from slackwater.model.vertical import MigrationRef, ResizeTarget, Vertical
 from slackwater_protocol.names import (
     BOUNDS,
     BOUNDS_CONTAINER,
@@ -76,7 +76,7 @@ class Bounds(NamedTuple):
     max: Amounts
 
 
-def read_vertical(wire: PodWire) -> Vertical | None:
+def read_vertical(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> Vertical | None:
     """How the pod grows in place; None if it does not. Raises ValueError."""
     meta = wire.metadata
     annotations = meta.annotations
@@ -85,7 +85,7 @@ def read_vertical(wire: PodWire) -> Vertical | None:
     if (annotations is not None and annotations.vm_resources is not None) or _owner(meta, MACHINE_KIND) is not None:
         return _machine(wire)
     if annotations is not None and annotations.bounds is not None:
-        return _plain(wire, annotations.bounds, annotations.bounds_container)
+        return _plain(wire, annotations.bounds, annotations.bounds_container, kubernetes)
     return None
 
 
@@ -112,7 +112,7 @@ def _machine(wire: PodWire) -> Vertical:
     )
 
 
-def _plain(wire: PodWire, bounds: str, container: str | None) -> Vertical:
+def _plain(wire: PodWire, bounds: str, container: str | None, kubernetes: KubernetesVersion) -> Vertical:
     annotations = wire.metadata.annotations
     limits = _bounds(BOUNDS, bounds, 1)
     resized = _resized_container(wire, container)
@@ -120,12 +120,12 @@ def _plain(wire: PodWire, bounds: str, container: str | None) -> Vertical:
     return Vertical(
         min=limits.min,
         max=limits.max,
-        using=held_requests(wire) if pending is not None else pod_requests(wire),
+        using=held_requests(wire, kubernetes) if pending is not None else pod_requests(wire, kubernetes),
         permit=annotations.permit if annotations is not None else None,
-        resizing=Resizing(
+        resizing=ResizeTarget(
             container=resized.name,
             requests=container_requests(resized),
-            whole=pod_requests(wire, spec_only=True),
+            whole=pod_requests(wire, kubernetes, spec_only=True),
             limits=_equal_limits(resized),
             pending=pending,
         ),

@@ -10,13 +10,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from slackwater.adapters.kube.answers import outcome_of, words_of
-from slackwater.adapters.kube.client import Response
+from slackwater.adapters.kube.client import Response, outcome_of, words_of
 from slackwater.adapters.kube.decode import version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
-from slackwater.adapters.kube.objectpath import collection_path, object_path
-from slackwater.adapters.kube.resource_type import PODS_PATH
-from slackwater.adapters.kube.wire import IdentityWire
+from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
+from slackwater.adapters.kube.structs import IdentityWire
 from slackwater.model.effects import CreateMigration, DeleteMigration, Resize, VerticalEffect, WritePermit
 from slackwater.model.events import (
     MigrationDeleteEnded,

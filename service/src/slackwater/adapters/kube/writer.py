@@ -14,14 +14,12 @@ from typing import Final
 import anyio
 import msgspec
 
-from slackwater.adapters.kube.answers import outcome_of, words_of
-from slackwater.adapters.kube.client import ApiPort, Call, Response
+from slackwater.adapters.kube.client import ApiPort, Call, Response, outcome_of, words_of
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
-from slackwater.adapters.kube.objectpath import object_path
-from slackwater.adapters.kube.recorder import Recorder
-from slackwater.adapters.kube.resource_type import PODS_PATH
+from slackwater.adapters.kube.event_recorder import Recorder
+from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, Send, VerticalWriter
 from slackwater.model.effects import (
     Activate,
@@ -31,15 +29,16 @@ from slackwater.model.effects import (
     DeleteVictim,
     DrainEffect,
     Nominate,
+    NominateInAdvance,
     OpenGate,
     PlacingEffect,
     ReadPod,
-    Steer,
     VerticalEffect,
     WritePreempting,
 )
 from slackwater.model.events import BindEnded, BindOutcome, PodGone, PodRead
 from slackwater.model.ids import PodKey, PodUid
+from slackwater.model.objects import VICTIM_MESSAGE
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
 
@@ -63,23 +62,23 @@ class PreemptionWriter:
         path = object_path(PODS_PATH, effect.key)
         patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [self._condition(effect)]}}
         answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
-        outcome = await self._told(effect, answer, deadline)
+        outcome = await self._deletion_outcome(effect, answer, deadline)
         if outcome.verdict != "done" or outcome.event is not None:
             return outcome
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
         answer = await self._send("DELETE", path, body, deadline)
-        return await self._told(effect, answer, deadline)
+        return await self._deletion_outcome(effect, answer, deadline)
 
     def _condition(self, effect: DeleteVictim) -> dict[str, str]:
         return {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
-            "message": f"slackwater: preempting to accommodate the higher priority pod {effect.preemptor}",
+            "message": f"{VICTIM_MESSAGE}{effect.preemptor}",
             "lastTransitionTime": self._now(),
         }
 
-    async def _told(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
+    async def _deletion_outcome(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
         outcome = outcome_of(answer)
         if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
@@ -97,7 +96,9 @@ _UNPROCESSABLE: Final = 422
 
 
 class PodWriter:
-    """`stamp` answers the time as RFC 3339, another text each time: it makes each touch of a pod a change."""
+    """Writes of single pods. `stamp` returns the time as RFC 3339, another text each time, so that each activation is a change
+    of the pod.
+    """
 
     def __init__(self, send: Send, decoder: PodDecoder, *, stamp: Callable[[], str]) -> None:
         self._send = send
@@ -111,7 +112,7 @@ class PodWriter:
                 return await self._bind(effect, deadline)
             case OpenGate():
                 return await self._open_gate(effect, deadline)
-            case Steer():
+            case NominateInAdvance():
                 return await self._steer(effect, deadline)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
@@ -135,7 +136,7 @@ class PodWriter:
         opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
         return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
 
-    async def _steer(self, effect: Steer, deadline: float) -> Outcome:
+    async def _steer(self, effect: NominateInAdvance, deadline: float) -> Outcome:
         """Writes the nomination, then removes the gate, so that kube-scheduler never sees the pod without its nomination. If
         the nomination is refused, another writer was faster; the watch will show it."""
         meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}

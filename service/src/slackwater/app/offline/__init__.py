@@ -2,7 +2,6 @@
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
-from slackwater.app.offline.placement import placement_lines
-from slackwater.app.offline.scoring import score_lines
+from slackwater.app.offline.placement import placement_lines, score_lines
 
 __all__ = ["Cluster", "ClusterError", "placement_lines", "read_cluster", "score_lines"]

@@ -1,33 +1,49 @@
 """Decodes a cluster as kubectl writes it into one `Cluster` value: nodes, pods, storage, namespaces, budgets and controllers.
 
-In: JSON documents. Each object is first completed as the API server would (`objects`). Kinds that nothing here uses are
-skipped. A kind without any object in the documents counts as unknown, not as absent.
+In: JSON documents. Out: a `Cluster`; `skipped_rules` lists the rules that cannot be judged, for lack of objects or because
+their objects are not modelled. Each object is first completed as the API server would (`objects`). Kinds that no rule uses are
+skipped. A kind without any object in the documents counts as unknown, not as absent. An answer names a rule that could not be
+judged only if it may matter for the pod.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.kube import devices as devices_decoding
 from slackwater.adapters.kube import storage as decoding
-from slackwater.adapters.kube.affinities import selector_of
 from slackwater.adapters.kube.auxiliary import decode_daemon_set
+from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.adapters.kube.priorities import CONFIG_MAP, decode_priorities
-from slackwater.adapters.kube.wire import MetaWire, SelectorWire, Wire
-from slackwater.app.offline.knowngroups import KnownGroup
-from slackwater.app.offline.objects import BUDGET, DAEMON_SET, ClusterError, Found, objects_by_kind
-from slackwater.app.offline.scales import SCALED, decode_scale, scales_of
-from slackwater.app.offline.shape import NESTED_TOO_DEEPLY
+from slackwater.adapters.kube.pod_constraints import selector_of
+from slackwater.adapters.kube.structs import MetaWire, SelectorWire, Wire
+from slackwater.app.offline.known_groups import KnownGroup
+from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
+from slackwater.app.offline.objects import (
+    BUDGET,
+    DAEMON_SET,
+    DEVICE_KINDS,
+    SCALED,
+    ClusterError,
+    Found,
+    decode_scale,
+    objects_by_kind,
+    scales_of,
+)
+from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
 from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities
-from slackwater.fit.disruption_counts import NO_SCALES, Scales
-from slackwater.model.equivalence import KindInterner
+from slackwater.fit.pdb_tracker import NO_SCALES, Scales
+from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.ids import PodUid
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner
 from slackwater.model.selectors import Requirement, Selector
 from slackwater.model.storage import Attachment, Storage
+from slackwater.snapshot.equivalence_groups import NumberedGroup, terms_of
 
 #: The controllers whose selectors count for spreading, each with the apiVersion that an owner reference must name.
 OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
@@ -129,28 +145,36 @@ READ: Final = (
     "CSIDriver",
     "CSIStorageCapacity",
     "VolumeAttachment",
+    *DEVICE_KINDS,
 )
+#: Kinds that kube-scheduler reads and nothing here does: for each, the rules on pods with devices that it changes.
+_NOT_MODELLED: Final = {"DeviceTaintRule": ("DynamicResources (taints by rule)",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A cluster's decoded objects, in the order of the file.
 
-    `unknown`: kinds without any object; `where` names the place where they were looked for, for messages. `spread_by_default`:
-    for pods without spread constraints, the selector of their Services and controllers. `daemons`: the pods that DaemonSets
+    `unknown`: kinds without any object; `unmodelled`: kinds with objects that kube-scheduler reads and that are not read here.
+    `where` names the place where objects were looked for, for messages. `spread_by_default`: for pods without spread
+    constraints, the selector of their Services and controllers. `daemons`: the pods that DaemonSets
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander `priority`; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
-    Only a running service sets these: `promised`, pods without a node for which a preemption keeps room; `groups`, the node
-    groups as their providers report them.
+    `kubernetes`: the version of kube-scheduler whose rules hold.
+
+    Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
+    `groups`, the node groups as their providers report them.
     """
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
+    devices: DeviceObjects = NO_DEVICES
     unknown: frozenset[str] = frozenset()
+    unmodelled: frozenset[str] = frozenset()
     spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] | None = None
@@ -158,32 +182,46 @@ class Cluster:
     priorities: Priorities | None = None
     priorities_problem: str = ""
     where: str = "in the file"
-    promised: frozenset[PodUid] = frozenset()
+    awaiting_victims: frozenset[PodUid] = frozenset()
     groups: tuple[KnownGroup, ...] | None = None
+    kubernetes: VersionFound = ASSUMED
 
 
-def read_cluster(*documents: Mapping[str, Any] | msgspec.Raw) -> Cluster:
-    """Decodes documents, given as JSON values or as JSON text, into one cluster.
+def read_cluster(
+    *documents: Mapping[str, Any] | msgspec.Raw, request: VersionRequest = NO_REQUEST, said: KubernetesVersion | None = None
+) -> Cluster:
+    """Decodes documents, given as JSON values or as JSON text, into one cluster. `request` and `said` are what a user and the
+    API server say about the version of Kubernetes.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
-    by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, *_SPREADING, *_SCALING))
-    kinds = KindInterner()
-    daemons = PodDecoder(kinds)
-    pods = _each(by_kind["Pod"], PodDecoder(kinds).decode)
+    by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, *_SPREADING, *_SCALING, *_NOT_MODELLED))
+    kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
+    daemons = PodDecoder(kinds, kubernetes.version)
+    pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
     cluster = Cluster(
+        kubernetes=kubernetes,
         nodes=tuple(_each(by_kind["Node"], NodeDecoder().decode)),
         pods=tuple(pods),
         namespaces=dict(_each(by_kind["Namespace"], decoding.decode_namespace)),
         storage=_storage(by_kind),
+        devices=_devices(by_kind, kubernetes.version),
         unknown=frozenset(kind for kind in (*READ, DAEMON_SET) if not by_kind[kind]),
+        unmodelled=frozenset(kind for kind in _NOT_MODELLED if by_kind[kind]),
         spread_by_default=_spread_by_default(by_kind, pods),
         budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or None,
         scales=_scales(by_kind),
-        daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw))),
+        daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw), kubernetes.version)),
     )
     cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
-    _refuse_twins(by_kind["Node"], by_kind["Pod"])
+    _refuse_twins(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in DEVICE_KINDS))
     return cluster
+
+
+def _version(request: VersionRequest, pods: Sequence[Found], said: KubernetesVersion | None) -> VersionFound:
+    try:
+        return find_version(request, pods, said)
+    except ValueError as err:
+        raise ClusterError("--feature-gates", "", str(err)) from err
 
 
 def _as_raw(document: Mapping[str, Any] | msgspec.Raw) -> msgspec.Raw:
@@ -196,7 +234,7 @@ def _as_raw(document: Mapping[str, Any] | msgspec.Raw) -> msgspec.Raw:
 def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
     """Adds the priorities of the expander's ConfigMap. If several namespaces have one, kube-system's is taken. One that cannot
     be decoded only sets `priorities_problem`."""
-    found = [item for item in config_maps if item.name == CONFIG_MAP]
+    found = [item for item in config_maps if item.name == PRIORITIES_CONFIG_MAP]
     found.sort(key=lambda item: item.namespace != "kube-system")
     try:
         return replace(cluster, priorities=decode_priorities(found[0].raw)) if found else cluster
@@ -245,6 +283,18 @@ def _storage(by_kind: Mapping[str, Sequence[Found]]) -> Storage:
     )
 
 
+def _devices(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> DeviceObjects:
+    def all_of(kind: str, decode: Callable[[bytes, KubernetesVersion], T]) -> list[T]:
+        return _each(by_kind[kind], lambda raw: decode(raw, kubernetes))
+
+    return DeviceObjects(
+        slices={one.name: one for one in all_of("ResourceSlice", devices_decoding.decode_slice)},
+        classes={one.name: one for one in all_of("DeviceClass", devices_decoding.decode_device_class)},
+        claims={claim.key: claim for claim in all_of("ResourceClaim", devices_decoding.decode_resource_claim)},
+        templates=dict(all_of("ResourceClaimTemplate", devices_decoding.decode_claim_template)),
+    )
+
+
 def _by_node(attachments: Sequence[Attachment]) -> dict[str, tuple[Attachment, ...]]:
     found: dict[str, tuple[Attachment, ...]] = {}
     for attachment in attachments:
@@ -252,8 +302,8 @@ def _by_node(attachments: Sequence[Attachment]) -> dict[str, tuple[Attachment, .
     return found
 
 
-def _each(found: Sequence[Found], decode: Callable[[bytes], T]) -> list[T]:
-    return [item.decoded(decode) for item in found]
+def _each(found: Sequence[Found], decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> list[T]:
+    return [item.decoded(decode, kubernetes) for item in found]
 
 
 def _refuse_twins(*groups: Sequence[Found]) -> None:
@@ -263,3 +313,44 @@ def _refuse_twins(*groups: Sequence[Found]) -> None:
             first = seen.setdefault(item.title, item.path)
             if first != item.path:
                 raise ClusterError(item.path, item.title, f"is there twice, first at {first}")
+
+
+#: For each kind of object: the rules on pods with volume claims that need it.
+_NEEDED_FOR_CLAIMS: Final = {
+    "PersistentVolumeClaim": ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+    "PersistentVolume": ("VolumeBinding", "VolumeZone"),
+    "StorageClass": ("VolumeBinding",),
+    "CSINode": ("NodeVolumeLimits",),
+    "CSIDriver": ("VolumeBinding (room for new volumes)",),
+    "CSIStorageCapacity": ("VolumeBinding (room for new volumes)",),
+    "VolumeAttachment": ("NodeVolumeLimits (volumes of pods that have gone)",),
+}
+#: Kinds that pods with resource claims need. Those of which the file has none are judged as absent, unlike the others.
+_NEEDED_FOR_DEVICES: Final = ("ResourceClaim", "ResourceSlice", "DeviceClass")
+
+
+def skipped_rules(kind: NumberedGroup, unknown: Set[str], where: str, unmodelled: Set[str] = frozenset()) -> list[str]:
+    """One text for each missing or unmodelled kind of object that may matter for the pod. `unknown` are the missing kinds;
+    `where` is the end of the text, such as "in the file"."""
+    notes = [f"{', '.join(rules)}: no {missing} {where}" for missing, rules in _missing(kind, unknown)]
+    asks = kind.kind.pod_constraints or NO_POD_CONSTRAINTS
+    if asks.resource_claims or asks.container_devices:
+        found = ((each, rules) for each, rules in _NOT_MODELLED.items() if each in unmodelled)
+        notes += [f"{', '.join(rules)}: the {each}s {where} are not modelled" for each, rules in found]
+    return notes
+
+
+def _missing(kind: NumberedGroup, unknown: Set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if "Node" in unknown:
+        yield "Node", ("all rules",)
+    asks = kind.kind.pod_constraints or NO_POD_CONSTRAINTS
+    if asks.claims:
+        yield from ((missing, rules) for missing, rules in _NEEDED_FOR_CLAIMS.items() if missing in unknown)
+    elif asks.inline_disks and "CSINode" in unknown:
+        yield "CSINode", _NEEDED_FOR_CLAIMS["CSINode"]
+    if asks.resource_claims:
+        named = any(use.claim for use in asks.resource_claims)
+        needed = _NEEDED_FOR_DEVICES if named else _NEEDED_FOR_DEVICES[1:]
+        yield from ((missing, ("DynamicResources",)) for missing in needed if missing in unknown)
+    if "Namespace" in unknown and any(term.namespace_selector for term in terms_of(asks)):
+        yield "Namespace", ("InterPodAffinity (namespaceSelector)",)

@@ -10,26 +10,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.app.offline.cluster import Cluster
-from slackwater.app.offline.knowngroups import labelled_groups
+from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.app.policy import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
+from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.attaching import attaching
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.template import template_of
-from slackwater.model.buffers import NO_HEADROOM_REQUESTS
+from slackwater.controllers.scaleup.template import attaching, template_of
+from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
 from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.nodetaints import TaintRules
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.autoscaler.headroom import Asking, asked_by
-from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
+from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
+from slackwater.runtime.autoscaler.slack_planning import (
+    HeadroomDemand,
+    LoopPlans,
+    RunningPodRequests,
+    SlackInquiry,
+    asked_by,
+    plan_with_slack,
+)
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import RunningPods
 
 
@@ -38,10 +44,10 @@ def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | Non
     policy = slack_policy_of(settings)
     if policy is None:
         return None
-    asking = asked_by(pods, NO_HEADROOM_REQUESTS) if settings.autoscaler.slack.headroom else Asking()
-    if not asking.pod_headroom and not any(rule.asks for rule in policy.rules):
+    headroom = asked_by(pods, NO_HEADROOM_REQUESTS) if settings.autoscaler.slack.headroom else HeadroomDemand()
+    if not headroom.pod_headroom and not any(rule.asks for rule in policy.rules):
         return None
-    return SlackInquiry(policy=policy, now=UnixTime(0.0), asking=asking)
+    return SlackInquiry(policy=policy, now=UnixTime(0.0), headroom=headroom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,28 +58,28 @@ class Grown:
     """
 
     snapshot: ClusterSnapshot
-    standing: RunningPods
+    running_pods: RunningPods
     groups: tuple[GrowableGroup, ...]
     group_of: dict[NodeName, GroupName]
     pending: Sequence[Pod]
-    found: Planned
+    found: LoopPlans
 
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
-    groups, group_of, starting = _groups(cluster, settings)
+    groups, group_of, starting = growable_groups(cluster, settings)
     counted = _without_expendable(cluster, policy.pending.priority_cutoff)
     snapshot = snapshot_of(counted, policy=policy_of(settings).nodes if accounting else None)
     snapshot.missing_requests_refused = settings.vertical.missing_requests == "reject"
-    pending, standing = pending_pods(cluster), RunningPods(snapshot, counted.pods)
-    demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.promised)
+    pending, running_pods = pending_pods(cluster), RunningPods(snapshot, counted.pods)
+    demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
     slack = slack_inquiry(cluster.pods, settings)
     with snapshot.fork():
         for name in starting:
             snapshot.close(snapshot.facts.row_of[name])
         if slack is None:
-            found = Planned(plan=plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.perf_counter))
+            found = LoopPlans(plan=plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.perf_counter))
         else:
             found = plan_with_slack(
                 snapshot,
@@ -82,12 +88,12 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
                 policy=policy,
                 clock=time.perf_counter,
                 slack=slack,
-                pod_requests=RunningPodRequests(standing),
+                pod_requests=RunningPodRequests(running_pods),
             )
-    return Grown(snapshot=snapshot, standing=standing, groups=groups, group_of=group_of, pending=pending, found=found)
+    return Grown(snapshot=snapshot, running_pods=running_pods, groups=groups, group_of=group_of, pending=pending, found=found)
 
 
-def _groups(
+def growable_groups(
     cluster: Cluster, settings: Settings
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
     """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming."""
@@ -99,23 +105,31 @@ def _groups(
     for node in cluster.nodes:
         if (name := membership.group_of(node)) is not None:
             by_group.setdefault(name, []).append(node)
-    standing: dict[NodeName | None, list[Pod]] = {}
+    running_pods: dict[NodeName | None, list[Pod]] = {}
     for pod in cluster.pods:
-        standing.setdefault(pod.node, []).append(pod)
+        running_pods.setdefault(pod.node, []).append(pod)
     csi_nodes = cluster.storage.csi_nodes or {}
     taints = taint_rules_of(settings)
+    published = DeviceTable(cluster.devices).by_node
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
         group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
         started = [node for node in nodes if node.name not in found.starting]
         template = template_of(
-            group, started, pods_on=lambda name: standing.get(name, ()), daemons=cluster.daemons, taints=taints
+            group,
+            started,
+            pods_on=lambda name: running_pods.get(name, ()),
+            daemons=cluster.daemons,
+            taints=taints,
+            kubernetes=cluster.kubernetes.version,
         )
         reported = [csi_nodes[node.name] for node in started if node.name in csi_nodes]
         template = attaching(template, reported, said=None if group.template is None else group.template.csi)
+        said = () if group.template is None else group.template.slices
+        template = publishing(template, published, [node.name for node in started], said=said)
         for node in nodes:
-            if node.name in found.starting or _awaits(node, template, taints):
+            if node.name in found.starting or _awaits(node, template, taints, published):
                 starting.append(node.name)
             else:
                 group_of[node.name] = group.name
@@ -124,11 +138,13 @@ def _groups(
     return tuple(groups), group_of, starting
 
 
-def _awaits(node: Node, template: Template | None, taints: TaintRules) -> bool:
+def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Published) -> bool:
     """Is the node still starting: without its devices yet, or with a start-up taint?"""
     if template is None:
         return False
-    return awaits_devices(node, template.node) or (node.ready and any(taints.is_startup(taint.key) for taint in node.taints))
+    if awaits_devices(node, template.node) or awaits_slices(node, template.node, published):
+        return True
+    return node.ready and any(taints.is_startup(taint.key) for taint in node.taints)
 
 
 def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:

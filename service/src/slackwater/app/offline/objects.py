@@ -1,28 +1,76 @@
-"""Finds the objects in documents as kubectl writes them. An object stays bytes until it is decoded.
+"""Finds the objects in documents as kubectl writes them, and decodes controllers. An object stays bytes until it is decoded.
 
-Documents may be v1 Lists, typed lists (PodList), lists in lists, and single objects. Parsed into Python objects a document
-would take eight times its size, and most of it is never used. So each object is parsed, completed, decoded and dropped by
-itself. Errors name the object, its path in the document, what was found and what is wanted.
+- `objects_by_kind`: the objects of v1 Lists, typed lists (PodList), lists in lists, and single objects.
+- `decode_scale`, `scales_of`: how many pods each controller wants, and the Deployment that a ReplicaSet belongs to.
+
+Parsed into Python objects a document would take eight times its size, and most of it is never used. So each object is parsed,
+completed, decoded and dropped by itself. Errors name the object, its path in the document, what was found and what is wanted.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.kube.auxiliary import decode_replicas
+from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.wire import Wire
-from slackwater.app.offline.completing import completed_pod, completed_template
-from slackwater.app.offline.scales import SCALED
-from slackwater.app.offline.shape import check_shape, problem_of
+from slackwater.adapters.kube.eviction_facts import controller_of
+from slackwater.adapters.kube.structs import Wire
+from slackwater.app.offline.manifest_types import check_shape, completed_pod, completed_template, problem_of
+from slackwater.fit.pdb_tracker import DEPLOYMENT, Scales
+from slackwater.model.auxiliary import ControllerKey
+from slackwater.model.eviction_facts import Owner
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+
+#: The kinds that have a scale, with their API groups.
+SCALED: Final = {"ReplicationController": "", "ReplicaSet": "apps", "StatefulSet": "apps", "Deployment": "apps"}
+Read = tuple[ControllerKey, int, ControllerKey | None]
+
+
+def decode_scale(kind: str, raw: bytes | msgspec.Raw) -> Read:
+    """Decodes a controller: its key, how many pods it wants, and the Deployment that it belongs to. Raises ValueError."""
+    meta = read_meta(raw)
+    above = controller_of(meta)
+    belongs = above is not None and (above.group, above.kind) == DEPLOYMENT
+    return (
+        (meta.namespace, Owner(SCALED[kind], kind, meta.name)),
+        decode_replicas(raw).replicas,
+        (meta.namespace, above) if belongs and above is not None else None,
+    )
+
+
+def scales_of(found: Sequence[Read], kinds: Iterable[str]) -> Scales:
+    """The scales of the decoded controllers. `kinds` are the kinds that have an object in the file: of these, all controllers
+    are known."""
+    return Scales(
+        replicas={key: wanted for key, wanted, _ in found},
+        deployments={key: deployment for key, _, deployment in found if deployment is not None},
+        known=frozenset((SCALED[kind], kind) for kind in kinds),
+    )
+
 
 T = TypeVar("T")
 _DEEPEST: Final = 16
 DAEMON_SET: Final = "DaemonSet"
 _TEMPLATE: Final = "spec.template"
 BUDGET: Final = "PodDisruptionBudget"
-_NAMESPACED: Final = frozenset({"Pod", "PersistentVolumeClaim", "CSIStorageCapacity", DAEMON_SET, "ConfigMap", BUDGET, *SCALED})
+#: Of dynamic resource allocation.
+DEVICE_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+_NAMESPACED: Final = frozenset(
+    {
+        "Pod",
+        "PersistentVolumeClaim",
+        "CSIStorageCapacity",
+        DAEMON_SET,
+        "ConfigMap",
+        BUDGET,
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        *SCALED,
+    }
+)
 
 
 class ClusterError(Exception):
@@ -50,19 +98,19 @@ class Found:
     def title(self) -> str:
         return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
 
-    def decoded(self, decode: Callable[[bytes], T]) -> T:
-        """Completes the object and decodes it with `decode`. Raises `ClusterError`."""
+    def decoded(self, decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> T:
+        """Completes the object by the rules of this version and decodes it with `decode`. Raises `ClusterError`."""
         below = ""
         try:
             check_shape(self.kind, self.raw)
             below = _TEMPLATE if self.kind == DAEMON_SET else ""  # its decoder reads the template as a pod
-            return decode(msgspec.json.encode(self._completed()))
+            return decode(msgspec.json.encode(self._completed(kubernetes)))
         except UNREADABLE as err:
             place, problem = problem_of(self.kind, self.raw, err)
             place = place if place.startswith(below) else _below(below, place)
             raise ClusterError(_below(self.path, place), self.title, problem) from err
 
-    def _completed(self) -> Mapping[str, Any]:
+    def _completed(self, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
         body = msgspec.json.decode(self.raw, type=dict[str, Any])
         meta = {**body["metadata"], **({"namespace": self.namespace} if self.namespace else {})}
         # A manifest has no UID; the API server gives each object one.
@@ -70,9 +118,9 @@ class Found:
         body["metadata"] = meta
         match self.kind:
             case "Pod":
-                return completed_pod(body)
+                return completed_pod(body, kubernetes)
             case "DaemonSet":
-                return completed_template(body)
+                return completed_template(body, kubernetes)
             case _:
                 return body
 

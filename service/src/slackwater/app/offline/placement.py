@@ -1,19 +1,28 @@
-"""Answers `slackwater simulate placement`: on which nodes each pending pod of a cluster fits, and why not on the others."""
+"""Answers `slackwater simulate placement`: on which nodes each pending pod of a cluster fits, and why not on the others.
 
-from collections.abc import Iterator, Mapping
+- `placement_lines`: the feasible nodes of each pod, and the reasons for all others.
+- `score_lines`: the scores that kube-scheduler would give the feasible nodes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.offline.skipped import skipped_rules
-from slackwater.fit.feasible import Verdicts, feasible, words
-from slackwater.fit.packing import NOWHERE, place_pods
+from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
+from slackwater.fit.binpacking import NOWHERE, place_pods
+from slackwater.fit.feasible_nodes import Verdicts, feasible
+from slackwater.fit.node_scores import ScoreProfile, scores
+from slackwater.fit.reason_texts import words
 from slackwater.model.columns import NodeColumns, Rows
+from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.selectors import Selector
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -57,6 +66,8 @@ def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> Cluste
         cluster.pods,
         namespaces=cluster.namespaces,
         storage=cluster.storage,
+        kubernetes=cluster.kubernetes.version,
+        devices=cluster.devices,
         ledger=None if policy is None else _ledger(cluster, policy),
     )
 
@@ -75,10 +86,22 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
 
 def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
     """Places each pod on its first feasible node; yields the lines."""
-    rows = place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows)).rows
-    for pod, kind, row in zip(pods, kinds.tolist(), rows.tolist(), strict=True):
-        node = None if row == NOWHERE else snapshot.facts.nodes[row].name
-        yield {"pod": str(pod.key), "node": node, **_skipped(snapshot, KindId(kind), cluster)}
+    placed = place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows))
+    failed = {at for left in placed.left if dict(left.reasons).get(Reason.DEVICES_FAILED) for at in left.pods}
+    for at, (pod, kind, row) in enumerate(zip(pods, kinds.tolist(), placed.rows.tolist(), strict=True)):
+        line: dict[str, Any] = {"pod": str(pod.key), "node": None if row == NOWHERE else snapshot.facts.nodes[row].name}
+        if at in placed.claims:
+            line["devices"] = list(_device_lines(placed.claims[at]))
+        if at in failed:
+            line["failed"] = MEANINGS[Reason.DEVICES_FAILED].text
+        yield {**line, **_skipped(snapshot, KindId(kind), cluster)}
+
+
+def _device_lines(claims: Sequence[ResourceClaim]) -> Iterator[dict[str, str]]:
+    """The devices of a placed pod, in the order of its claims."""
+    for claim in claims:
+        for each in claim.allocation.devices if claim.allocation is not None else ():
+            yield {"claim": claim.name.partition(" of ")[0], "request": each.request, "device": str(each.device)}
 
 
 class _Whole:
@@ -105,6 +128,8 @@ class _Whole:
                 if code
             },
         }
+        if verdicts.refusal is not None and verdicts.refusal.reason is Reason.DEVICES_FAILED:
+            answer["failed"] = verdicts.refusal.text
         return {**answer, **_skipped(self._snapshot, kind, self._cluster)}
 
     def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
@@ -117,5 +142,41 @@ class _Whole:
 
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
-    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where)
+    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.unmodelled)
     return {"skipped": found} if found else {}
+
+
+def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | None = None) -> Iterator[dict[str, Any]]:
+    """Yields one line for each pending pod: `{"pod", "scores": {plug-in: {node: 0..100}}}`, feasible nodes only. Without
+    `profile` the scores are those of kube-scheduler's default profile.
+
+    Raises `ClusterError`.
+    """
+    decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    selectors = decoded.spread_by_default
+    decoded = replace(decoded, pods=tuple(_spread(pod, selectors.get(pod.uid)) for pod in decoded.pods))
+    snapshot = snapshot_of(decoded)
+    pending = pending_pods(decoded)
+    names = [node.name for node in snapshot.facts.nodes]
+    for pod, number in zip(pending, snapshot.number(pending).tolist(), strict=True):
+        kind = KindId(number)
+        verdicts = feasible(snapshot, kind)
+        rows = verdicts.rows
+        found = scores(snapshot, kind, rows, profile) if len(rows) else {}
+        refusal = verdicts.refusal
+        failed = {"failed": refusal.text} if refusal is not None and refusal.reason is Reason.DEVICES_FAILED else {}
+        yield {
+            **failed,
+            "pod": str(pod.key),
+            "scores": {
+                plugin: {names[row]: score for row, score in zip(rows.tolist(), column.tolist(), strict=True)}
+                for plugin, column in found.items()
+            },
+        }
+
+
+def _spread(pod: Pod, selector: Selector) -> Pod:
+    if selector is None:
+        return pod
+    asks = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
+    return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks, spread_by_default=selector)))

@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import Grown, planned_growth
-from slackwater.app.offline.skipped import skipped_rules
-from slackwater.app.scaledown import scale_down_policy_of
+from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
-from slackwater.fit.disruption_counts import Counted, counted
-from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, Facts, judge
+from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
+from slackwater.fit.pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
-from slackwater.runtime.autoscaler.scaledown_planning import settled, standing_there
+from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from slackwater.runtime.autoscaler.scaledown_planning import running_there, settled
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
@@ -54,12 +53,12 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     with settled(snapshot, grown.found.plan) as arriving:
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=grown.standing,
+            running_pods=grown.running_pods,
             groups=groups,
             group_of={name: group for name, group in members.items() if name not in awaited},
             budgets=None if budgets is None else budgets.budgets,
             arriving=arriving,
-            placeholders=standing_there(snapshot, grown.found.slack),
+            placeholders=running_there(snapshot, grown.found.slack),
         )
         plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=stop)
     took = time.perf_counter() - began
@@ -78,8 +77,8 @@ def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup],
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
-    """For each node that stays until a pod on it completes (`safe-to-evict: on-completion`): the pod."""
-    facts, found = Facts(now=now, policy=rules), dict[NodeName, Pod]()
+    """The pods that have to complete before their nodes can go (`safe-to-evict: on-completion`), by node."""
+    facts, found = RuleFacts(now=now, policy=rules), dict[NodeName, Pod]()
     for pod in cluster.pods:
         if pod.node is None or pod.eviction_facts.safe_to_evict != "on-completion":
             continue
@@ -113,14 +112,14 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
     return {
         "node": kept.node,
         "reason": str(kept.unremovable_reason),
-        "detail": kept.detail or TEXTS[kept.unremovable_reason],
+        "detail": kept.detail or UNREMOVABLE_TEXTS[kept.unremovable_reason],
         "blockedBy": None if kept.blocked_by is None else str(kept.blocked_by),
     }
 
 
-def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: Counted | None) -> Mapping[str, list[str]]:
+def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> Mapping[str, list[str]]:
     kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
-    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where)]
+    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.unmodelled)]
     notes += [
         f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
         for kind in (budgets.assumed if budgets is not None else ())

@@ -8,17 +8,16 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
-from slackwater.adapters.kube.priorities import CONFIG_MAP
-from slackwater.app.offline.cluster import Cluster
+from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
+from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import planned_growth
-from slackwater.app.offline.skipped import skipped_rules
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
-from slackwater.controllers.scaleup.outcome import Refused, Unhelpable
+from slackwater.controllers.scaleup.outcome import GroupRefusal, Unhelpable
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS
-from slackwater.runtime.autoscaler.slack_planning import Planned
+from slackwater.runtime.autoscaler.slack_planning import LoopPlans
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -39,7 +38,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     return {**_answer(grown.found, grown.groups), "seconds": round(seconds, 6), **skipped}
 
 
-def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
+def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
     plan = found.plan
     scale_ups = {scale_up.group: scale_up for scale_up in plan.scale_ups}
     answer: dict[str, Any] = {
@@ -51,7 +50,7 @@ def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
             }
             for group in groups
         ],
-        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_standing(found))],
+        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_running_pods(found))],
         "unhelpable": [
             entry
             for unhelpable in (*plan.unhelpable, *(found.slack.unhelpable if found.slack else ()))
@@ -65,7 +64,7 @@ def _answer(found: Planned, groups: Sequence[GrowableGroup]) -> dict[str, Any]:
     return answer
 
 
-def _standing(found: Planned) -> Iterator[tuple[Pod, NodeName]]:
+def _running_pods(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
     """The placeholders that fit existing nodes, with their nodes. The answer shows them as pods `slack/<n>`."""
     for each in found.slack.state.placeholders if found.slack else ():
         if each.place is not None:
@@ -77,7 +76,7 @@ def _unhelpable(unhelpable: Unhelpable) -> Iterator[dict[str, Any]]:
     return ({"pod": str(pod.key), "groups": why} for pod in unhelpable.pods)
 
 
-def _why(reason: Refused | SkipReason) -> dict[str, Any]:
+def _why(reason: GroupRefusal | SkipReason) -> dict[str, Any]:
     if isinstance(reason, SkipReason):
         plugin, words, resolvable = "Slackwater", [reason.text], reason.kind in _PASSING
     else:
@@ -89,11 +88,13 @@ def _why(reason: Refused | SkipReason) -> dict[str, Any]:
 def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> dict[str, list[str]]:
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
-        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where))
+        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.unmodelled))
 
     found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
     if "DaemonSet" in cluster.unknown and pending:
         found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:
-        found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {CONFIG_MAP} {cluster.where}'}"] = None
+        found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {PRIORITIES_CONFIG_MAP} {cluster.where}'}"] = (
+            None
+        )
     return {"skipped": list(found)} if found else {}

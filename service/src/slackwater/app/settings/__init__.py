@@ -4,20 +4,20 @@ Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problem
 `live` (what a change needs) and `watch_settings`.
 """
 
-from slackwater.app.settings.changes import LiveChange, live
+from slackwater.app.settings.cross_validation import notes, unsupported
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
-from slackwater.app.settings.notes import notes, unsupported
-from slackwater.app.settings.problems import Problem, SettingsError, UnreadableSettings
 from slackwater.app.settings.reading import as_file, dumps, load, loads
+from slackwater.app.settings.reload import SettingsChange, live
 from slackwater.app.settings.schema import schema
 from slackwater.app.settings.watched import watch_settings
+from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings
 
 __all__ = [
     "API_VERSION",
     "KIND",
-    "LiveChange",
     "Problem",
     "Settings",
+    "SettingsChange",
     "SettingsError",
     "UnreadableSettings",
     "as_file",

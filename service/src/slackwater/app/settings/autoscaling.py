@@ -9,12 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from slackwater.app.settings.providers import KwokWeather, Providers
-from slackwater.app.settings.scaledown import GroupScaleDown, ScaleDown
-from slackwater.app.settings.scaleup import ScaleUp
-from slackwater.app.settings.section import Section
-from slackwater.app.settings.slack import Slack
-from slackwater.app.settings.values import (
+from slackwater.app.settings.providers import KwokSimulation, Providers
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import (
     Count,
     Delay,
     GroupName,
@@ -27,6 +24,10 @@ from slackwater.app.settings.values import (
     Timeout,
     refused,
 )
+from slackwater.controllers.scaledown.settings import GroupScaleDown, ScaleDown
+from slackwater.controllers.scaleup.settings import ScaleUp
+from slackwater.controllers.slack.settings import Slack
+from slackwater.model.template_devices import MOST_DEVICES
 from slackwater_protocol.durations import HOUR, MINUTE, SECOND, Duration
 
 ProviderName = Literal["kwok", "clusterapi", "externalgrpc"]
@@ -97,6 +98,20 @@ class TemplateStatus(Section):
     """Quantity of each resource that pods may use, at most `capacity`. By default all of `capacity`."""
 
 
+class TemplateDevices(Section):
+    """Equal devices of one driver (dynamic resource allocation) that a new node will publish in a ResourceSlice."""
+
+    driver: ObjectName = Field(examples=["gpu.example.com"])
+    """The driver's name. No default."""
+    count: Annotated[int, Field(ge=1, le=MOST_DEVICES)] = Field(examples=[8])
+    """Number of devices. No default."""
+    attributes: Mapping[QualifiedName, str | int | bool] = Field(default={}, examples=[{"model": "h100"}])
+    """Attributes of each device, which selectors of classes and claims read: texts, whole numbers, true or false. Empty by
+    default."""
+    capacity: Mapping[QualifiedName, Quantity] = Field(default={}, examples=[{"memory": "80Gi"}])
+    """Quantity of each capacity of a device. Empty by default."""
+
+
 class Template(Section):
     """A new node of the group, in the form of a Node object; used if the group has no real node to copy."""
 
@@ -109,6 +124,9 @@ class Template(Section):
     volume_limits: Mapping[QualifiedName, Count] = Field(default={}, examples=[{"ebs.csi.aws.com": 25}])
     """Volumes that a new node can attach, by CSI driver. The CSINodes of the group's real nodes take precedence. Empty by
     default."""
+    devices: tuple[TemplateDevices, ...] = ()
+    """Devices that claims of dynamic resource allocation may get on a new node. The ResourceSlices of the group's real nodes
+    take precedence. Empty by default."""
 
 
 class NodeGroup(Section):
@@ -138,7 +156,7 @@ class NodeGroup(Section):
     """When nodes of this group are removed, if that differs from other groups."""
     template: Template = Template()
     """What a new node looks like."""
-    kwok: KwokWeather = KwokWeather()
+    kwok: KwokSimulation = KwokSimulation()
     """How a group of the kwok provider behaves."""
 
 

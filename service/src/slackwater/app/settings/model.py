@@ -8,44 +8,17 @@ from typing import Final, Literal
 from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.settings.recording import Recording
-from slackwater.app.settings.section import Section
-from slackwater.app.settings.serving import Extender, Kube, Listeners, Migration, Nodes, Preemption, Vertical
-from slackwater.app.settings.steering import Steering
-from slackwater.app.settings.values import Delay, Namespace, ObjectName, SchedulerName, Switch, Timeout
-from slackwater_protocol.durations import MINUTE, SECOND, Duration
-
-
-class Audit(Section):
-    """Compares the cluster state with a fresh list of the API server, and checks the nodes' sums."""
-
-    interval: Delay = Field(default=Duration(5 * MINUTE), examples=["5m", "0s"])
-    """Duration between two audits. 5m by default: a list of 150,000 pods costs the API server a second or two. 0s: no audits,
-    and no samples of nodes' sums between them."""
-
-
-class LeaderElection(Section):
-    """How the replica that decides and writes, the leader, is elected."""
-
-    mode: Literal["none", "scheduler", "own"] = Field(default="none", examples=["none", "scheduler", "own"])
-    """`none`: the only replica leads. `scheduler`: a replica leads while the Lease of the kube-scheduler in its Pod names that
-    Pod. `own`: a replica leads while it holds a Lease of its own; for Pods without a kube-scheduler. none by default: one
-    replica needs no Lease."""
-    resource_namespace: Namespace = Field(default="kube-system", examples=["kube-system"])
-    """Namespace of the Lease. kube-system by default, where kube-scheduler keeps its own. If `mode` is scheduler, this key and
-    those below are also written into kube-scheduler's file."""
-    resource_name: ObjectName | None = Field(default=None, examples=["slackwater"])
-    """Name of the Lease. `schedulerName` by default, so that each scheduler has its own."""
-    lease_duration: Timeout = Field(default=Duration(15 * SECOND), examples=["15s"])
-    """Duration, in whole seconds, after which another replica may take a Lease that was not renewed. 15s by default, as
-    everywhere in Kubernetes."""
-    renew_deadline: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration after which a leader that could not renew the Lease stops leading; less than `leaseDuration`. 10s by default, as
-    everywhere in Kubernetes."""
-    retry_period: Timeout = Field(default=Duration(SECOND // 2), examples=["500ms", "2s"])
-    """Duration between two renewals, and between two attempts to become the leader; kube-scheduler takes up to 2.2 times as
-    long. 500ms by default instead of the usual 2s: another replica then leads within about a second of an orderly stop."""
-
+from slackwater.app.settings.history import Explain, History
+from slackwater.app.settings.scheduler import Scheduler
+from slackwater.app.settings.serving import Extender, Kube, Listeners, Nodes, Recording
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import SchedulerName, Switch
+from slackwater.controllers.audit.settings import Audit
+from slackwater.controllers.leadership.settings import LeaderElection
+from slackwater.controllers.migration.settings import Migration
+from slackwater.controllers.nomination.settings import Steering
+from slackwater.controllers.permits.settings import Vertical
+from slackwater.controllers.preemption.settings import Preemption
 
 API_VERSION: Final = "config.slackwater.dev/v1alpha1"
 KIND: Final = "SlackwaterConfiguration"
@@ -76,6 +49,8 @@ class Settings(Section):
     scheduler_name: SchedulerName = Field(default="slackwater", examples=["slackwater"])
     """The scheduler's name: in pods' `spec.schedulerName`, as the profile in kube-scheduler's file, and in the label by which
     agents find Slackwater. slackwater by default, so that it runs in addition to the cluster's own scheduler."""
+    scheduler: Scheduler = Scheduler()
+    """Which kube-scheduler's rules are followed."""
     feature_gates: FeatureGates = FeatureGates()
     """Features that can be switched off."""
     leader_election: LeaderElection = LeaderElection()
@@ -102,6 +77,10 @@ class Settings(Section):
     """How often the cluster state is compared with the API server."""
     recording: Recording = Recording()
     """Whether decisions are recorded for `slackwater replay`."""
+    history: History = History()
+    """Whether what happened to pods and nodes is persisted."""
+    explain: Explain = Explain()
+    """When pods that wait are explained by Events."""
 
     @property
     def steers(self) -> bool:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import (
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import (
     Address,
     Count,
     Delay,
@@ -26,7 +26,7 @@ from slackwater.app.settings.values import (
 from slackwater_protocol.durations import SECOND, Duration
 
 
-class KwokWeather(Section):
+class KwokSimulation(Section):
     """How the simulated cloud of a kwok group behaves. By default machines start at once and never fail. The shares add up to
     at most 1."""
 

@@ -1,7 +1,7 @@
 """Generates the JSON Schema (draft 2020-12) of the configuration file, for editors and for admission checks elsewhere.
 
 It is generated from the sections' fields, annotations and docstrings, so it agrees with the validation. It only lacks the rules
-between keys (`agreement.py`), which a schema cannot express.
+between keys (`cross_validation`), which a schema cannot express.
 """
 
 import ast
@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from slackwater.app.settings.model import API_VERSION, Settings
-from slackwater.app.settings.section import Section
+from slackwater.configuration.section import Section
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The configuration file's sections for serving: listeners, extender, nodes, vertical, migration, preemption, kube.
+"""The configuration file's sections for serving: listeners, extender, nodes, vertical, migration, preemption, kube, recording.
 
 The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from slackwater.app.settings.section import Section
-from slackwater.app.settings.values import (
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import (
     Address,
     Audience,
     CallTimeout,
-    Count,
     Cpu,
     Delay,
+    Few,
     FilePath,
     Fraction,
     ListenAddress,
@@ -24,11 +24,9 @@ from slackwater.app.settings.values import (
     ServerName,
     ServiceAccount,
     Share,
-    SomeCpu,
     SomeMemory,
     Switch,
     Timeout,
-    Weight,
     Width,
     refused,
 )
@@ -231,61 +229,6 @@ class Nodes(Section):
     """Which node is preferred."""
 
 
-class ComputeUnit(Section):
-    """The smallest step of a vertical workload: agents request whole multiples of it."""
-
-    vcpus: SomeCpu = Field(default=MilliCpu(250), alias="vCPUs", examples=["250m"])
-    """Quantity of CPU of one unit. 250m by default, as in Neon's agents."""
-    mem: SomeMemory = Field(default=Bytes(1 << 30), examples=["1Gi"])
-    """Quantity of memory of one unit. 1Gi by default, as in Neon's agents."""
-
-
-class Vertical(Section):
-    """Workloads that grow in place."""
-
-    missing_requests: Literal["reject", "zero"] = Field(default="reject", examples=["reject", "zero"])
-    """What happens to a pod that is not bound yet and has a container without a CPU or memory request: `reject` it with a
-    reason, or count the request as `zero`. reject by default: what is not declared cannot be accounted for."""
-    compute_unit: ComputeUnit = ComputeUnit()
-    """The smallest step."""
-    max_step_units: Count = Field(default=0, examples=[0, 8])
-    """Compute units by which one permit may grow a workload. 0 by default: no limit."""
-
-
-class Migration(Section):
-    """Live migration away from nodes above their watermark."""
-
-    enabled: Switch = True
-    """Whether migrations are started. true by default."""
-    max_concurrent: Width = Field(default=10, examples=[10])
-    """Migrations that run at the same time in the cluster. 10 by default: the network carries each one's memory."""
-    max_per_source: Width = Field(default=2, examples=[2])
-    """Migrations that leave one node at the same time. 2 by default: they share the node's network link."""
-    max_per_target: Width = Field(default=2, examples=[2])
-    """Migrations that arrive at one node at the same time. 2 by default: they share the node's network link."""
-    capacity_pressure_weight: Weight = Field(default=1.0, examples=[1.0, 0.5])
-    """Factor of denied growth (CapacityPressure) when a node is compared with its watermark. 1.0 by default: denied growth
-    counts as if it had been granted. With any factor, denied growth counts for more than nothing."""
-    capacity_pressure_time: Delay = Field(default=Duration(0), examples=["0s", "30s"])
-    """Duration for which a workload's growth must have been denied before it counts as pressure. 0s by default: at once,
-    because migration is slow. A longer duration keeps short bursts from starting migrations."""
-
-
-class Preemption(Section):
-    """Preemption on nodes that are full only in Slackwater's accounting; kube-scheduler's own preemption sees room there."""
-
-    enabled: Switch = True
-    """Whether Slackwater deletes less important pods there. true by default; with false a pod waits for room."""
-    timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration that the victims of one pod may take to terminate. 5m by default: longer than most grace periods. After it the
-    pod is tried again, and a victim that has not terminated is not chosen again for ten minutes."""
-    patience: Delay = Field(default=Duration(0), examples=["0s", "1m"])
-    """Duration for which a pod is refused before pods are deleted for it. 0s by default: at once. A longer duration suits
-    clusters in which nodes are added automatically."""
-    max_concurrent: Width = Field(default=1000, examples=[1000])
-    """Preemptions under way at the same time. 1000 by default; further pods are refused until one has ended."""
-
-
 class Kube(Section):
     """How Slackwater uses the API server."""
 
@@ -302,3 +245,16 @@ class Kube(Section):
     write_deadline: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration after which a write and its retries are abandoned and reported. 30s by default: longer than a restart of an API
     server behind a load balancer."""
+
+
+class Recording(Section):
+    """The record of decisions for `slackwater replay`."""
+
+    file: FilePath | None = Field(default=None, examples=["/var/log/slackwater/decisions.rec"])
+    """Path of the file to which the inputs of every decision are written, compressed; each start begins a new file. Unset by
+    default: nothing is recorded."""
+    max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
+    """Quantity of bytes that the file may have; the record ends there. 256Mi by default: some hours of a busy cluster."""
+    keep: Few = Field(default=1, examples=[1, 0])
+    """Records of earlier starts that are kept, as FILE.1 (the latest), FILE.2 and so on; older ones are deleted. Each may have
+    `maxBytes`. 1 by default: the decisions before a restart can then be replayed after it."""

@@ -2,7 +2,7 @@
 
 A worker thread reads the file's content at an interval. It compares content, not inode or mtime, because a ConfigMap is swapped
 by a symlink and editors rename files. New content counts once two reads in a row agree: a half-written file may be valid.
-`changes.py` decides what a change needs, and `wiring` applies it.
+`reload` decides what a change needs, and `app.wiring` applies it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,10 +13,10 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from slackwater.app.settings.cross_validation import unsupported
 from slackwater.app.settings.model import Settings
-from slackwater.app.settings.notes import unsupported
-from slackwater.app.settings.problems import Problem, SettingsError, UnreadableSettings
 from slackwater.app.settings.reading import parse, read_bytes
+from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings
 
 #: A file system that hangs longer than this counts as an unreadable file.
 READ_DEADLINE_SECONDS: Final = 10.0
@@ -47,8 +47,8 @@ async def watch_settings(
     """Watches the file until cancelled. `current` are the settings in force; a change of the file since they were read counts.
 
     `on_refused(error)` is called once for each new content that cannot be used; the old settings then stay in force. Settings
-    that `serve` refuses (`unsupported`) cannot be used either. `on_change(old, new)` is called when the settings differ, and
-    when a refused file is valid again, even with the same settings as before.
+    that `slackwater serve` refuses (`unsupported`) cannot be used either. `on_change(old, new)` is called when the settings
+    differ, and when a refused file is valid again, even with the same settings as before.
     """
     thread = anyio.CapacityLimiter(1)  # at most one thread, even if a read hangs
     previous: _Content | None = None

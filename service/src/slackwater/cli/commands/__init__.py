@@ -1,1 +1,1 @@
-"""The commands of `slackwater`, one module each: `add_parser(commands)` and `run(args) -> exit code`."""
+"""The commands of the command line, one module each: `add_parser(commands)` and `run(args) -> exit code`."""

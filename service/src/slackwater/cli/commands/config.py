@@ -1,4 +1,4 @@
-"""`slackwater config check | schema | rbac`: the configuration file, without running anything."""
+"""`slackwater config check | schema | rbac`: checks and describes the configuration file, without running anything."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.failure import ANSWERED_NO, BAD_INPUT
-from slackwater.cli.commands.sources import name_of, text_of
+from slackwater.cli.commands.text_sources import name_of, text_of
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Problem

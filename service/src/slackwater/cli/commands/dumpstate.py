@@ -1,35 +1,49 @@
-"""`slackwater dumpstate`: the state of a running service, as its ops listener gives it."""
+"""`slackwater dumpstate`: prints the state of a running service, from its ops listener."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from slackwater.cli.commands.asking import add_listener, fetch
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
+from slackwater.cli.commands.watch_option import add_watch, watched
 
-_LISTS: Final = ("pods", "migrationQueue", "holds", "nominations", "gates", "migrations")
-_HEADINGS: Final = ("NODE", "CPU RESERVED", "CPU TOTAL", "CPU %", "MEM RESERVED", "MEM TOTAL", "MEM %")
+_LISTS: Final = ("holds", "nominations", "gates", "migrations", "migrationQueue")
+_HEADINGS: Final = ("NODE", "STATUS", "PODS", "CORES", "OF", "%", "GIB", "OF", "%")
+_DESCRIPTION: Final = """\
+Asks a running service for its whole state: nodes, pods, holds, queues. The
+table shows what is Reserved on each node, in cores and GiB; -o json prints
+everything, in milliCPU and bytes, and `slackwater simulate` reads it.
+"""
+#: How many names a line has.
+_MOST_NAMED: Final = 3
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "dumpstate",
         help="print the state of a running service",
-        description="Asks the ops listener of a running service for its whole state: nodes, pods, holds, queues. The "
-        "table shows what each node has promised; -o json prints everything, milliCPU and bytes.",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n  slackwater dumpstate --watch\n  slackwater dumpstate -o json > state.json",
     )
+    add_watch(parser)
     add_listener(parser)
     add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    url = f"{args.url.rstrip('/')}/dumpstate"
+    return watched(args, lambda: _print(args))
+
+
+def _print(args: argparse.Namespace) -> int:
     body = fetch("/dumpstate", args)
-    state = _decoded(url, body)
+    state = _decoded(f"{url_of(args).rstrip('/')}/dumpstate", body)
     if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
         return 0
@@ -37,35 +51,60 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _decoded(url: str, body: bytes) -> dict[str, Any]:
+def _decoded(source: str, body: bytes) -> dict[str, Any]:
     try:
         state = json.loads(body)
     except ValueError as err:
-        raise CommandFailed([f"{url}: got no JSON: {err}"], code=ANSWERED_NO) from err
+        raise CommandFailed([f"{source}: got no JSON: {err}"], code=ANSWERED_NO) from err
     if not isinstance(state, dict) or not isinstance(state.get("nodes"), list):
-        raise CommandFailed([f"{url}: got JSON without a list of nodes, want a dumpstate"], code=ANSWERED_NO)
+        raise CommandFailed([f"{source}: got JSON without a list of nodes, want a dumpstate"], code=ANSWERED_NO)
     return state
 
 
 def _table(state: dict[str, Any]) -> Iterator[str]:
-    yield from columns([_HEADINGS, *map(_row, state["nodes"])], right=range(1, len(_HEADINGS)))
-    yield ", ".join(f"{name}: {len(state[name])}" for name in _LISTS if isinstance(state.get(name), list | dict))
+    pods = Counter(pod.get("node") for pod in state.get("pods", ()))
+    closed = {entry["node"] for entry in state.get("quarantine", ())}
+    rows = [_row(node, pods[node["name"]], node["name"] in closed) for node in state["nodes"]]
+    yield from columns([_HEADINGS, *rows], right=range(2, len(_HEADINGS)))
+    yield from _pending(state.get("pending", ()))
+    counts = [f"{name}: {len(state[name])}" for name in _LISTS if state.get(name)]
+    yield ", ".join([f"pods on nodes: {pods.total()}", *counts])
+    for activity, note in sorted(state.get("paused", {}).items()):
+        yield f"paused: {activity}, {note}"
+    if not state.get("synced", True):
+        yield "not everything is listed yet: what is shown may be incomplete"
 
 
-def _row(node: dict[str, Any]) -> tuple[str, ...]:
-    from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
-
+def _row(node: dict[str, Any], pods: int, closed: bool) -> tuple[str, ...]:
     cpu, memory = node["cpu"], node["memory"]
     return (
         str(node["name"]),
-        quantity_text_cpu(cpu["reserved"]),
-        quantity_text_cpu(cpu["total"]),
+        _status(node, closed),
+        str(pods),
+        *(f"{amount / 1000:.2f}" for amount in (cpu["reserved"], cpu["total"])),
         _percent(cpu),
-        quantity_text_memory(memory["reserved"]),
-        quantity_text_memory(memory["total"]),
+        *(f"{amount / (1 << 30):.1f}" for amount in (memory["reserved"], memory["total"])),
         _percent(memory),
     )
 
 
+def _status(node: dict[str, Any], closed: bool) -> str:
+    """The status in kubectl's words, with our own quarantine."""
+    words = ["Ready" if node.get("ready", True) else "NotReady"]
+    words += ["SchedulingDisabled"] if node.get("unschedulable") else []
+    words += ["Quarantined"] if closed else []
+    return ",".join(words)
+
+
 def _percent(amounts: dict[str, int]) -> str:
     return f"{100 * amounts['reserved'] / amounts['total']:.0f}" if amounts["total"] else "-"
+
+
+def _pending(pods: Sequence[dict[str, Any]]) -> Iterator[str]:
+    names = [f"{pod['namespace']}/{pod['name']}" for pod in pods]
+    if not names:
+        yield "pending: none"
+        return
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    yield f"pending: {len(names)}: {', '.join(names[:_MOST_NAMED])}{more}"
+    yield f"  why: slackwater explain pod {names[0]}"

@@ -1,28 +1,43 @@
-"""`slackwater explain`: why a pod waits, a node stays, a group does not grow; and what was seen to help."""
+"""`slackwater explain`: says why a pod waits, a node stays, or a group does not grow, and what helps
+according to a simulation."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from slackwater.cli.commands.asking import add_listener, fetch
+from slackwater.app.progress import shown
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
+from slackwater.cli.commands.simulate_common import add_version, grouped, read_source, source_name
+from slackwater.cli.commands.text_sources import settings_from
+from slackwater.cli.commands.watch_option import add_watch, watched
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _DESCRIPTION: Final = """\
-Asks a running service why an object is as it is. Every remedy was tried in the simulator: it is told only where it helps.
-Exit code 0: explained; 1: there is no such object, or the service cannot be reached; 2: bad arguments.
+Says why an object is as it is, and what would help. Every remedy was tried in
+the simulator: it is named only where it helps.
+
+The running service answers: at --url, on this machine, or in the kubeconfig's
+cluster. Without one, pods, nodes and groups are explained from the objects of
+the API, of the kubeconfig's cluster or of a file (--cluster).
+Exit code 0: explained; 1: there is no such object, or nothing can be reached;
+2: bad arguments.
 """
 _EXAMPLES: Final = """\
 examples:
-  slackwater explain pod shop/web-2          why is it pending?
-  slackwater explain node n17                why is it still here?
-  slackwater explain group pool-a            why has it not grown?
+  slackwater explain pod shop/web-2           why is it pending?
+  slackwater explain pod shop/web-2 --watch   ... and is it still?
+  slackwater explain node n17                 why is it still here?
+  slackwater explain group pool-a             why has it not grown?
   slackwater explain pod shop/web-2 -o json | jq -r '.remedies[].change'
 """
-#: What can be asked about, its part of the path, and whether it has a namespace.
+#: The kinds of objects, their part of the path, and whether they have a namespace.
 _KINDS: Final = {
     "pod": ("pods", True),
     "node": ("nodes", False),
@@ -31,6 +46,13 @@ _KINDS: Final = {
     "migration": ("migrations", True),
     "gate": ("gates", True),
 }
+_REASONS: Final = ("WHY", "NODES", "SHORT", "OBJECTS")
+#: How many names a merged row has; -o json has all.
+_MOST_NAMED: Final = 4
+#: Plug-ins named in one row.
+_MOST_DIFFERENCES: Final = 2
+#: What the objects of the API explain without a running service.
+_OFFLINE: Final = ("pod", "node", "group")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,21 +63,73 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
+    parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")
+    parser.add_argument("--cluster", metavar="F", help="without a service: from a file that kubectl or dumpstate wrote")
+    parser.add_argument("--config", metavar="F", help="without a service: with the node groups of this configuration")
+    add_watch(parser)
+    add_version(parser)
     add_listener(parser)
     add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    body = fetch(_path(args.kind, args.name), args)
-    answer = _decoded(args.url, body)
+    return watched(args, lambda: _explained(args))
+
+
+def _explained(args: argparse.Namespace) -> int:
+    body = _answer(args)
+    answer = _decoded(url_of(args), body)
     if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
     else:
         _show(answer)
     return 0
+
+
+def _answer(args: argparse.Namespace) -> bytes:
+    """What the service answers, or what the objects of the API tell. Raises `CommandFailed`."""
+    path = _path(args.kind, args.name)
+    if args.cluster:
+        if args.url is not None:
+            raise CommandFailed(["--cluster: got --url too, want one of them: a file or a running service"])
+        return _offline(args)
+    try:
+        return fetch(path, args)
+    except ServiceNotFound as nobody:
+        if args.url is not None or args.kind not in _OFFLINE or args.watch:
+            raise
+        try:
+            body = _offline(args)
+        except _NothingToExplain:
+            raise  # the objects were read: that no service answers explains nothing more
+        except CommandFailed as failed:
+            own = [line for line in nobody.lines if not any(other.startswith(line) for other in failed.lines)]
+            raise CommandFailed([*own, *failed.lines], code=failed.code) from failed
+        print("slackwater: note: no service answers, explained from the objects of the API", file=sys.stderr)
+        return body
+
+
+def _offline(args: argparse.Namespace) -> bytes:
+    from slackwater.app.offline import ClusterError
+    from slackwater.app.offline.explain import explain_offline
+
+    if args.kind not in _OFFLINE:
+        raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
+    namespace, _, name = args.name.rpartition("/")
+    settings = settings_from(args.config)
+    try:
+        with shown() as progress:
+            cluster = grouped(args, read_source(args, progress, settings))
+            progress.step(f"explaining {args.kind} {args.name}")
+            return json.dumps(explain_offline(cluster, settings, args.kind, namespace, name)).encode()
+    except ClusterError as err:
+        raise _NothingToExplain([f"{source_name(args)}: {err}"], code=ANSWERED_NO) from err
+
+
+class _NothingToExplain(CommandFailed):
+    """The objects of the API were read, and what was asked about is not among them."""
 
 
 def _path(kind: str, name: str) -> str:
@@ -86,25 +160,83 @@ def _show(answer: Mapping[str, Any]) -> None:
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"[bold]{escape(answer['object'])}[/bold]: {escape(answer['state'])}")
-    _table(("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(reason) for reason in answer["reasons"]])
+    for remark in answer.get("remarks", ()):
+        console.print(f"({escape(remark)})")
+    _table(_REASONS, _reasons(answer["reasons"]))
     for line in _slack(answer.get("facts", {}).get("slack")):
         console.print(escape(line))
     if answer.get("groups"):
-        _table(("GROUP", "WHY NOT"), [_group(word) for word in answer["groups"]])
+        _table(("GROUP", "WHY NOT"), _groups(answer["groups"]))
     if answer["remedies"]:
         console.print("\n[bold]what would help[/bold] (each was tried in the simulator)")
-        for remedy in answer["remedies"]:
-            console.print(f"  - {escape(remedy['change'])}")
-    for found in answer["minimal"]:
-        if len(found["blockers"]) > 1:
-            console.print(f"\n[bold]{escape(found['where'])}[/bold]: all of these have to go")
-            _table(("WHY", "NODES", "SHORT", "OBJECTS"), [_reason(blocker) for blocker in found["blockers"]])
+        for change in dict.fromkeys(remedy["change"] for remedy in answer["remedies"]):
+            console.print(f"  - {escape(change)}")
+    for places, rows in _together(answer["minimal"]):
+        console.print(f"\n[bold]{escape(_named(places))}[/bold]: all of these have to go")
+        _table(_REASONS, rows)
+    _show_instead(console, answer.get("instead"))
+    if answer.get("history"):
+        console.print("\n[bold]what happened[/bold] (all of it: slackwater history)")
+        for entry in answer["history"]:
+            console.print(f"  {entry['at']}  {escape(entry['text'])}")
     for note in answer.get("notes", ()):
         console.print(f"not judged: {escape(note)}")
 
 
+def _reasons(reasons: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """The rows of the reasons. Those that differ in the objects alone are one row, which names some and counts the rest."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for reason in reasons:
+        *cells, objects = _reason(reason)
+        found.setdefault(tuple(cells), []).append(objects)
+    return [(*cells, _named([each for each in dict.fromkeys(objects) if each])) for cells, objects in found.items()]
+
+
+def _groups(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The rows of the node groups; groups with the same answer are one row."""
+    found: dict[str, list[str]] = {}
+    for group in groups:
+        name, why = _group(group)
+        found.setdefault(why, []).append(name)
+    return [(_named(names), why) for why, names in found.items()]
+
+
+def _show_instead(console: "Console", instead: Mapping[str, Any] | None) -> None:
+    if instead is not None:
+        console.print(f"\n[bold]what could be instead[/bold] (as of now; its node scores {instead['score']})")
+        _table(("NODE", "SCORE", "COMPARED"), _instead(instead))
+        _table(("WHY NOT THE OTHERS", *_REASONS[1:]), _reasons(instead["reasons"]))
+
+
+def _instead(instead: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The rows of the other nodes that would take a placed pod; the last one counts those that are not named."""
+    rows = []
+    for each in instead["nodes"]:
+        differs = sorted(each["difference"].items(), key=lambda item: (-abs(item[1]), item[0]))
+        compared = ", ".join(f"{name} {points:+}" for name, points in differs[:_MOST_DIFFERENCES]) or "equal"
+        rows.append((each["node"], str(each["score"]), compared))
+    more = instead["feasible"] - len(rows)
+    return [*rows, (f"{more} more", "", "")] if more > 0 else rows
+
+
+def _together(minimal: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], list[tuple[str, ...]]]]:
+    """Places with the reasons that have to go there together; places with equal reasons are one."""
+    found: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for each in minimal:
+        if len(each["blockers"]) > 1:
+            found.setdefault(tuple(_reasons(each["blockers"])), []).append(each["where"])
+    for rows, places in found.items():
+        yield places, list(rows)
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: _MOST_NAMED - 1])} and {len(names) - _MOST_NAMED + 1} more"
+
+
 def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
-    """Room for pods to come on a group's nodes: how much, for whom, at what cost."""
+    """The slack on a group's nodes: how much, for which pods, at what cost."""
     from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
 
     if slack is None or not (slack["placeholders"] or slack["coming"]):

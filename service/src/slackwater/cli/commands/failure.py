@@ -1,17 +1,17 @@
-"""How a command ends when it cannot do what it was asked."""
+"""Exit codes of commands, and the error with which a command ends."""
 
 from collections.abc import Sequence
 from typing import Final
 
-#: What was asked for was done, and the answer is no: problems in a file, a service that does not answer.
+#: The command ran, and the result is negative: problems in a file, a service that does not answer.
 ANSWERED_NO: Final = 1
-#: The command could not be carried out as it was given.
+#: The command could not run: its arguments or files are wrong.
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
 
 def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
-    """What each error of a group says: task groups wrap what their tasks raise."""
+    """The messages of all errors in a group: task groups wrap the errors of their tasks."""
     return [
         line
         for error in group.exceptions

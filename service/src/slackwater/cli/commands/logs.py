@@ -1,7 +1,4 @@
-"""Sets up logging for a command that keeps running: structlog's loggers and the libraries' own, in one form, on stderr.
-
-Deliberately absent: what is logged, and at which places.
-"""
+"""Sets up logging for commands that keep running: structlog's loggers and those of libraries, in one format, on stderr."""
 
 import logging
 import sys
@@ -12,8 +9,8 @@ from structlog.tracebacks import ExceptionDictTransformer
 
 LogFormat = Literal["json", "console"]
 
-#: Libraries that log every request or every reconnect at INFO; their warnings stay.
-_QUIET: Final = ("httpx", "httpcore", "kubernetes_asyncio", "uvicorn.access")
+#: Libraries that log every request or reconnect at INFO; only their warnings are kept.
+_QUIET: Final = ("httpx", "httpcore", "kubernetes_asyncio", "uvicorn.access", "uvicorn.error")
 
 
 def set_up_logs(log_format: LogFormat, *, stream: TextIO | None = None, level: int = logging.INFO) -> None:
@@ -47,8 +44,8 @@ def set_up_logs(log_format: LogFormat, *, stream: TextIO | None = None, level: i
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
     if log_format == "json":
-        # Without local variables: one of them may be a bearer token.
+        # No local variables in tracebacks: one of them may be a bearer token.
         tracebacks = ExceptionDictTransformer(show_locals=False)
         return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
     plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
+    return [structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False, exception_formatter=plain)]

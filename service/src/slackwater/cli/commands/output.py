@@ -1,7 +1,7 @@
-"""`-o table|json`: tables for people at a terminal, JSON for everything else, unless it is said.
+"""`-o table|json`: by default tables on a terminal, and JSON elsewhere.
 
-On a terminal `rich` draws tables: headings stand back, and long cells are folded inside their column. Elsewhere a table is
-plain text with columns as wide as their widest cell.
+On a terminal `rich` draws tables and folds long cells inside their column. Elsewhere a table is plain text, with columns as
+wide as their widest cell.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-#: Beyond so many rows nobody reads how they are folded, and drawing them takes seconds.
+#: Larger tables are not drawn by `rich`, which would take seconds.
 _MOST_DRAWN: Final = 2_000
 
 
@@ -19,12 +19,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def as_json(args: argparse.Namespace) -> bool:
-    """What was asked for, else what stdout is for."""
+    """Is the output JSON? As the option says, otherwise depending on whether stdout is a terminal."""
     return bool(args.output == "json" or (args.output is None and not sys.stdout.isatty()))
 
 
 def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:
-    """The lines of a table whose first row are the headings; the columns `right` are flush right."""
+    """The lines of a table. The first row has the headings; the columns `right` are right-aligned."""
     if sys.stdout.isatty() and len(rows) <= _MOST_DRAWN:
         yield from _drawn(rows, right)
         return

@@ -1,4 +1,4 @@
-"""`slackwater replay`: repeats a record of decisions, and says whether each comes out the same, bit for bit."""
+"""`slackwater replay`: repeats recorded decisions, and compares the results bit for bit."""
 
 import argparse
 import json
@@ -10,9 +10,11 @@ from slackwater.app.progress import shown
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 
 _DESCRIPTION: Final = """\
-Tells a new world everything that the record's was told and asked, and compares every answer: verdicts, scores, binds,
-permits, migrations, preemptions, removals. A record is made where the configuration says `recording.file`.
-The last line is `decisions=N differences=M`. Exit code 0: no difference; 1: some, the first is shown; 2: no record.
+Gives the recorded events and questions to a new state machine and compares
+every answer: verdicts, scores, binds, permits, migrations, preemptions,
+removals. The service records if its configuration says `recording.file`.
+The last line is `decisions=N differences=M`. Exit code 0: no difference;
+1: some, the first is shown; 2: there is no record.
 """
 _EXAMPLES: Final = """\
 examples:
@@ -36,8 +38,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    from slackwater.runtime.record.replayed import BadRecord, Replay
-    from slackwater.runtime.recording import RecordError, frames_of
+    from slackwater.runtime.record.replay import BadRecord, Replay
+    from slackwater.runtime.record_file import RecordError, frames_of
 
     began = time.perf_counter()
     first, count = None, 0
@@ -50,27 +52,27 @@ def run(args: argparse.Namespace) -> int:
     except (RecordError, BadRecord) as error:
         text = str(error)
         raise CommandFailed([text if text.startswith(args.file) else f"{args.file}: {text}"]) from error
-    told = {
+    row = {
         "frames": replay.frames,
         "decisions": replay.decisions,
         "differences": count,
         "ended": replay.ended,
         "seconds": round(time.perf_counter() - began, 3),
-        "first": None if first is None else _told(first),
+        "first": None if first is None else _row(first),
     }
     if args.output == "json":
-        print(json.dumps(told))
+        print(json.dumps(row))
     else:
-        _print(told)
+        _print(row)
     return ANSWERED_NO if count else 0
 
 
 def _size(path: str) -> int | None:
-    """None where there is no such file; reading it says so."""
+    """The file's size; None if there is no such file, which reading it reports."""
     return os.path.getsize(path) if os.path.isfile(path) else None
 
 
-def _told(difference: Any) -> dict[str, str | int | float]:
+def _row(difference: Any) -> dict[str, str | int | float]:
     return {
         "frame": difference.number,
         "what": difference.what,
@@ -80,12 +82,12 @@ def _told(difference: Any) -> dict[str, str | int | float]:
     }
 
 
-def _print(told: dict[str, Any]) -> None:
-    if told["first"] is not None:
-        first = told["first"]
+def _print(row: dict[str, Any]) -> None:
+    if row["first"] is not None:
+        first = row["first"]
         print(f"first difference: frame {first['frame']}, {first['what']} at {first['at']:.3f} s")
         print(f"  recorded: {first['recorded']}")
         print(f"  replayed: {first['replayed']}")
-    why = told["ended"] or "cut off: the process was killed, or still runs"
-    print(f"{told['frames']} calls in {told['seconds']:.1f} s; the record ends: {why}")
-    print(f"decisions={told['decisions']} differences={told['differences']}")
+    why = row["ended"] or "cut off: the process was killed, or still runs"
+    print(f"{row['frames']} calls in {row['seconds']:.1f} s; the record ends: {why}")
+    print(f"decisions={row['decisions']} differences={row['differences']}")

@@ -1,4 +1,4 @@
-"""`slackwater simulate scale-down`: which nodes of a file could go together, and where would their pods live."""
+"""`slackwater simulate scale-down`: which nodes could be removed together, and where their pods would go."""
 
 import argparse
 from collections import Counter
@@ -6,26 +6,30 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.commands.output import columns
-from slackwater.cli.commands.simulating import Answers, add_options, not_judged, tell
+from slackwater.cli.commands.simulate_common import Answers, add_group_label, add_options, not_judged, report
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
     from slackwater.app.settings import Settings
 
 _DESCRIPTION: Final = """\
-Finds nodes that could all be removed together now: each pod that has to move gets a place on a node that stays. Groups come
-from the configuration, with their minima; a group's nodes are those whose label slackwater.dev/node-group names it. Without
-groups in the configuration those that labels name are planned with, and without such labels all nodes. Timers, cool-downs
-and limits on what is removed at the same time are not applied. Exit code 0: planned; 2: the file or the configuration
-cannot be read.
+Finds nodes that could all be removed together now: each pod that has to move
+gets a place on a node that stays. Groups and their minima come from the
+configuration; a group's nodes are those whose label slackwater.dev/node-group
+names it. Without groups in the configuration those that labels name are used,
+and without such labels all nodes. Timers, cool-downs and limits on what is
+removed at the same time are not applied. Exit code 0: planned; 2: the file or
+the configuration cannot be read.
 """
 _EXAMPLES: Final = """\
 examples:
-  kubectl get nodes,pods,namespaces,poddisruptionbudgets,pvc,pv,storageclasses,csinodes -A -o json > cluster.json
-  slackwater simulate scale-down --cluster cluster.json --config slackwater.yaml           which nodes, and why not the others?
-  slackwater simulate scale-down --cluster cluster.json --config slackwater.yaml -o json   where would each pod go?
+  slackwater simulate scale-down           of the cluster that kubectl speaks to
+  kubectl get nodes,pods,namespaces,poddisruptionbudgets,pvc,pv,storageclasses,\\
+csinodes -A -o json > cluster.json
+  slackwater simulate scale-down --cluster cluster.json --config slackwater.yaml
+  ... -o json                              where would each pod go?
 """
-#: How many nodes of one reason the table names.
+#: How many nodes the table names for each reason.
 _MOST_NODES: Final = 3
 
 
@@ -38,6 +42,7 @@ def add_scale_down(what: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser, config=": groups, thresholds, rules")
+    add_group_label(parser)
     parser.set_defaults(run=run_scale_down)
 
 
@@ -47,14 +52,15 @@ def run_scale_down(args: argparse.Namespace) -> int:
     def plan(cluster: "Cluster", settings: "Settings") -> Answers:
         return [scale_down_answer(cluster, settings, accounting=args.accounting)]
 
-    return tell(args, plan, lambda found: _table(*found), "scale-down")
+    return report(args, plan, lambda found: _table(*found), "scale-down")
 
 
 def _table(answer: Mapping[str, Any]) -> Iterator[str]:
     rows = [(found["node"], str(len(found["destinations"])), found["removalScore"]) for found in answer["removable"]]
-    yield from columns([("NODE", "PODS", "WORTH"), *rows])
+    if rows:
+        yield from columns([("NODE", "PODS", "REMOVAL SCORE"), *rows])
     total = len(answer["removable"]) + len(answer["kept"])
-    yield f"{len(answer['removable'])} of {total} nodes can go together"
+    yield f"{len(rows) or 'none'} of {total} nodes can go together"
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
@@ -62,7 +68,7 @@ def _table(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The most frequent reasons first, each with a few of its nodes."""
+    """The reasons, the most frequent first, each with some of its nodes."""
     counts = Counter(kept["reason"] for kept in answer["kept"])
     for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         found = [kept for kept in answer["kept"] if kept["reason"] == reason][:_MOST_NODES]

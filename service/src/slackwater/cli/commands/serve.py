@@ -1,17 +1,19 @@
 """`slackwater serve`: the service."""
 
 import argparse
+import os
 import sys
 from functools import partial
 
 from slackwater.cli.commands.failure import CommandFailed, messages
-from slackwater.cli.commands.sources import settings_from
+from slackwater.cli.commands.text_sources import settings_from
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "serve",
         help="run the service",
+        epilog="example: slackwater serve --config slackwater.yaml --kubeconfig ~/.kube/config",
         description="Runs the service until SIGTERM or Ctrl-C. Without --config all defaults hold (`slackwater config "
         "schema` lists them); a changed file takes effect without a restart where that is safe.",
     )
@@ -36,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
     from slackwater.app.process import serve
-    from slackwater.app.schedulerconfig.scoring import score_profile_of
+    from slackwater.app.scheduler_config.scoring import score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
-    from slackwater.runtime.recording import RecordError
+    from slackwater.runtime.record_file import RecordError
 
     if (missing := missing_extra(settings)) is not None:
         raise CommandFailed([f"{args.config}: {missing}"])
@@ -46,6 +48,10 @@ def run(args: argparse.Namespace) -> int:
         score_profile_of(settings)
     except SettingsError as err:
         raise CommandFailed(err.lines()) from err
+    if args.kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise CommandFailed(
+            ["got no --kubeconfig, and this is no Pod with an account: want --kubeconfig F, such as ~/.kube/config"]
+        )
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
     refused: list[str] = []
     try:

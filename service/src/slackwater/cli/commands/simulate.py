@@ -1,4 +1,4 @@
-"""`slackwater simulate`: what would happen, told from a file and without a control plane."""
+"""`slackwater simulate`: what would happen to a cluster, from a file and without a control plane."""
 
 import argparse
 from collections import Counter
@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.cli.commands.output import columns
 from slackwater.cli.commands.scaledown import add_scale_down
 from slackwater.cli.commands.scaleup import add_scale_up
-from slackwater.cli.commands.simulating import Answers, add_options, not_judged, tell
+from slackwater.cli.commands.simulate_common import NOTHING_PENDING, Answers, add_options, merged, not_judged, report
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
     from slackwater.app.settings import Settings
 
 _PLACEMENT: Final = """\
-Judges every pod that has no node and has not ended, whatever its scheduler, by kube-scheduler's own rules. A rule that
-needs a kind of object of which the file has none is skipped, and the answer says so. Pods with resource claims (DRA) are
-refused. Exit code 0: judged; 2: the file cannot be read.
+Judges every pod that has no node and has not ended, whatever its scheduler, by
+kube-scheduler's own rules. A rule that needs a kind of object of which the
+file has none is skipped, and the answer says so. Pods with resource claims
+(DRA) need resourceslices, deviceclasses, resourceclaims and
+resourceclaimtemplates in the file. Exit code 0: judged; 2: the file cannot be
+read.
 """
 _EXAMPLES: Final = """\
 examples:
-  kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
-    -A -o json > cluster.json
-  slackwater simulate placement --cluster cluster.json                  why does my pod not fit?
-  slackwater simulate placement --cluster cluster.json --sequential     where would all of them go, one after another?
-  slackwater simulate placement --cluster cluster.json -o json          one line of JSON for each pod
-  slackwater simulate placement --cluster cluster.json --suppose more.yaml    and with these changes?
-  slackwater simulate placement --live                                        where could the pods go that wait now?
+  slackwater simulate placement            of the cluster that kubectl speaks to
+  slackwater simulate placement --live     of the one that the service sees
+  kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes,csidrivers,\\
+csistoragecapacities,volumeattachments -A -o json > cluster.json
+  slackwater simulate placement --cluster cluster.json
+  ... --sequential                         in turn: where would each go?
+  ... --suppose more.yaml                  and with these changes?
+  ... -o json                              one line of JSON for each pod
 """
-#: How many reasons a line of the table names.
+#: How many reasons the table names in one line.
 _MOST_REASONS: Final = 3
 
 
@@ -37,8 +41,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "simulate",
         help="say from a file where pods could go, which nodes they need, and which nodes could go",
-        description="What-if on a file as `kubectl get nodes,pods,... -A -o json` (or yaml) writes it, or with --live on a "
-        "running service. --suppose says how either is to differ: other nodes, pods, groups or settings.",
+        description="What-if on the kubeconfig's cluster, which is only read; on a file as `kubectl get nodes,pods,... -A "
+        "-o json` writes it; or with --live on a running service. --suppose says how it is to differ: other nodes, pods, "
+        "groups, settings.",
     )
     what = parser.add_subparsers(prog="slackwater simulate", metavar="WHAT", required=True)
     placement = what.add_parser(
@@ -61,7 +66,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run_placement(args: argparse.Namespace) -> int:
     from slackwater.app.offline import placement_lines
-    from slackwater.app.policy import policy_of
+    from slackwater.app.policies import policy_of
 
     def lines(cluster: "Cluster", settings: "Settings") -> Answers:
         policy = policy_of(settings)
@@ -73,13 +78,16 @@ def run_placement(args: argparse.Namespace) -> int:
             missing_requests=policy.missing_requests,
         )
 
-    return tell(args, lines, _sequential_table if args.sequential else _table, "placement")
+    return report(args, lines, _sequential_table if args.sequential else _table, "placement")
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], line["node"] or "-") for line in found]
-    yield from columns([("POD", "NODE"), *rows])
+    if not rows:
+        yield NOTHING_PENDING
+        return
+    yield from columns([("POD", "NODE"), *merged(rows)])
     placed = sum(node != "-" for _, node in rows)
     yield f"{placed} of {len(rows)} pods placed"
     yield from not_judged(found)
@@ -88,7 +96,10 @@ def _sequential_table(lines: Answers) -> Iterator[str]:
 def _table(lines: Answers) -> Iterator[str]:
     found = list(lines)
     rows = [(line["pod"], _count(line), _why_not(line)) for line in found]
-    yield from columns([("POD", "NODES", "WHY NOT THE OTHERS"), *rows])
+    if not rows:
+        yield NOTHING_PENDING
+        return
+    yield from columns([("POD", "NODES", "WHY NOT THE OTHERS"), *merged(rows)])
     feasible = sum(bool(line["feasible"]) for line in found)
     yield f"{feasible} of {len(found)} pods fit somewhere"
     yield from not_judged(found)
@@ -100,7 +111,7 @@ def _count(line: Mapping[str, Any]) -> str:
 
 
 def _why_not(line: Mapping[str, Any]) -> str:
-    """The most frequent reasons, as kube-scheduler counts them."""
+    """The most frequent reasons, counted as kube-scheduler does."""
     counts = Counter(reason for verdict in line["rejected"].values() for reason in verdict["reasons"])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS]]

@@ -5,10 +5,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff, after_failure
-from slackwater.cluster.nodegroups.likeness import differs, expected_of, said_marks, usual_of
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
-from slackwater.cluster.nodegroups.status import Lost, Marks, NodeGroupStatus, NodeObservation
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import (
+    LostInstance,
+    Marks,
+    NodeGroupBackoff,
+    NodeGroupStatus,
+    NodeObservation,
+    after_failure,
+    differs,
+    expected_of,
+    said_marks,
+    usual_of,
+)
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 
@@ -65,7 +74,7 @@ _HOPELESS: Final = frozenset({"out-of-resources", "quota"})
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UnconfirmedScaleUp:
     """A scale-up whose call was not answered: it may have happened or not."""
 
     seen: int
@@ -80,7 +89,7 @@ class GroupMemory:
     group: NodeGroup
     known: bool = True
     backoff: NodeGroupBackoff | None = None
-    doubt: Doubt | None = None
+    unconfirmed: UnconfirmedScaleUp | None = None
     grown_at: Instant | None = None
     shrunk_at: Instant | None = None
     removal_failed_at: Instant | None = None
@@ -95,7 +104,7 @@ class GroupMemory:
     _succeeded: int = 0
     #: When each node was requested that the provider does not list yet, the first one first.
     _missing: deque[Instant] = field(default_factory=deque)
-    _late: dict[NodeName, Lost] = field(default_factory=dict)
+    _late: dict[NodeName, LostInstance] = field(default_factory=dict)
     #: What nodes of the group usually have, once some of them were seen to have started.
     _usual: Marks | None = None
     _observed_at: Instant = Instant(0.0)
@@ -111,7 +120,7 @@ class GroupMemory:
     ) -> NodeGroupStatus:
         """The group's status now; new failures take effect on its back-off."""
         self.group, self.known, self._observed_at = group, True, now
-        self._settle_doubt(policy, now)
+        self._settle_unconfirmed(policy, now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
         observations = self._judged(there, observations, policy, now)
         self._remember(there, observations, policy, now)
@@ -128,13 +137,13 @@ class GroupMemory:
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
         """The group's status while its provider does not answer: the last one stays, but no node stays upcoming for ever."""
         self.known = False
-        if now - self._observed_at > policy.patience_of(self.group):
+        if now - self._observed_at > policy.provision_timeout_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
         return self._dressed(before, policy)
 
     def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
-        """How many requested nodes have not even appeared as instances for too long."""
-        return 0 if self.doubt is not None else self._missing_for(policy.patience_of(self.group), now)
+        """The number of requested nodes that have not appeared as instances for too long."""
+        return 0 if self.unconfirmed is not None else self._missing_for(policy.provision_timeout_of(self.group), now)
 
     def _missing_for(self, seconds: float, now: Instant) -> int:
         return sum(now - asked_at > seconds for asked_at in self._missing)
@@ -142,13 +151,13 @@ class GroupMemory:
     def back_off(self, policy: NodeGroupPolicy, *, code: str, message: str, now: Instant) -> None:
         self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
 
-    def _settle_doubt(self, policy: NodeGroupPolicy, now: Instant) -> None:
-        if self.doubt is None:
+    def _settle_unconfirmed(self, policy: NodeGroupPolicy, now: Instant) -> None:
+        if self.unconfirmed is None:
             return
-        if self.group.target != self.doubt.seen:
-            self.doubt = None
-        elif now >= self.doubt.until:
-            self.doubt = None
+        if self.group.target != self.unconfirmed.seen:
+            self.unconfirmed = None
+        elif now >= self.unconfirmed.until:
+            self.unconfirmed = None
             self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
 
     def _remember(
@@ -191,28 +200,28 @@ class GroupMemory:
         policy: NodeGroupPolicy,
         now: Instant,
     ) -> Mapping[InstanceId, NodeObservation]:
-        """The Nodes, new ones compared with other nodes of the group.
+        """The Nodes of the group, new ones compared with the others.
 
-        A node that differs counts as upcoming until pods that it is for are on it, or its time is over: the pods that it was
-        added for keep counting on it. A node in use that is past its time counts as it is.
+        A node that differs counts as upcoming until pods that it was added for are on it, or its time is over; until then these
+        pods keep counting on it. A node that is in use and past its time counts as it is.
         """
-        patience = policy.patience_of(self.group)
+        provision_timeout = policy.provision_timeout_of(self.group)
         since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
         new = {
             id_
             for id_, observation in observations.items()
-            if observation.name not in self._started and not observation.taken and now - since[id_] <= patience
+            if observation.name not in self._started and not observation.taken and now - since[id_] <= provision_timeout
         }
         started = [observation.marks for id_, observation in observations.items() if observation.started and id_ not in new]
         self._usual = usual_of(started, self._usual)
         expected = expected_of(self._usual, said_marks(self.group, policy.taints))
         late = {
-            observation.name: _late_node(there[id_], observation, patience)
+            observation.name: _late_node(there[id_], observation, provision_timeout)
             for id_, observation in observations.items()
             if id_ in there
             and observation.ready
             and not observation.started
-            and self._is_late(observation, now - since[id_] > patience)
+            and self._is_late(observation, now - since[id_] > provision_timeout)
         }
         self._late = late
         return {
@@ -236,7 +245,7 @@ class GroupMemory:
         now: Instant,
     ) -> NodeGroupStatus:
         found: dict[_Stage, list[NodeName]] = {"ready": [], "unready": [], "starting": []}
-        lost, creating = list[Lost](), 0
+        lost, creating = list[LostInstance](), 0
         for id_, instance in sorted(there.items()):
             observation = observations.get(id_)
             problem = self._problem(instance, observation, policy, now)
@@ -246,14 +255,14 @@ class GroupMemory:
                 creating += 1
             else:
                 found[self._stage(observation)].append(observation.name)
-        overdue = self._missing_for(policy.patience_of(self.group) + policy.replace_seconds, now)
+        overdue = self._missing_for(policy.provision_timeout_of(self.group) + policy.replace_seconds, now)
         return NodeGroupStatus(
             group=self.group,
             known=True,
             ready=tuple(found["ready"]),
             unready=tuple(found["unready"]),
             starting=tuple(found["starting"]),
-            coming=creating + len(self._missing) - overdue + self._doubted(),
+            coming=creating + len(self._missing) - overdue + self._unconfirmed_nodes(),
             missing=len(self._missing),
             lost=tuple(lost),
             leaving=len(self.group.instances) - len(there),
@@ -263,21 +272,23 @@ class GroupMemory:
             overdue=overdue,
         )
 
-    def _is_fresh(self, lost: Lost, policy: NodeGroupPolicy, now: Instant) -> bool:
+    def _is_fresh(self, lost: LostInstance, policy: NodeGroupPolicy, now: Instant) -> bool:
         return now - self._lost_since.get(lost.instance.id, now) < policy.replace_seconds
 
     def _problem(
         self, instance: Instance, observation: NodeObservation | None, policy: NodeGroupPolicy, now: Instant
-    ) -> Lost | None:
+    ) -> LostInstance | None:
         if instance.error is not None and (observation is None or instance.state == "creating"):
-            return Lost(instance, instance.error.code, instance.error.message, given_up=True)
-        if observation is None and now - self._since[instance.id] > policy.patience_of(self.group):
-            return Lost(instance, "timeout", "its node did not register in time", given_up=False)
+            return LostInstance(instance, instance.error.code, instance.error.message, given_up=True)
+        if observation is None and now - self._since[instance.id] > policy.provision_timeout_of(self.group):
+            return LostInstance(instance, "timeout", "its node did not register in time", given_up=False)
         if observation is None or observation.used or observation.name in self._started:
             return None
         born_at = self._born_at(instance.id, observation)
-        if now - (self._since[instance.id] if born_at is None else born_at) > policy.patience_of(self.group):
-            return Lost(instance, "timeout", f"node {observation.name} registered and was not ready in time", given_up=False)
+        if now - (self._since[instance.id] if born_at is None else born_at) > policy.provision_timeout_of(self.group):
+            return LostInstance(
+                instance, "timeout", f"node {observation.name} registered and was not ready in time", given_up=False
+            )
         return None
 
     def _stage(self, observation: NodeObservation) -> "_Stage":
@@ -286,17 +297,17 @@ class GroupMemory:
         return "unready" if observation.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
-        """Whether a node has been ready before: a node that we found past its time, or in use, does not count as new."""
+        """Whether a node has been ready before. A node that was past its time or in use when we first saw it is old too."""
         born_at = self._born_at(id_, observation)
         if born_at is None or id_ not in self._since:
             return observation.was_started
-        return observation.was_started or self._since[id_] - born_at > policy.patience_of(self.group)
+        return observation.was_started or self._since[id_] - born_at > policy.provision_timeout_of(self.group)
 
     def _born_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
         """When the node was created.
 
-        That time is from another clock than ours, so it is used only for instances that existed before our first observation.
-        For an instance that appeared later, it is at least the time when we first saw the instance.
+        The creation time is from another clock than ours, so it is used only for instances that existed before our first
+        observation. For an instance that appeared later, the node was created when we first saw the instance or later.
         """
         if observation.born_at is None or self._found is None or id_ in self._found:
             return observation.born_at
@@ -307,10 +318,10 @@ class GroupMemory:
         born_at = self._born_at(id_, observation)
         return self._since.get(id_, now) if born_at is None else born_at
 
-    def _doubted(self) -> int:
-        return 0 if self.doubt is None else self.doubt.to - self.doubt.seen
+    def _unconfirmed_nodes(self) -> int:
+        return 0 if self.unconfirmed is None else self.unconfirmed.to - self.unconfirmed.seen
 
-    def _note_failures(self, lost: tuple[Lost, ...], policy: NodeGroupPolicy, now: Instant) -> None:
+    def _note_failures(self, lost: tuple[LostInstance, ...], policy: NodeGroupPolicy, now: Instant) -> None:
         new = [problem for problem in lost if problem.instance.id not in self._lost_since]
         self._lost_since |= {problem.instance.id: now for problem in new}
         self._failed += len(new)
@@ -326,7 +337,7 @@ class GroupMemory:
             group_status,
             known=self.known,
             backoff=self.backoff,
-            doubtful=self.doubt is not None,
+            doubtful=self.unconfirmed is not None,
             off=self.group.name in policy.off,
             starts=self.starts.seconds,
         )
@@ -335,7 +346,7 @@ class GroupMemory:
 _Stage = Literal["ready", "unready", "starting"]
 
 
-def _late_node(instance: Instance, observation: NodeObservation, patience: float) -> Lost:
+def _late_node(instance: Instance, observation: NodeObservation, provision_timeout: float) -> LostInstance:
     lacks = ", ".join(observation.lacks) or "nothing that is known"
-    message = f"node {observation.name} is in use, and has not started within {patience:.0f} s; it waits for: {lacks}"
-    return Lost(instance, "timeout", message, given_up=True)
+    message = f"node {observation.name} is in use, and has not started within {provision_timeout:.0f} s; it waits for: {lacks}"
+    return LostInstance(instance, "timeout", message, given_up=True)

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.cluster.nodegroups.group_state import Doubt, GroupMemory
-from slackwater.cluster.nodegroups.policy import NodeGroupPolicy
+from slackwater.cluster.nodegroups.group_state import GroupMemory, UnconfirmedScaleUp
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.status import (
     Chore,
     Delete,
-    Granted,
+    GrantedScaleUps,
     Grow,
-    Lower,
+    LowerTarget,
     NodeGroupStatus,
     NodeObservation,
-    Queued,
-    Wish,
+    ScaleUpInfo,
+    WaitingScaleUp,
 )
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
@@ -29,7 +29,7 @@ class NodeGroupRegistry:
         self._group_status: dict[GroupName, NodeGroupStatus] = {}
         self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
         #: The nodes that the last grant left waiting, for people.
-        self.queued: tuple[Queued, ...] = ()
+        self.queued: tuple[WaitingScaleUp, ...] = ()
 
     @property
     def group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
@@ -86,37 +86,41 @@ class NodeGroupRegistry:
             if group_status.lost:
                 found.append(Delete(group=name, provider=provider, lost=group_status.lost))
             elif overdue := self._memories[name].overdue_missing(self.policy, now):
-                found.append(Lower(group=name, provider=provider, seen=target, to=target - overdue))
+                found.append(LowerTarget(group=name, provider=provider, seen=target, to=target - overdue))
         return tuple(found)
 
-    def grant(self, wishes: Sequence[Wish], now: Instant) -> Granted:
-        """The part of the wishes that may be requested now; higher priority first. A scale-up that was not answered is
+    def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> GrantedScaleUps:
+        """The scale-ups that may be requested now; higher priority first. A scale-up that was not answered is
         requested again, at its old size."""
-        again = [self._again(name, memory.doubt) for name, memory in self._memories.items() if memory.doubt is not None]
-        queued: list[Queued] = []
+        again = [
+            self._again(name, memory.unconfirmed) for name, memory in self._memories.items() if memory.unconfirmed is not None
+        ]
+        queued: list[WaitingScaleUp] = []
         rooms = _Rooms(self._group_status.values(), self.policy)
-        for wish in sorted(wishes, key=lambda wish: -wish.priority):
-            group_status = self._group_status[wish.group]
+        for info in sorted(infos, key=lambda info: -info.priority):
+            group_status = self._group_status[info.group]
             closed = group_status.closed(now)
-            nodes, limit = (0, closed) if closed is not None else rooms.take(group_status, wish)
+            nodes, limit = (0, closed) if closed is not None else rooms.take(group_status, info)
             if limit is not None:
-                left = wish.nodes - nodes
-                queued.append(Queued(group=wish.group, nodes=left, priority=wish.priority, waits_for=limit))
+                left = info.nodes - nodes
+                queued.append(WaitingScaleUp(group=info.group, nodes=left, priority=info.priority, waits_for=limit))
         self.queued = tuple(queued)
         repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
-        return Granted(scale_ups=(*repeated, *rooms.scale_ups(self._group_status)), queued=self.queued)
+        return GrantedScaleUps(scale_ups=(*repeated, *rooms.scale_ups(self._group_status)), queued=self.queued)
 
-    def _again(self, name: GroupName, doubt: Doubt) -> Grow:
-        return Grow(group=name, provider=self._memories[name].group.provider, seen=doubt.seen, to=doubt.to, again=True)
+    def _again(self, name: GroupName, unconfirmed: UnconfirmedScaleUp) -> Grow:
+        return Grow(
+            group=name, provider=self._memories[name].group.provider, seen=unconfirmed.seen, to=unconfirmed.to, again=True
+        )
 
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
     def grow_begun(self, scale_up: Grow, now: Instant) -> None:
         """Notes that the call is about to be made: without an answer, it may have happened."""
         memory = self._memories[scale_up.group]
-        if memory.doubt is None:
+        if memory.unconfirmed is None:
             memory.asked_for(scale_up.nodes, now)
-            memory.doubt = Doubt(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
+            memory.unconfirmed = UnconfirmedScaleUp(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
 
     def grow_ended(self, scale_up: Grow, kind: str | None, detail: str, now: Instant) -> None:
         """Notes the result of a scale-up call. `kind` is that of the ProviderError, None for success; after "unknown" the doubt
@@ -128,7 +132,7 @@ class NodeGroupRegistry:
             self._expect(scale_up, answered=kind is None)
         if kind == "unknown":
             return
-        memory.doubt = None
+        memory.unconfirmed = None
         if kind not in {None, "conflict", "limit"}:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
 
@@ -183,18 +187,18 @@ class _Rooms:
         self._cluster += nodes
         self._providers[provider] = self._providers.get(provider, 0) + nodes
 
-    def take(self, group_status: NodeGroupStatus, wish: Wish) -> tuple[int, str | None]:
+    def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
         """How many of the wanted nodes may be requested, and which limit stops the others."""
         group = group_status.group
-        before, priority = self._granted.get(group.name, (0, wish.priority))
+        before, priority = self._granted.get(group.name, (0, info.priority))
         name, least = min(self._left(group_status, before), key=lambda found: found[1])
-        granted = max(0, min(wish.nodes, least))
-        if group.options.all_or_nothing and granted < wish.nodes:
+        granted = max(0, min(info.nodes, least))
+        if group.options.all_or_nothing and granted < info.nodes:
             return 0, f"{name}: the group grows as a whole or not at all"
         if granted:
             self._granted[group.name] = (before + granted, priority)
             self._count(group.provider, granted)
-        return granted, name if granted < wish.nodes else None
+        return granted, name if granted < info.nodes else None
 
     def _left(self, group_status: NodeGroupStatus, granted: int) -> list[tuple[str, int]]:
         group, policy = group_status.group, self._policy

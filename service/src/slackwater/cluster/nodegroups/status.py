@@ -1,12 +1,56 @@
-"""The status of a node group: its nodes and instances that have started, are upcoming or failed. Values only."""
+"""The status of a node group, and the rules by which a node counts as started. Values and pure functions only.
 
+- `NodeGroupStatus`: the nodes and instances of a group that have started, are upcoming or failed.
+- `NodeGroupBackoff`, `after_failure`: the back-off of a group after failures.
+- `Grow`, `LowerTarget`, `Delete`: requests to the provider. `GrantedScaleUps`: what may be requested now.
+- `Marks`, `usual_of`, `differs`: comparison of a new node with the group's others.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
-from slackwater.cluster.nodegroups.backoff import NodeGroupBackoff
+from slackwater.cluster.nodegroups.limits import BackoffPolicy
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.node_taints import TaintId, TaintRules, repels, taint_id
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
-from slackwater.model.nodetaints import TaintId
+from slackwater.model.objects import Node
+
+#: The same limit as in Cluster Autoscaler's status.
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupBackoff:
+    """The back-off of a node group: it does not grow before `until`. `code` is the provider's word for the failure, or ours:
+    timeout, no-answer.
+
+    It is exponential, as in Cluster Autoscaler. Success does not end it.
+    """
+
+    until: Instant
+    seconds: float
+    failed_at: Instant
+    code: str
+    message: str
+
+    def holds(self, now: Instant) -> bool:
+        return now < self.until
+
+
+def after_failure(
+    before: NodeGroupBackoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant
+) -> NodeGroupBackoff:
+    """The back-off that follows. A failure while one holds prolongs it; one after it doubles it, up to the longest."""
+    seconds = policy.first_seconds
+    if before is not None and now - before.failed_at <= policy.forget_seconds:
+        seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
+    return NodeGroupBackoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 14] + " ... <truncated>"[-14:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +90,7 @@ class NodeObservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostInstance:
     """An instance that will not become a node, or not in time. `code` as in `NodeGroupBackoff`."""
 
     instance: Instance
@@ -78,11 +122,11 @@ class NodeGroupStatus:
     starting: tuple[NodeName, ...]
     coming: int
     missing: int
-    lost: tuple[Lost, ...]
+    lost: tuple[LostInstance, ...]
     leaving: int
     held: int = 0
     failing: int = 0
-    late: tuple[Lost, ...] = ()
+    late: tuple[LostInstance, ...] = ()
     overdue: int = 0
     backoff: NodeGroupBackoff | None = None
     doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
@@ -148,7 +192,7 @@ class Grow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lower:
+class LowerTarget:
     """A request to give up nodes that never appeared."""
 
     group: GroupName
@@ -164,14 +208,14 @@ class Delete:
 
     group: GroupName
     provider: str
-    lost: tuple[Lost, ...]
+    lost: tuple[LostInstance, ...]
 
 
-Chore = Lower | Delete
+Chore = LowerTarget | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ScaleUpInfo:
     """The nodes that a plan wants to add to a group."""
 
     group: GroupName
@@ -180,8 +224,8 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queued:
-    """Nodes of a wish that have to wait, and what for."""
+class WaitingScaleUp:
+    """Nodes of a scale-up that have to wait, and what for."""
 
     group: GroupName
     nodes: int
@@ -190,8 +234,54 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class GrantedScaleUps:
     """The scale-ups that may be requested now, highest priority first, and the nodes that have to wait."""
 
     scale_ups: tuple[Grow, ...] = field(default=())
-    queued: tuple[Queued, ...] = field(default=())
+    queued: tuple[WaitingScaleUp, ...] = field(default=())
+
+
+T = TypeVar("T")
+
+#: Occurs in the names of devices, which drivers provide.
+_DEVICE_MARK = "/"
+
+
+def marks_of(node: Node, rules: TaintRules) -> Marks:
+    """The marks of one node: its taints, without start-up and status taints, and its devices."""
+    taints = frozenset(taint_id(taint) for taint in node.taints if repels(taint) and not rules.is_own(taint.key))
+    return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
+
+
+def said_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
+    """The marks of the group's template, from the provider or the configuration; None without a template."""
+    return None if group.template is None else marks_of(group.template, rules)
+
+
+def expected_of(usual: Marks | None, said: Marks | None) -> Marks | None:
+    """The taints that a new node may have, and the devices that it must have."""
+    if usual is None or said is None:
+        return usual or said
+    return Marks(usual.taints | said.taints, usual.devices)
+
+
+def usual_of(started: Sequence[Marks], before: Marks | None) -> Marks | None:
+    """What more than half of the started nodes have; `before` where no node has started."""
+    if not started:
+        return before
+    half = len(started) / 2
+    return Marks(_most((each.taints for each in started), half), _most((each.devices for each in started), half))
+
+
+def _most(sets: Iterable[frozenset[T]], half: float) -> frozenset[T]:
+    counts = Counter(each for some in sets for each in some)
+    return frozenset(each for each, count in counts.items() if count > half)
+
+
+def differs(marks: Marks, usual: Marks | None) -> bool:
+    """Whether a node has taints that the others lack, or lacks devices that they have: then it has not started yet.
+
+    A driver's taint may have any key, and its device appears minutes after the node is ready. The group's other nodes show what
+    is usual, so no list of names is needed. Where neither nodes nor a template show it, no node counts as different.
+    """
+    return usual is not None and not (marks.taints <= usual.taints and usual.devices <= marks.devices)

@@ -7,7 +7,7 @@ repaired, and counted by cause.
     repaired       through the state machine's own events, like any other change
 
 The work is cut into slices of a few ms, between which other tasks run. Deliberately absent: how an object is compared
-(`runtime.comparing`), what a node's sums should be (`cluster.sums`), and any write to the API server.
+(`comparing`), what a node's sums should be (`cluster.recomputed_sums`), and any write to the API server.
 """
 
 import math
@@ -23,14 +23,13 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from slackwater.cluster.sums import wrong_held, wrong_on
-from slackwater.model.drifts import Drift, Found
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.recomputed_sums import Drift, SumDifference, wrong_held, wrong_on
+from slackwater.controllers.audit.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
 from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, PodAudited, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
-from slackwater.ports.protocols import Truth, TruthUnknown
-from slackwater.runtime.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
-from slackwater.runtime.state_machine import StateMachine
+from slackwater.ports.protocols import AuditReadError, AuditReads
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +37,8 @@ _log = structlog.get_logger(__name__)
 _MOST_NAMED: Final = 20
 #: Nodes whose sums are checked before other tasks run: about 2 ms at 30 pods each.
 _NODES: Final = 15
+#: The held sums of all nodes take a look at every hold, of which there are thousands while the watch is behind.
+_HELD_EVERY: Final = 4
 #: Objects that are looked up before other tasks run: about 1 ms.
 _LOOKED_UP: Final = 2_000
 #: While a node is quarantined, the next audit begins after so many times the duration of the last one.
@@ -46,11 +47,12 @@ _RESTS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    """Settings of the audit. `interval_seconds` 0: never. `settle_seconds`: how late the watch may be without a difference.
+    """Settings of the audit. `interval_seconds` 0 switches it off. `settle_seconds`: how late the watch may be without a
+    difference.
 
-    `round_seconds`: within so long the sums of every node are checked, a few nodes each `sample_seconds`. `most_read`: objects
-    that one audit reads one by one; further differences are left for the next audit. `spacing_seconds` pass at least between
-    two audits, however many nodes are quarantined.
+    The sums of every node are checked within `round_seconds`, a few nodes each `sample_seconds`. `most_read`: objects that one
+    audit reads one by one; further differences are left for the next audit. At least `spacing_seconds` pass between two audits,
+    however many nodes are quarantined.
     """
 
     interval_seconds: float = 300.0
@@ -78,32 +80,34 @@ class AuditCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """An object that differed when it was listed. `again` compares once more, after the watch has had its time."""
+    """An object that differed when it was listed. `again` compares it once more, after the time that the watch may be late."""
 
-    again: Callable[[], Found | None]
-    read: Callable[[Found], Awaitable[None]]
+    again: Callable[[], SumDifference | None]
+    read: Callable[[SumDifference], Awaitable[None]]
     node: NodeName | None  #: the node whose sums cannot be judged until this is settled
 
 
 class Audit:
-    """The audit; one for the life of the process. `take` hands an event to the state machine, and submits its effects."""
+    """The audit; one for the life of the process. `state` is read only; `take` hands an event to the state machine, and submits
+    its effects."""
 
     def __init__(
         self,
-        state_machine: StateMachine,
-        truth: Truth,
+        state: ClusterState,
+        truth: AuditReads,
         take: Callable[[Event], None],
         *,
         config: AuditConfig,
         measure: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._state_machine = state_machine
+        self._state = state
         self._truth = truth
         self._take = take
         self._config = config
         self._measure = measure
         self._doubted = anyio.Event()
         self._sampled: list[NodeName] = []
+        self._samples = 0
         self._suspects: list[_Suspect] = []
         self._unclear: set[NodeName] = set()
         self._left = 0
@@ -124,9 +128,9 @@ class Audit:
                 await anyio.sleep(self._config.spacing_seconds)
 
     def _pause_seconds(self) -> float:
-        """Shorter than usual while a node is quarantined: what kept the last audit from clearing it may be over."""
+        """The pause until the next audit, shorter while a node is quarantined: the obstacle to clearing it may be over."""
         interval = self._config.interval_seconds
-        return min(interval, _RESTS * self.counts.last_seconds) if self._state_machine.quarantine.doubted else interval
+        return min(interval, _RESTS * self.counts.last_seconds) if self._state.quarantine.doubted else interval
 
     # --- sampling ---------------------------------------------------------------------------------------------------------
 
@@ -137,20 +141,23 @@ class Audit:
                 self.sample()
 
     def sample(self) -> None:
-        """Checks the sums of a few nodes, round robin, and the held sums of all; a node with a wrong sum is quarantined."""
-        rows = self._state_machine.nodes.row_of
+        """Checks the sums of a few nodes, round robin, and in the first of every `_HELD_EVERY` samples the held sums of all; a
+        node with a wrong sum is quarantined."""
+        rows = self._state.nodes.row_of
         if not self._sampled:
             self._sampled = sorted(rows, reverse=True)
         count = math.ceil(len(rows) * self._config.sample_seconds / self._config.round_seconds)
         names = [self._sampled.pop() for _ in range(min(count, len(self._sampled)))]
         for name in names:
             if name in rows:
-                self._doubt(name, wrong_on(self._state_machine, name))
-        for name, found in self._wrong_held().items():
-            self._doubt(name, found)
+                self._doubt(name, wrong_on(self._state, name))
+        self._samples += 1
+        if self._samples % _HELD_EVERY == 1:
+            for name, found in self._wrong_held().items():
+                self._doubt(name, found)
 
-    def _doubt(self, name: NodeName, found: Sequence[Found]) -> None:
-        if not found or name in self._state_machine.quarantine:
+    def _doubt(self, name: NodeName, found: Sequence[SumDifference]) -> None:
+        if not found or name in self._state.quarantine:
             return
         why = "; ".join(map(str, found))
         _log.error("node quarantined: its sums do not add up", node=name, found=why)
@@ -166,7 +173,7 @@ class Audit:
         before = self.counts.drifts.total()
         try:
             left = await self._audited()
-        except TruthUnknown as error:
+        except AuditReadError as error:
             self.counts.failed += 1
             _log.warning("audit given up", error=str(error))
             return False
@@ -174,11 +181,11 @@ class Audit:
         self.counts.last_seconds, self.counts.last_left = self._measure() - began, left
         _log.info(
             "audited",
-            nodes=len(self._state_machine.nodes),
-            pods=len(self._state_machine.pods),
+            nodes=len(self._state.nodes),
+            pods=len(self._state.pods),
             differences=self.counts.drifts.total() - before,
             left=left,
-            quarantined=len(self._state_machine.quarantine),
+            quarantined=len(self._state.quarantine),
             seconds=round(self.counts.last_seconds, 3),
             serving_seconds=round(self.counts.last_serving_seconds, 3),
         )
@@ -214,11 +221,11 @@ class Audit:
                     listed.update(name for _, name in part.unreadable)
                     listed.update(node.name for node in part.objects)
                     for node in part.objects:
-                        self._judge_node(node.name, partial(compare_node, self._state_machine, node))
-        for name in [name for name in self._state_machine.nodes.row_of if name not in listed]:
-            self._judge_node(name, partial(compare_absent_node, self._state_machine, name, version))
+                        self._judge_node(node.name, partial(compare_node, self._state, node))
+        for name in [name for name in self._state.nodes.row_of if name not in listed]:
+            self._judge_node(name, partial(compare_absent_node, self._state, name, version))
 
-    def _judge_node(self, name: NodeName, judge: Callable[[], Found | None]) -> None:
+    def _judge_node(self, name: NodeName, judge: Callable[[], SumDifference | None]) -> None:
         if judge() is not None:
             self._suspect(_Suspect(judge, partial(self._read_node, name), name))
 
@@ -232,77 +239,77 @@ class Audit:
                     listed.update(uid for uid, _ in part.unreadable)
                     listed.update(pod.uid for pod in part.objects)
                     for pod in part.objects:
-                        self._judge_pod(pod, partial(compare_pod, self._state_machine, pod))
-        known = list(self._state_machine.pods)
+                        self._judge_pod(pod, partial(compare_pod, self._state, pod))
+        known = list(self._state.pods)
         for start in range(0, len(known), _LOOKED_UP):
             with self._slice():
                 for pod in known[start : start + _LOOKED_UP]:
                     if pod.uid not in listed:
-                        self._judge_pod(pod, partial(compare_absent_pod, self._state_machine, pod.uid, version))
+                        self._judge_pod(pod, partial(compare_absent_pod, self._state, pod.uid, version))
             await anyio.lowlevel.checkpoint()
 
-    def _judge_pod(self, pod: Pod, judge: Callable[[], Found | None]) -> None:
+    def _judge_pod(self, pod: Pod, judge: Callable[[], SumDifference | None]) -> None:
         if judge() is not None:
-            reservation = self._state_machine.reservations.get(pod.uid)
+            reservation = self._state.reservations.get(pod.uid)
             node = pod.node if reservation is None else reservation.node
             self._suspect(_Suspect(judge, partial(self._read_pod, pod.uid, pod.key), node))
 
-    async def _read_node(self, name: NodeName, found: Found) -> None:
+    async def _read_node(self, name: NodeName, found: SumDifference) -> None:
         """Reads the node and repairs it. It is read again if node names changed meanwhile, since this may be such a node."""
         while True:
-            version = self._state_machine.nodes.names_version
+            version = self._state.nodes.names_version
             fresh = await self._truth.node(name, timeout_seconds=self._config.call_seconds)
-            if version == self._state_machine.nodes.names_version:
+            if version == self._state.nodes.names_version:
                 break
         if fresh is None:
-            if name in self._state_machine.nodes.row_of:
+            if name in self._state.nodes.row_of:
                 self._put_right(found, NodeGone(name))
-        elif compare_node(self._state_machine, fresh) is not None:
-            row = self._state_machine.nodes.row_of.get(name)
-            known = None if row is None else self._state_machine.nodes.by_row[row]
+        elif compare_node(self._state, fresh) is not None:
+            row = self._state.nodes.row_of.get(name)
+            known = None if row is None else self._state.nodes.by_row[row]
             replaced = known is not None and known.uid != fresh.uid
             self._put_right(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
 
-    async def _read_pod(self, uid: PodUid, key: PodKey, found: Found) -> None:
+    async def _read_pod(self, uid: PodUid, key: PodKey, found: SumDifference) -> None:
         fresh = await self._truth.pod(key, timeout_seconds=self._config.call_seconds)
         if fresh is not None and fresh.uid == uid:
-            if compare_pod(self._state_machine, fresh) is not None:
+            if compare_pod(self._state, fresh) is not None:
                 self._put_right(found, PodAudited(fresh))
-        elif self._state_machine.pods.get(uid) is not None:
+        elif self._state.pods.get(uid) is not None:
             self._put_right(found, PodGone(uid, key, read=True))
 
     async def _close_all_sums(self) -> None:
         """Checks and repairs the sums of all nodes. Nodes in quarantine leave it if nothing is wrong with them any more."""
         with self._slice():
             held = self._wrong_held()
-        names = list(self._state_machine.nodes.row_of)
+        names = list(self._state.nodes.row_of)
         for start in range(0, len(names), _NODES):
             with self._slice():
                 for name in names[start : start + _NODES]:
-                    if name in self._state_machine.nodes.row_of and name not in self._unclear:
+                    if name in self._state.nodes.row_of and name not in self._unclear:
                         self._close_sums(name, held.get(name, []))
             await anyio.lowlevel.checkpoint()
 
-    def _wrong_held(self) -> dict[NodeName, list[Found]]:
-        named = {NodeName(found.object.removeprefix("node ")): [found] for found in wrong_held(self._state_machine)}
-        return {name: found for name, found in named.items() if name in self._state_machine.nodes.row_of}
+    def _wrong_held(self) -> dict[NodeName, list[SumDifference]]:
+        named = {NodeName(found.object.removeprefix("node ")): [found] for found in wrong_held(self._state)}
+        return {name: found for name, found in named.items() if name in self._state.nodes.row_of}
 
-    def _close_sums(self, name: NodeName, held: Sequence[Found]) -> None:
-        wrong = [*wrong_on(self._state_machine, name), *held]
-        quarantined = name in self._state_machine.quarantine and not self._state_machine.quarantine.has_unreadable(name)
+    def _close_sums(self, name: NodeName, held: Sequence[SumDifference]) -> None:
+        wrong = [*wrong_on(self._state, name), *held]
+        quarantined = name in self._state.quarantine and not self._state.quarantine.has_unreadable(name)
         for found in wrong:
             self._note(found)
         if wrong or quarantined:
             self._take(NodeAudited(name))
-        if quarantined and name not in self._state_machine.quarantine:
+        if quarantined and name not in self._state.quarantine:
             _log.info("quarantine ended: the node's sums are in order", node=name)
 
-    def _put_right(self, found: Found, *events: Event) -> None:
+    def _put_right(self, found: SumDifference, *events: Event) -> None:
         self._note(found)
         for event in events:
             self._take(event)
 
-    def _note(self, found: Found) -> None:
+    def _note(self, found: SumDifference) -> None:
         self.counts.drifts[found.drift] += 1
         self._named += 1
         if self._named <= _MOST_NAMED:
@@ -310,7 +317,7 @@ class Audit:
 
     @contextmanager
     def _slice(self) -> Iterator[None]:
-        """Measures work that no other task interrupts."""
+        """A context that measures work which no other task interrupts."""
         began = self._measure()
         yield
         seconds = self._measure() - began

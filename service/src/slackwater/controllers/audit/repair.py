@@ -6,27 +6,27 @@ Deliberately absent: whether its pods are those of the API server; the audit com
 from collections.abc import Callable
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
+from slackwater.cluster.recomputed_sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, ObjectUnreadable, PodAudited
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 
 
-class Auditing:
-    """Quarantines nodes, and clears them. `seen` takes in a pod as it was read; `let_go` stops counting a pod."""
+class AuditRepair:
+    """Quarantines nodes, and clears them. `seen` takes in a pod as it was read; `release` stops counting a pod."""
 
     def __init__(
         self,
         cluster_state: ClusterState,
         *,
         seen: Callable[[Pod, Instant], list[Effect]],
-        let_go: Callable[[PodUid, Instant], list[Effect]],
+        release: Callable[[PodUid, Instant], list[Effect]],
     ) -> None:
         self._cluster_state = cluster_state
         self._quarantine = cluster_state.quarantine
         self._seen = seen
-        self._let_go = let_go
+        self._release = release
 
     def apply(self, event: AuditEvent, now: Instant) -> list[Effect]:
         """Takes in what an audit found."""
@@ -68,7 +68,7 @@ class Auditing:
     def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         for uid in orphans_on(self._cluster_state, name):
-            effects += self._let_go(uid, now)
+            effects += self._release(uid, now)
         return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._put_in_order(name, now) else [])
 
     def _put_in_order(self, name: NodeName, now: Instant) -> bool:

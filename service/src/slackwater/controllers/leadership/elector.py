@@ -15,10 +15,8 @@ from typing import Final
 
 import structlog
 
-from slackwater.controllers.leadership.lease import Lease, LeaseStore, LeaseUnreachable
-from slackwater.controllers.leadership.observation import LeaseObservation
+from slackwater.controllers.leadership.lease import Lease, LeaseObservation, LeaseStore, LeaseUnreachable, LeaseWatcher
 from slackwater.controllers.leadership.state import Leadership
-from slackwater.controllers.leadership.watcher import LeaseWatcher
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Clock
 
@@ -30,7 +28,7 @@ _SPREAD: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectorConfig:
-    """Settings, in seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
+    """Settings of the election, in seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0
@@ -38,8 +36,10 @@ class LeaderElectorConfig:
 
 
 class LeaderElector:
-    """Elects. `identity` is `<our Pod's name>_<a unique suffix>`; `wall` is the clock for times that people read in the
-    Lease."""
+    """Elects the leader through our own Lease.
+
+    `identity` is `<our Pod's name>_<a unique suffix>`. `wall` is the clock for times that people read in the Lease.
+    """
 
     def __init__(
         self,

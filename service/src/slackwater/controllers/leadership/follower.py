@@ -10,10 +10,8 @@ from typing import Final
 
 import structlog
 
-from slackwater.controllers.leadership.lease import LeaseStore, LeaseUnreachable, holder_name
-from slackwater.controllers.leadership.observation import LeaseObservation
+from slackwater.controllers.leadership.lease import LeaseObservation, LeaseStore, LeaseUnreachable, LeaseWatcher, holder_name
 from slackwater.controllers.leadership.state import Leadership
-from slackwater.controllers.leadership.watcher import LeaseWatcher
 from slackwater.ports.clock import Clock
 
 _log = structlog.get_logger(__name__)
@@ -23,7 +21,9 @@ _LOOK_SECONDS: Final = 3.0
 
 
 class LeaseFollower:
-    """Follows. `names` are the names by which kube-scheduler may call its host: our Pod's, and our host's."""
+    """Leads while kube-scheduler's Lease names us. `names` are the names by which kube-scheduler may call its host: our Pod's,
+    and our host's.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,24 @@
-"""A Lease of coordination.k8s.io as a value, and the interface of its store."""
+"""A Lease of coordination.k8s.io, and what one replica knows about it by its own clock.
 
-from collections.abc import AsyncGenerator
+- `Lease` and `LeaseStore`: the Lease as a value, and the interface through which it is read and written.
+- `LeaseObservation`: what this replica has seen of the Lease, and until when that is valid.
+- `LeaseWatcher`: reads the Lease repeatedly.
+
+In: reads of the Lease and watch events. Out: who holds the Lease, and until when. Invariant: the holder stops leading before
+another replica begins, even if either of them learns late of a renewal.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
+from random import Random
+from typing import Final, Protocol
+
+import anyio
+import structlog
+
+from slackwater.model.ids import Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +71,97 @@ def holder_name(identity: str) -> str:
     """The host's name in an identity `<hostname>_<uuid>`, as kube-scheduler makes it; usually a Pod's name."""
     name, _, _ = identity.rpartition("_")
     return name or identity
+
+
+#: Share of the Lease's duration for which the holder counts it: the rest is for clocks that run at different speeds.
+_COUNTS_FOR: Final = 0.8
+_NEVER: Final = Instant(-math.inf)
+
+
+class LeaseObservation:
+    """What one replica has seen of the Lease. `lease` is the latest state; None if there was none, or if it was not read yet.
+
+    The clocks of two machines may differ, so no time in the Lease is compared with a clock. Only the order of events on this
+    replica is certain. If a read shows a renewal that the read before did not show, the renewal was written after that earlier
+    read began, and before this read was answered. The holder counts its time from the first of these two instants, a waiting
+    replica from the second. So the holder always stops first. A replica that was suspended (for example by a signal) finds its
+    time over when it continues. The rule for waiting replicas is client-go's.
+    """
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self._written_after = _NEVER
+        self._seen_at = _NEVER
+        self._looked_at = _NEVER
+
+    def look(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
+        """Takes in a read that began at `asked_at` and was answered at `answered_at`."""
+        if lease is None or not lease.says_the_same(self.lease):
+            self._written_after, self._seen_at = self._looked_at, answered_at
+        self.lease, self._looked_at = lease, asked_at
+
+    @property
+    def holds_until(self) -> Instant:
+        """Until when the holder certainly holds the Lease."""
+        return _NEVER if self.lease is None else Instant(self._written_after + self.lease.seconds * _COUNTS_FOR)
+
+    @property
+    def free_at(self) -> Instant:
+        """From when on the Lease may be taken, because no replica can hold it any more."""
+        if self.lease is None or not self.lease.holder:
+            return _NEVER
+        return Instant(self._seen_at + self.lease.seconds)
+
+
+_log = structlog.get_logger(__name__)
+
+#: The least pause between two reads.
+_PAUSE_SECONDS: Final = 0.02
+#: Pause before a broken watch is opened again.
+_WATCH_AGAIN_SECONDS: Final = 1.0
+
+
+class LeaseWatcher:
+    """Has the Lease read soon after each change, and at least every `retry_seconds`.
+
+    It calls `look`, which reads once and never raises. `spread` lengthens each pause by up to that share of it. A watch event
+    only starts a read. Its content is never used: a suspended process reads old events when it continues.
+    """
+
+    def __init__(
+        self, store: LeaseStore, look: Callable[[], Awaitable[None]], *, retry_seconds: float, spread: float, rng: Random
+    ) -> None:
+        self._store = store
+        self._look = look
+        self._retry_seconds = retry_seconds
+        self._spread = spread
+        self._rng = rng
+        self._woken = anyio.Event()
+        self._deaf = False
+
+    def look_soon(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listen, name="watch of the lease")
+            while True:
+                self._woken = anyio.Event()
+                await self._look()
+                await anyio.sleep(_PAUSE_SECONDS)
+                with anyio.move_on_after(self._retry_seconds * (1 + self._spread * self._rng.random())):
+                    await self._woken.wait()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with aclosing(self._store.changes()) as changes:
+                    async for _ in changes:
+                        self._deaf = False
+                        self._woken.set()
+            except LeaseUnreachable as error:
+                if not self._deaf:
+                    _log.warning("the lease cannot be watched, it is looked at instead", problem=str(error))
+                self._deaf = True
+            await anyio.sleep(_WATCH_AGAIN_SECONDS)

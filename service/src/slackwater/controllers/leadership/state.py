@@ -17,8 +17,7 @@ _NEVER: Final = Instant(-math.inf)
 
 
 class Leadership:
-    """Says whether this replica leads. It does until `until`, unless prolonged; `holder` is the known leader's identity, or
-    ""."""
+    """Says whether this replica leads: until `until`, unless prolonged. `holder` is the known leader's identity, or ""."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,28 +35,28 @@ class Leadership:
         return self._clock() < self.until
 
     def prolong(self, until: Instant) -> None:
-        """Leads at least until then."""
+        """Notes that this replica leads at least until then."""
         began = not self.leads() and self._clock() < until
         self.until = max(self.until, until)
         if began:
             self.leadership_terms += 1
-            self.tell()
+            self.notify()
 
     def end(self) -> None:
         """Ends leading now."""
         if self.until > _NEVER:
             self.until = _NEVER
-            self.tell()
+            self.notify()
 
     def held_by(self, holder: str) -> None:
         """Notes the leader that the Lease names."""
         if holder != self.holder:
             self.changes += bool(holder)
             self.holder = holder
-            self.tell()
+            self.notify()
 
     def look_soon(self) -> None:
-        """Has the Lease read soon: a caller acts as if this replica led, which may be so without being known yet."""
+        """Has the Lease read soon: a caller acts as if this replica led, which may be true before we know it."""
         self.on_doubt()
 
     async def changed(self) -> None:
@@ -65,10 +64,10 @@ class Leadership:
         with anyio.move_on_after(self.until - self._clock() if self.leads() else math.inf):
             await self._event.wait()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wakes the tasks that wait in `changed`."""
-        told, self._event = self._event, anyio.Event()
-        told.set()
+        event, self._event = self._event, anyio.Event()
+        event.set()
 
 
 class LeadershipTerm:
@@ -90,10 +89,12 @@ class LeadershipTerm:
         while not self.leadership.leads():
             await self.leadership.changed()
         self._number = self.leadership.leadership_terms
-        self.leadership.tell()
+        self.leadership.notify()
 
     async def awaited(self, seconds: float) -> bool:
-        """Waits up to `seconds` for the term: a caller that should know takes this replica for the leader. True if it began."""
+        """Waits up to `seconds` for the term to begin; True if it began. Called when a caller that should know takes this
+        replica for the leader.
+        """
         self.leadership.look_soon()
         with anyio.move_on_after(seconds):
             while not self.leads():

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPolicy:
-    """Settings. `weight_ppm`: the weight of denied growth, in millionths. `sustained_seconds`: how long growth must have been
-    denied before it counts. The limits are on migrations that run at the same time."""
+    """Settings of migration. `weight_ppm`: the weight of denied growth, in millionths. `sustained_seconds`: how long growth
+    must have been denied before it counts. The limits are on migrations that run at the same time.
+    """
 
     enabled: bool = True
     max_concurrent: int = 10

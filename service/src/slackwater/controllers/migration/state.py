@@ -11,15 +11,15 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.migration.choice import MigrationChoice, machine_key
+from slackwater.controllers.migration.machine_choice import MigrationChoice, machine_key
 from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.account import PodResources
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.ledger.transitions import migration_ended, migration_found, migration_started
-from slackwater.model.machines import VirtualMachineMigration
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.vertical import VirtualMachineMigration
 
 #: How long a target pod is restricted to its target node; the pause between two attempts to delete a finished migration.
 _TARGET_NODE_SECONDS, _CLEANUP_SECONDS = 60.0, 5.0
@@ -66,7 +66,7 @@ class Migrating:
     def is_leaving(self, uid: PodUid) -> bool:
         return uid in self._by_source
 
-    def is_told(self, pod: Pod) -> bool:
+    def is_notified(self, pod: Pod) -> bool:
         """Does the pod itself show its migration? Then its agent may change nothing any more."""
         ref = pod.vertical.migration if pod.vertical is not None else None
         return ref is not None and self._by_source.get(pod.uid) == PodKey(pod.key.namespace, ref.name)
@@ -104,7 +104,7 @@ class Migrating:
         self._expect(migration)
 
     def _expect(self, migration: Migration) -> None:
-        """Counts for the target what its source may still grow to."""
+        """Counts the target pod by the amounts that its source may still grow to."""
         source = None if migration.pod is None else self._reservations.get(migration.pod)
         self._vertical_pods.arriving[migration.key] = migration.amounts if source is None else source.pod_resources.reserved
         for uid in self._vertical_pods.of_machine(migration.machine):
@@ -121,7 +121,7 @@ class Migrating:
             self._holds.put(_holder(migration.key), migration.key, rows, migration.amounts, Instant(math.inf))
 
     def still_leaving(self, uid: PodUid) -> None:
-        """Takes in a changed account of a leaving pod: AccountedFor stays Reserved + CapacityPressure, without Buffer."""
+        """Takes in changed resources of a leaving pod: AccountedFor stays Reserved + CapacityPressure, without Buffer."""
         reservation = self._reservations.get(uid)
         if reservation is not None and uid in self._by_source:
             pod_resources = reservation.pod_resources
@@ -223,15 +223,15 @@ class Migrating:
         self._vertical_pods.arriving.pop(key, None)
 
     def _about_to_go(self, source: Pod) -> None:
-        """Accounts for the pressure of a source that still counts after its machine has arrived: no other machine need leave
-        for it."""
+        """Keeps the pressure of a source accounted for after its machine has arrived, so that no other machine leaves."""
         reservation = self._reservations.get(source.uid)
         if reservation is not None and reservation.pod_resources.accounted_for == NOTHING:
             self._reservations.recount(source.uid, migration_found(reservation.pod_resources))
 
     def _leave(self, migration: Migration, *, relieving: bool = False) -> None:
-        """Ends the migration and drops what is held for it. `relieving`: its source is about to go, and what is accounted for
-        with it."""
+        """Ends the migration and drops its hold. `relieving`: the source is about to go, and with it the pressure accounted
+        for.
+        """
         del self.migrations[migration.key]
         if migration.key not in self.objects:
             self._vertical_pods.arriving.pop(migration.key, None)
@@ -280,7 +280,7 @@ class Migrating:
             self.choice.queue.drop(pod.uid)
 
     def _stays(self, pod: Pod) -> None:
-        """Accounts for nothing any more: the pod belongs to no migration, so its pressure stays where it is."""
+        """Accounts for no pressure of the pod any more: it belongs to no migration, so its pressure stays on the node."""
         reservation = self._reservations.get(pod.uid)
         if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
             self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
@@ -389,7 +389,7 @@ _NO_KEY: Final = PodKey("", "")
 
 
 def _in_use(pod: Pod, pod_resources: PodResources) -> Amounts:
-    """The room that the target must have."""
+    """The room that the target pod must have."""
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     return certain if pod.vertical is None else certain.at_least(pod.vertical.using.at_most(pod_resources.reserved))
 

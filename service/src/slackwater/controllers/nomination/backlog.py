@@ -1,22 +1,27 @@
-"""The backlog: pods that wait to be nominated, by priority, and by arrival within a priority.
+"""The nomination backlog: the pending pods that may be nominated in advance, in the order of kube-scheduler's queue.
 
     backlog.take(changes.pods)          # pods that arrived, changed or were deleted
     pods = backlog.some(64, now)        # takes the first ones out
     backlog.park(pods_without_a_place, now)
 
-Pods of one priority come in the order in which the first list or the watch showed them. kube-scheduler's own queue has the same
-order for pods that its watch showed; those that it listed at its start it queues in no particular order. Pods that fit nowhere
-are parked and tried again after a pause. The pause doubles as long as no pod finds a place. Deliberately absent: nodes.
+- `Eligibility`: which pods may be nominated, and for which of them filter may choose a node.
+- `Backlog`: the eligible pods by priority, and by arrival within a priority.
+
+In: changed pods. Out: the next pods to nominate. This module does not know nodes, nor what the state machine knows beyond the
+pod itself (its hold, its preemption).
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.changes import PodChange
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import PodConstraints
+from slackwater_protocol.names import GATE
 
 #: How long pods that fit nowhere rest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.5, longest_seconds=8.0)
@@ -30,9 +35,13 @@ _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 
 
 class Backlog:
-    """Pods that wait to be nominated, in the order of the scheduling queue.
+    """Pods that wait to be nominated, in the order of kube-scheduler's queue: by priority, and by arrival within a priority.
 
-    `eligible` says which pods belong to it; `sequence_of` gives a pod's arrival sequence number."""
+    `eligible` says which pods belong to it; `sequence_of` gives a pod's arrival sequence number. The arrival order is that of
+    the first list or of the watch. kube-scheduler's queue has the same order for pods that its watch showed; it queues the pods
+    that it listed at its start in no particular order. Pods that fit nowhere are parked and tried again after a pause. The
+    pause doubles as long as no pod finds a place.
+    """
 
     def __init__(self, eligible: Callable[[Pod], bool], sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
@@ -52,7 +61,7 @@ class Backlog:
 
     def take(self, changes: Iterable[PodChange]) -> None:
         """Takes in the present state of pods; those that are gone or not eligible leave the backlog."""
-        for uid, pod in changes:
+        for uid, pod, _ in changes:
             if pod is None or not self._eligible(pod):
                 self.discard(uid)
                 continue
@@ -123,7 +132,7 @@ class Backlog:
             self._unpark_at = Instant(now + _BACKOFF.seconds(self._failures))
 
     def placed(self) -> None:
-        """A pod found a place: others may, soon."""
+        """Notes that a pod found a place: others may soon."""
         self._failures = 0
 
     @property
@@ -142,3 +151,68 @@ class Backlog:
         for uid in self._parked:
             self._push(self._pods[uid])
         self._parked.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligibility:
+    """Decides which pending pods may be nominated in advance, and for which of them filter may choose a node.
+
+    Not nominated are: pods of other schedulers; pods that another client has nominated; pods behind a scheduling gate of
+    others; and pods whose place depends on objects that the nomination snapshot lacks (volume claims, resource claims,
+    namespaces by their labels).
+
+    Filter may choose a node for more pods than that. kube-scheduler's own filters have accepted the nodes that it offers, so
+    only the scores have to be known. Only VolumeBinding's score reads claims; where it scores, kube-scheduler chooses the node
+    for pods with claims.
+
+    `gated`: pods behind our own gate are eligible. `missing_requests_refused`: our filter refuses every pod that lacks a
+    request. `volumes_scored`: kube-scheduler's plug-in VolumeBinding scores.
+    """
+
+    scheduler_name: str
+    gated: bool = True
+    missing_requests_refused: bool = True
+    volumes_scored: bool = False
+
+    def nominated(self, pod: Pod) -> bool:
+        """May the pod be nominated in advance?"""
+        return (
+            self._may_place(pod)
+            and pod.nominated_node is None
+            and (not pod.gates or (self.gated and pod.gates == (GATE,)))
+            and (pod.kind.pod_constraints is None or not _hangs_on_others(pod.kind.pod_constraints))
+        )
+
+    def chosen(self, pod: Pod) -> bool:
+        """May filter choose a node for the pod?"""
+        asks = pod.kind.pod_constraints
+        return self._may_place(pod) and (asks is None or not (_scored_by_namespaces(asks) or self._scored_by_claims(asks)))
+
+    def _scored_by_claims(self, asks: PodConstraints) -> bool:
+        return self.volumes_scored and bool(asks.claims)
+
+    def _may_place(self, pod: Pod) -> bool:
+        kind = pod.kind
+        return (
+            pod.node is None
+            and not (pod.ended or pod.deleting)
+            and kind.scheduler_name == self.scheduler_name
+            and pod.vertical_problem is None
+            and pod.preempting is None
+            and not (self.missing_requests_refused and kind.missing_request is not None and pod.vertical is None)
+        )
+
+
+def _scored_by_namespaces(asks: PodConstraints) -> bool:
+    """Does the score of a node depend on which namespaces have certain labels?"""
+    return any(weighted.term.namespace_selector is not None for weighted in asks.preferred_pods)
+
+
+def _hangs_on_others(asks: PodConstraints) -> bool:
+    terms = (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
+    return bool(
+        asks.claims
+        or asks.resource_claims
+        or asks.node_name is not None
+        or any(term.namespace_selector is not None for term in terms)
+    )

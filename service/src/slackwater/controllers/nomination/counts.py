@@ -1,10 +1,47 @@
-"""Counts of how nominations ended, as numbers that only grow, and histograms of how long pods waited."""
+"""Outcomes of nominations and node choices: counts that only grow, and histograms of how long pods waited.
+
+- `Miss`: the closed list of reasons why a pod was not bound by our nomination.
+- `NominationCounts`, `Seconds`: the counts and the histograms, which the metrics endpoint reads.
+- `ChosenNodes`: the nodes that filter named alone, until their pods are bound or come back.
+
+In: nominations and choices as they begin and end. Out: plain numbers. Invariant: a miss costs time, never correctness.
+"""
 
 from bisect import bisect_left
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
-from slackwater.model.nomination_misses import Miss
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.model.ids import NodeName, PodUid
+
+
+class Miss(StrEnum):
+    """Why a nomination was a miss."""
+
+    LATE = "late"
+    REFUSED_IN_TREE = "refused-in-tree"
+    REFUSED = "refused"
+    ELSEWHERE = "elsewhere"
+    EXPIRED = "expired"
+    REPLACED = "replaced"
+    GONE = "gone"
+    UNWRITTEN = "unwritten"
+
+
+#: For people; constant for each miss.
+MISSES: Final[dict[Miss, str]] = {
+    Miss.LATE: "kube-scheduler was searching already when it could have seen the nomination",
+    Miss.REFUSED_IN_TREE: "kube-scheduler's own filters refused the node, and it searched on",
+    Miss.REFUSED: "our own filter refused the node when kube-scheduler asked: room was taken meanwhile",
+    Miss.ELSEWHERE: "the pod was bound to another node",
+    Miss.EXPIRED: "kube-scheduler did not bind the pod in time; the room was given up, the nomination stays a hint",
+    Miss.REPLACED: "somebody else nominated the pod for another node, or took the nomination away",
+    Miss.GONE: "the pod was deleted, or ended",
+    Miss.UNWRITTEN: "the API server did not take the nomination: the pod had changed, or no answer came in time",
+}
+
 
 #: Upper bounds of the buckets, in seconds.
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -23,7 +60,7 @@ class Seconds:
 
 
 @dataclass(slots=True)
-class SteeringCounts:
+class NominationCounts:
     """Counts of nominations in advance, and of nodes that filter chose.
 
     `dropped`: a node was found, but something else had decided about the pod by then. `chosen`: filter answered with one node
@@ -38,3 +75,54 @@ class SteeringCounts:
     missed: dict[Miss, int] = field(default_factory=lambda: dict.fromkeys(Miss, 0))
     until_nominated: Seconds = field(default_factory=Seconds)
     until_bound: Seconds = field(default_factory=Seconds)
+
+
+class ChosenNodes:
+    """The nodes that filter named alone, by pod, until each pod is bound or comes back.
+
+        filter is asked about many nodes -> one chosen, held -> the pod is bound there: met
+                                         -> filter is asked again, or the hold ends: the next answers name all feasible nodes
+
+    A node is chosen at most once for each pod. Whatever kept kube-scheduler from binding the pod there (a custom plug-in,
+    another extender) would do so again. `note` is called with each pod whose chosen node has changed. Which node is chosen is
+    decided by `controllers.nomination.room_scores`.
+    """
+
+    def __init__(self, cluster_state: ClusterState, counts: NominationCounts, note: Callable[[PodUid], None]) -> None:
+        self._holds = cluster_state.holds
+        self._counts = counts
+        self._note = note
+        #: None: kube-scheduler asked about the pod again, or has not bound it in time.
+        self._chosen: dict[PodUid, NodeName | None] = {}
+        self._tried: dict[PodUid, set[NodeName]] = {}
+
+    def node_of(self, uid: PodUid) -> NodeName | None:
+        """The node where kube-scheduler is about to bind the pod."""
+        return self._chosen.get(uid)
+
+    def may_choose(self, uid: PodUid) -> bool:
+        """Was no node chosen for the pod before, and is no room held for it? A hold means that an answer has named nodes."""
+        return uid not in self._chosen and not self._holds.all_of(uid)
+
+    def tried(self, uid: PodUid) -> Collection[NodeName]:
+        """The nodes chosen for the pod so far; kube-scheduler has bound it to none of them."""
+        return self._tried.get(uid, ())
+
+    def made(self, uid: PodUid, node: NodeName) -> None:
+        """Notes a choice; room for the pod is held on that node."""
+        self._chosen[uid] = node
+        self._tried.setdefault(uid, set()).add(node)
+        self._counts.chosen += 1
+        self._note(uid)
+
+    def given_up(self, uid: PodUid) -> None:
+        """Ends a choice, because kube-scheduler asks about the pod again or its hold has ended."""
+        if self._chosen.get(uid) is not None:
+            self._chosen[uid] = None
+            self._note(uid)
+
+    def ended(self, uid: PodUid, node: NodeName | None) -> None:
+        """Notes that the pod is bound to a node, or gone (None)."""
+        self._tried.pop(uid, None)
+        chosen = self._chosen.pop(uid, None)
+        self._counts.chosen_met += chosen is not None and chosen == node

@@ -8,7 +8,7 @@ The pause is for kube-scheduler: where it is idle it searches for a new pod at o
 nomination is written that would come too late. While more pods wait than kube-scheduler is about to take, rounds follow each
 other without a pause. All of this runs on the event loop, a slice at a time: what a pod costs is less than switching threads.
 Only a snapshot that must be rebuilt is built in a worker thread. Deliberately absent: which node (`chooser`), which pods may be
-nominated and how nominations end (`StateMachine.steering`).
+nominated and how nominations end (`StateMachine.advance_nominations`).
 """
 
 from collections.abc import Callable, Iterable
@@ -19,21 +19,21 @@ import anyio.lowlevel
 import numpy as np
 import structlog
 
-from slackwater.controllers.nomination.eligible import Eligibility
-from slackwater.controllers.nomination.room import OwnScore, Scoring
-from slackwater.controllers.nomination.sample import Best
+from slackwater.controllers.nomination.backlog import Eligibility
+from slackwater.controllers.nomination.room_scores import Best, OwnScore, Scoring
 from slackwater.controllers.nomination.snapshot_follower import NominationSnapshot
+from slackwater.fit.node_scores import ScoreProfile
 from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
-from slackwater.fit.scores import ScoreProfile
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
-from slackwater.model.events import PodsSteered
+from slackwater.model.events import PodsNominated
 from slackwater.model.ids import Instant
+from slackwater.model.kubernetes_version import Rule
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Clock
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 _log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ _BATCH: Final = 32
 _RESCORE_SECONDS: Final = 30.0
 
 
-class SteeringLoop:
+class NominationLoop:
     """Nominates waiting pods until it is cancelled.
 
     Call `look` after each event of the state machine. `weight` is the extender's weight in kube-scheduler's configuration,
@@ -83,7 +83,7 @@ class SteeringLoop:
     def look(self) -> None:
         """Wakes the loop if a pod has arrived, or if another waiting one may be nominated now."""
         if not self._wake.is_set() and (
-            self._state_machine.steering.arrived != self._arrived or (self._more and self._may_nominate())
+            self._state_machine.advance_nominations.arrived != self._arrived or (self._more and self._may_nominate())
         ):
             self._wake.set()
 
@@ -104,9 +104,9 @@ class SteeringLoop:
 
     def _may_nominate(self) -> int:
         """How many pods may be nominated now; 0 if it is cheaper to wait until more can be nominated together."""
-        steering, policy = self._state_machine.steering, self._state_machine.policy.steering
-        most = steering.may_nominate(policy, self._clock())
-        width = min(steering.pace.width, policy.pace.most, policy.max_ahead)
+        nominations, policy = self._state_machine.advance_nominations, self._state_machine.policy.nomination
+        most = nominations.may_nominate(policy, self._clock())
+        width = min(nominations.nomination_window.width, policy.nomination_window.most, policy.max_ahead)
         return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
@@ -124,17 +124,19 @@ class SteeringLoop:
                 await anyio.sleep(_REST_SECONDS)
 
     def _wanted(self) -> bool:
-        return self._state_machine.policy.steering.enabled
+        return self._state_machine.policy.nomination.enabled
 
     def _follow(self) -> NominationSnapshot:
         policy = self._state_machine.policy
         eligible = Eligibility(
             scheduler_name=policy.scheduler_name,
-            gated=policy.steering.gated,
+            gated=policy.nomination.gated,
             missing_requests_refused=policy.missing_requests == "reject",
+            volumes_scored=policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING),
         )
         own = own_score(lambda: self._state_machine.policy.curve, self._weight)
-        self._nomination_snapshot = NominationSnapshot(self._state_machine, eligible, Scoring(own, self._profile))
+        scoring = Scoring(own, self._profile, policy.kubernetes)
+        self._nomination_snapshot = NominationSnapshot(self._state_machine, eligible, scoring)
         return self._nomination_snapshot
 
     def _unfollow(self) -> None:
@@ -142,14 +144,14 @@ class SteeringLoop:
             self._nomination_snapshot.stop()
             self._nomination_snapshot = None
             self._more = False
-        self._state_machine.steering.searched.clear()
+        self._state_machine.advance_nominations.searched.clear()
 
     async def _round(self, nomination_snapshot: NominationSnapshot) -> None:
         with anyio.move_on_after(_IDLE_SECONDS):
             await self._wake.wait()
-        if self._state_machine.steering.arrived != self._arrived and not self._more:
+        if self._state_machine.advance_nominations.arrived != self._arrived and not self._more:
             await anyio.sleep(_SETTLE_SECONDS)
-        self._arrived = self._state_machine.steering.arrived
+        self._arrived = self._state_machine.advance_nominations.arrived
         self._wake = anyio.Event()
         await nomination_snapshot.catch_up()
         self._more = self._steer(nomination_snapshot)
@@ -160,29 +162,29 @@ class SteeringLoop:
     def _steer(self, nomination_snapshot: NominationSnapshot) -> bool:
         """Nominates some pods. True if more may be left."""
         state_machine, backlog, now = self._state_machine, nomination_snapshot.backlog, self._clock()
-        searched = state_machine.steering.searched
+        searched = state_machine.advance_nominations.searched
         for uid in searched:
             backlog.discard(uid)
         searched.clear()
         if not backlog.due(now):
             return False
-        most = min(_BATCH, state_machine.steering.may_nominate(state_machine.policy.steering, now))
+        most = min(_BATCH, state_machine.advance_nominations.may_nominate(state_machine.policy.nomination, now))
         if not most:
             return True
         if now >= nomination_snapshot.rescore_at:
             nomination_snapshot.rescore_at = Instant(now + _RESCORE_SECONDS)
             nomination_snapshot.forget_scores()
-        pods = (backlog.behind_gates if state_machine.steering.scheduler_at_work(now) else backlog.some)(most, now)
-        steering = state_machine.steering
+        pods = (backlog.behind_gates if state_machine.advance_nominations.scheduler_at_work(now) else backlog.some)(most, now)
+        nominations = state_machine.advance_nominations
         choice = nomination_snapshot.chooser.choose(
-            nomination_snapshot.replica.snapshot, pods, steering.elsewhere(), steering.waiting()
+            nomination_snapshot.replica.snapshot, pods, nominations.elsewhere(), nominations.waiting()
         )
         backlog.park(choice.unfit, now)
         if choice.picks:
             backlog.placed()
         gated = tuple(pod.uid for pod in choice.unfit if pod.gates)
         if choice.picks or gated:
-            self._submit(state_machine.apply(PodsSteered(choice.picks, gated), now))
+            self._submit(state_machine.apply(PodsNominated(choice.picks, gated), now))
         return bool(pods) and backlog.ready > 0
 
 
@@ -191,7 +193,7 @@ def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
 
     It reads requests, which equal Reserved except for pods that grow in place."""
 
-    def own(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+    def own(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
         lines, facts = slice(CPU, MEMORY + 1), snapshot.facts
         total = facts.allocatable[lines].take(rows, axis=1)
         after = snapshot.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)

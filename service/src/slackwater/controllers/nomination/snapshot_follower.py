@@ -5,28 +5,29 @@ needs it and little has changed. Never by both at the same time.
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 import anyio.lowlevel
 import anyio.to_thread
 import numpy as np
 
-from slackwater.controllers.nomination.backlog import Backlog
-from slackwater.controllers.nomination.chooser import Chooser
-from slackwater.controllers.nomination.eligible import Eligibility
-from slackwater.controllers.nomination.room import Scoring
-from slackwater.controllers.nomination.sample import Best, Samples
+from slackwater.controllers.nomination.backlog import Backlog, Eligibility
+from slackwater.controllers.nomination.pod_placement import Chooser
+from slackwater.controllers.nomination.room_scores import Best, Samples, Scoring
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.runtime.changes import NominatedToo
+from slackwater.runtime.change_collector import NominatedChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.equivalence_groups import keys_read
-from slackwater.snapshot.replica import SnapshotReplica
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: Objects collected before other tasks run: a few milliseconds of work.
 _SLICE: Final = 200
+#: Up to so many changed pods are taken in one by one: what came since the last question.
+_FEW: Final = 16
 #: More changes than this are taken in by a worker thread.
 _MANY: Final = 2_000
 #: Python's thread switch interval while that worker runs: the event loop waits for its turn at most so long, instead of 5 ms.
@@ -38,14 +39,14 @@ class NominationSnapshot:
     """What choosing nodes needs of the state machine. Kept as long as nominations are enabled."""
 
     def __init__(self, state_machine: StateMachine, eligible: Eligibility, scoring: Scoring) -> None:
-        self.backlog = Backlog(eligible.nominated, state_machine.steering.sequence_of)
+        self.backlog = Backlog(eligible.nominated, state_machine.advance_nominations.sequence_of)
         self.chooser = Chooser(scoring)
         self.replica = SnapshotReplica()
         self.rescore_at = Instant(0.0)
         self._state_machine = state_machine
         self._eligible = eligible
         self._samples = Samples(scoring)
-        self._collector = NominatedToo(state_machine)
+        self._collector = NominatedChangeCollector(state_machine)
         #: Collected changes that the replica has not taken in yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
@@ -73,7 +74,7 @@ class NominationSnapshot:
             self._pods += pods
             await anyio.lowlevel.checkpoint()
         changes = self._rest()
-        if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or self._reads_more(changes):
+        if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or self._reads_more(changes.pods):
             await _in_thread(self.replica, changes)
         else:
             self.replica.take(changes)
@@ -96,13 +97,22 @@ class NominationSnapshot:
     def _caught_up(self) -> bool:
         if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:
             return False
-        if len(self._collector):
-            changes = self._rest()
-            if self._reads_more(changes):  # the loop builds the snapshot again
-                self._nodes, self._pods = list(changes.nodes), list(changes.pods)
-                return False
-            self.replica.take(changes)
-            self.backlog.take(changes.pods)
+        if (pods := self._collector.few(_FEW)) is not None:
+            return self._took(pods)
+        changes = self._rest()
+        if self._reads_more(changes.pods):  # the loop builds the snapshot again
+            self._nodes, self._pods = list(changes.nodes), list(changes.pods)
+            return False
+        self.replica.take(changes)
+        self.backlog.take(changes.pods)
+        return True
+
+    def _took(self, pods: list[PodChange]) -> bool:
+        if self._reads_more(pods):
+            self._pods = pods
+            return False
+        self.replica.take_pods(pods)
+        self.backlog.take(pods)
         return True
 
     def _rest(self) -> Changes:
@@ -111,7 +121,7 @@ class NominationSnapshot:
         return changes
 
     def _rows_there(self) -> Rows:
-        nodes, snapshot = self._state_machine.nodes, self.replica.snapshot
+        nodes, snapshot = self._state_machine.state.nodes, self.replica.snapshot
         key = nodes.names_version, self.replica.builds
         if key != self._row_at_is_of:
             row_of = snapshot.facts.row_of
@@ -121,9 +131,9 @@ class NominationSnapshot:
             self._row_at_is_of = key
         return self._row_at
 
-    def _reads_more(self, changes: Changes) -> bool:
+    def _reads_more(self, changes: Sequence[PodChange]) -> bool:
         """Do pods have selectors on labels that the snapshot was built without? Then it is rebuilt."""
-        kinds = {id(pod.kind): pod.kind for _, pod in changes.pods if pod is not None and pod.kind.pod_constraints is not None}
+        kinds = {id(pod.kind): pod.kind for _, pod, _ in changes if pod is not None and pod.kind.pod_constraints is not None}
         return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 
 

@@ -1,12 +1,12 @@
 """The state of nominations in advance: holds the room of each, and counts how each ends.
 
-    picks -> hold and Steer -> written -> filter asks about that one node -> bound there: met
+    nominations -> hold and NominateInAdvance -> written -> filter asks about that one node -> bound there: met
                           \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed
-                          (`model.nomination_misses`)
+                          (`counts.Miss`)
 
 A nomination is a hint: if it fails, kube-scheduler's own search goes on. So none of this has to outlive the process, and a
 nomination that an earlier process left behind is treated like anybody else's. Each pod is nominated once; again only if the
-write failed because the pod had changed. Deliberately absent: which node (`chooser`), and when to look (`loop`).
+write failed because the pod had changed. Deliberately absent: which node (`pod_placement`), and when to look (`loop`).
 """
 
 from collections.abc import Callable
@@ -17,16 +17,14 @@ import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.journal import ChangeJournal
-from slackwater.controllers.nomination.counts import SteeringCounts
-from slackwater.controllers.nomination.node_choices import Choices
-from slackwater.controllers.nomination.window import Pace
-from slackwater.controllers.policy import Policy, SteeringPolicy
-from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.controllers.nomination.aimd_window import NominationWindow
+from slackwater.controllers.nomination.counts import ChosenNodes, Miss, NominationCounts
+from slackwater.controllers.policy import NominationPolicy, Policy
+from slackwater.fit.filter.node_accounting import judge_ledger
 from slackwater.model.columns import Codes, Rows
-from slackwater.model.effects import Effect, Steer
-from slackwater.model.events import Pick, PodsSteered, SteerEnded, SteeringEvent
+from slackwater.model.effects import Effect, NominateInAdvance
+from slackwater.model.events import AdvanceNominationEnded, NominationEvent, PodNomination, PodsNominated
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.nomination_misses import Miss
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater_protocol.names import GATE
@@ -55,9 +53,6 @@ class SchedulerActivity:
         return at if at is not None and at > now else None
 
 
-#: A search that began within this time after our watch showed the nomination may not have seen it: kube-scheduler has its own
-#: watch.
-_KNOWN_AFTER_SECONDS: Final = 0.25
 #: While kube-scheduler is busy with other pods, a nomination's room is kept up to so many times `hold_seconds`.
 _LONGEST_HOLDS: Final = 10
 #: How often a pod is nominated at most, where the writes fail because the pod has changed.
@@ -66,22 +61,22 @@ _MOST_TRIES: Final = 3
 
 @dataclass(slots=True)
 class _Nomination:
-    """One nomination. `asked`: filter was asked about that node alone. `shown_at`: when the watch showed it. `picky`: the pod,
-    if it has pod constraints."""
+    """One nomination. `asked`: filter was asked about that node alone. `shown`: the watch has shown it. `picky`: the pod, if
+    it has pod constraints."""
 
     node: NodeName
     at: Instant
     picky: Pod | None
     written: bool = False
     asked: bool = False
-    shown_at: Instant | None = None
+    shown: bool = False
 
 
-class Steering:
+class AdvanceNominations:
     """Nominations made before kube-scheduler asks: holds the room of each, and counts its end."""
 
     def __init__(self, cluster_state: ClusterState, *, preempts: Callable[[PodUid], bool]) -> None:
-        """`preempts` says whether a preemption of the pod is under way."""
+        """Creates it without nominations. `preempts` says whether a preemption of the pod is under way."""
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
@@ -104,9 +99,9 @@ class Steering:
         self._came: dict[PodUid, tuple[Instant, int]] = {}
         self._last_sequence = 0
         self._tries: dict[PodUid, int] = {}
-        self.counts = SteeringCounts()
-        self.choices = Choices(cluster_state, self.counts, self._note)
-        self.pace = Pace()
+        self.counts = NominationCounts()
+        self.choices = ChosenNodes(cluster_state, self.counts, self._note)
+        self.nomination_window = NominationWindow()
         self._activity = SchedulerActivity()
         #: Counts pods of ours that arrive or change; the nomination loop looks when it moves.
         self.arrived = 0
@@ -125,20 +120,28 @@ class Steering:
         came = self._came.get(uid)
         return -1 if came is None else came[1]
 
-    def may_nominate(self, policy: SteeringPolicy, now: Instant) -> int:
+    def may_nominate(self, policy: NominationPolicy, now: Instant) -> int:
         """How many more pods may be nominated now."""
-        if not policy.enabled or len(self._nodes) < policy.min_nodes:
+        if policy.paused or not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
-        return max(0, min(self.pace.allowed(policy.pace, now) - self._unwritten, policy.max_ahead - len(self._ahead)))
+        return max(
+            0,
+            min(
+                self.nomination_window.allowed(policy.nomination_window, now) - self._unwritten,
+                policy.max_ahead - len(self._ahead),
+            ),
+        )
 
-    def may_choose(self, uid: PodUid, policy: SteeringPolicy) -> bool:
-        """May filter's answer about this pod name one node of many? Not if room is already nominated for the pod."""
+    def may_choose(self, uid: PodUid, policy: NominationPolicy) -> bool:
+        """May filter's answer about this pod name one node of many? Not if room is kept for the pod already."""
         free = self._room.node_of(uid) is None and not self._preempts(uid)
         return policy.enabled and free and self.choices.may_choose(uid)
 
     def scheduler_at_work(self, now: Instant) -> bool:
-        """Does kube-scheduler take pods now? Then filter names one node when it asks, which saves as much as a nomination and
-        costs the API server nothing. So only pods behind a gate, which it does not see yet, are nominated in advance."""
+        """Does kube-scheduler take pods now? Then filter names one node when it asks. That saves as much as a nomination and
+        costs the API server nothing. So only pods behind a gate, which kube-scheduler does not see yet, are nominated in
+        advance.
+        """
         return self._activity.at_work(now)
 
     def elsewhere(self) -> list[Pod]:
@@ -165,7 +168,7 @@ class Steering:
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
         """Takes in a pod that the watch shows without a node."""
-        if not policy.steering.enabled or pod.kind.scheduler_name != policy.scheduler_name:
+        if not policy.nomination.enabled or pod.kind.scheduler_name != policy.scheduler_name:
             return
         if pod.uid not in self._came:
             self._came[pod.uid] = now, self._next_sequence()
@@ -174,22 +177,21 @@ class Steering:
             self.arrived += 1
             return
         if pod.nominated_node == nomination.node:
-            if nomination.shown_at is None:
-                nomination.shown_at = now
+            nomination.shown = True
         elif pod.nominated_node is not None:
             self._miss(pod.uid, Miss.REPLACED, policy, now)
-        elif nomination.shown_at is not None:
+        elif nomination.shown:
             # kube-scheduler clears a nomination at the end of a search that found nothing.
             self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
 
-    def apply(self, event: SteeringEvent, policy: Policy, now: Instant) -> list[Effect]:
+    def apply(self, event: NominationEvent, policy: Policy, now: Instant) -> list[Effect]:
         """Takes in the picks of a choice, or the end of a nomination's write."""
         match event:
-            case PodsSteered(picks):
+            case PodsNominated(picks):
                 effects = [effect for pick in picks if (effect := self._nominate(pick, policy, now)) is not None]
                 self.counts.dropped += len(picks) - len(effects)
                 return list(effects)
-            case SteerEnded(uid, node, written):
+            case AdvanceNominationEnded(uid, node, written):
                 return self._write_ended(uid, node, policy, now, written=written)
 
     def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
@@ -197,7 +199,7 @@ class Steering:
         nomination = self._nominations.get(pod.uid)
         if nomination is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(nomination.node):
             self.sought(pod, policy, now)
-        elif policy.steering.enabled:
+        elif policy.nomination.enabled:
             if codes[0] != Reason.OK:
                 self._miss(pod.uid, Miss.REFUSED, policy, now)
             elif not nomination.asked:
@@ -206,14 +208,16 @@ class Steering:
                 self._activity.taken(now)
 
     def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Takes in that filter was asked about other nodes than the one that the pod was nominated for."""
-        if not policy.steering.enabled:
+        """Takes in that filter was asked about other nodes than the one that the pod was nominated for.
+
+        The question has the pod as kube-scheduler saw it when its search began, so it says whether the nomination was known."""
+        if not policy.nomination.enabled:
             return
         nomination = self._nominations.get(pod.uid)
         if nomination is None:
             self._search(pod, now)
             return
-        knew = nomination.shown_at is not None and nomination.shown_at + _KNOWN_AFTER_SECONDS <= now
+        knew = pod.nominated_node == nomination.node
         self._miss(pod.uid, Miss.REFUSED_IN_TREE if knew else Miss.LATE, policy, now)
         self._search(pod, now)
 
@@ -238,7 +242,7 @@ class Steering:
         elif nomination is not None:
             self._forget(uid, nomination)
             self.counts.met += 1
-            self.pace.met(policy.steering.pace, now)
+            self.nomination_window.met(policy.nomination.nomination_window, now)
         self._tries.pop(uid, None)
         self._not_nominated.pop(uid, None)
         self.choices.ended(uid, node)
@@ -256,7 +260,7 @@ class Steering:
             self._forget(uid, nomination)
             self.counts.missed[Miss.GONE] += 1
 
-    def prolonged(self, uid: PodUid, policy: SteeringPolicy, now: Instant) -> Instant | None:
+    def prolonged(self, uid: PodUid, policy: NominationPolicy, now: Instant) -> Instant | None:
         """The new deadline of an expired hold, if it is kept because kube-scheduler is busy and has not come to this pod yet;
         None if the hold ends."""
         nomination = self._nominations.get(uid)
@@ -271,7 +275,7 @@ class Steering:
 
     # --- one nomination ---------------------------------------------------------------------------------------------------
 
-    def _nominate(self, pick: Pick, policy: Policy, now: Instant) -> Steer | None:
+    def _nominate(self, pick: PodNomination, policy: Policy, now: Instant) -> NominateInAdvance | None:
         pod = self._pods.get(pick.uid)
         row = self._nodes.row_of.get(pick.node)
         if pod is None or row is None or not self._is_free(pod) or pick.node in self._bind_backoff.nodes_denied(pod.uid, now):
@@ -280,7 +284,7 @@ class Steering:
         with self._room.beside(pod.priority):
             if judge_ledger(self._vertical_pods.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
-        deadline = Instant(now + policy.steering.hold_seconds)
+        deadline = Instant(now + policy.nomination.hold_seconds)
         self._holds.put(pod.uid, pod.key, rows, self._vertical_pods.need(pod), deadline, nominee=pod.priority)
         self._nominations[pod.uid] = _Nomination(pick.node, now, None if pod.kind.pod_constraints is None else pod)
         self._tries[pod.uid] = self._tries.get(pod.uid, 0) + 1
@@ -291,10 +295,10 @@ class Steering:
         came = self._came.get(pod.uid)
         if came is not None:
             self.counts.until_nominated.observe(now - came[0])
-        return Steer(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
+        return NominateInAdvance(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
 
     def _is_free(self, pod: Pod) -> bool:
-        """Is nothing else deciding where the pod goes: no bind, no hold by filter, no preemption, no nomination?"""
+        """Is the pod's place still open: no bind, no hold by filter, no preemption, no nomination?"""
         uid = pod.uid
         return (
             pod.node is None
@@ -317,7 +321,7 @@ class Steering:
             return []
         self._unwritten -= 1
         nomination.written = True
-        self.pace.written(now - nomination.at, policy.steering.pace, now)
+        self.nomination_window.written(now - nomination.at, policy.nomination.nomination_window, now)
         if written:
             self._tries[uid] = _MOST_TRIES
             return []
@@ -334,7 +338,7 @@ class Steering:
             return
         self._forget(uid, nomination)
         self.counts.missed[why] += 1
-        self.pace.missed(policy.steering.pace, now, made_at=nomination.at)
+        self.nomination_window.missed(policy.nomination.nomination_window, now, made_at=nomination.at)
 
     def _forget(self, uid: PodUid, nomination: _Nomination) -> None:
         del self._nominations[uid]

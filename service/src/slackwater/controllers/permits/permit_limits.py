@@ -18,7 +18,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.permit_annotation import Written, read_written
+from slackwater.model.permits import PersistedPermit, read_written
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 
 #: A permit limit is set so many compute units above the permit, so that the next small steps need no write.
@@ -33,7 +33,7 @@ _OSCILLATING_SECONDS: Final = 90.0
 _OSCILLATING_FACTOR: Final = 4.0
 _MOST_OSCILLATING: Final = 3
 #: The pause after a write that was refused.
-_PATIENCE_SECONDS: Final = 5.0
+_WRITE_TIMEOUT_SECONDS: Final = 5.0
 #: The most lazy writes that one tick starts; the others follow with the next ticks, so agents' answers hardly wait for them.
 _MAX_PER_TICK: Final = 16
 #: The due time of lazy writes that something waits for: they go before all others and are not limited in number.
@@ -43,7 +43,10 @@ _MAX_ATTEMPTS: Final = 3
 
 
 class PermitLimits:
-    """Keeps the permit annotations true. `settled` collects the pods whose urgent write has ended; `PermitService` reads it."""
+    """Keeps the permit annotations within the two invariants of the module.
+
+    `settled` collects the pods whose urgent write has ended; `PermitService` reads it.
+    """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
         self._ledger = cluster_state.ledger
@@ -77,7 +80,7 @@ class PermitLimits:
         if vertical_pod is None or reservation is None or pod is None:
             return []
         self._note(uid, vertical_pod, now)
-        vertical_pod.behind = self._is_behind(uid, reservation)
+        vertical_pod.lagging = self._is_lagging(uid, reservation)
         safe = self.persisted_permits.safe(uid, late=held is not None).at_least(held or NOTHING)
         if not vertical_pod.exact or not self._vertical_pods.may_write(pod) or reservation.pod_resources.reserved.within(safe):
             return []
@@ -91,12 +94,12 @@ class PermitLimits:
         """Takes in that the watch has shown another permit annotation for the pod."""
         self.persisted_permits.mark(uid)
 
-    def _is_behind(self, uid: PodUid, reservation: Reservation) -> bool:
+    def _is_lagging(self, uid: PodUid, reservation: Reservation) -> bool:
         """Has the pod grown, within its permit limit, into room that others gave back but that is still persisted as theirs?"""
         return self._raises(uid, reservation) and self.persisted_permits.crowded(reservation.node, beside=uid)
 
     def _raises(self, uid: PodUid, reservation: Reservation) -> bool:
-        """Is the pod's present permit more than a restart would count for certain?"""
+        """Is the pod's present permit more than a restart would certainly count?"""
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
             return False
@@ -147,7 +150,7 @@ class PermitLimits:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
     def room_wanted(self, node: NodeName, now: Instant) -> None:
-        """Schedules writes for the next tick: a pod would fit on the node, were the lower permits of pods there persisted."""
+        """Schedules writes for the next tick: a pod would fit on the node if the lower permits of pods there were persisted."""
         for uid in self.persisted_permits.over_reserved_on(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
@@ -201,7 +204,9 @@ class PermitLimits:
         place = self._annotations.place_of(pod)
         before = read_written(place.text)
         number = 1 if before is None else before.number + 1
-        written = Written(permit=permit, permit_limit=permit_limit, pod=uid, number=number, epoch=self._vertical_pods.epoch)
+        written = PersistedPermit(
+            permit=permit, permit_limit=permit_limit, pod=uid, number=number, epoch=self._vertical_pods.epoch
+        )
         if before is not None and not before.permit_limit.within(permit_limit):
             vertical_pod.lowered_from = before.permit_limit
         vertical_pod.writing, vertical_pod.settle_at, vertical_pod.written_at = written, None, now
@@ -227,7 +232,7 @@ class PermitLimits:
             self._annotations.note(pod, event.text, event.version, counted=vertical_pod is not None)
         if vertical_pod is None:
             return []
-        meant, vertical_pod.writing, vertical_pod.doubted = vertical_pod.writing, None, ()
+        meant, vertical_pod.writing, vertical_pod.unconfirmed = vertical_pod.writing, None, ()
         self._fence(event.pod, vertical_pod)
         if meant is None or event.text != meant.text():
             self._event_counts.permit_write_failures += 1
@@ -241,13 +246,13 @@ class PermitLimits:
         if vertical_pod is None:
             return []
         if vertical_pod.writing is not None:
-            vertical_pod.doubted = _extremes((*vertical_pod.doubted, vertical_pod.writing))
+            vertical_pod.unconfirmed = _extremes((*vertical_pod.unconfirmed, vertical_pod.writing))
         vertical_pod.writing, vertical_pod.attempts = None, _MAX_ATTEMPTS
-        vertical_pod.written_at = Instant(now + _PATIENCE_SECONDS)
+        vertical_pod.written_at = Instant(now + _WRITE_TIMEOUT_SECONDS)
         return self._go_on(event.pod, vertical_pod, now)
 
     def _fence(self, uid: PodUid, vertical_pod: VerticalPodState) -> None:
-        """Marks all pods of the machine as fenced: every write sent earlier expects an older text, and can change nothing."""
+        """Marks all pods of the machine as fenced: writes sent earlier expect an older text, so they can change nothing."""
         for other in [uid] if vertical_pod.machine is None else self._vertical_pods.of_machine(vertical_pod.machine):
             if (found := self._vertical_pods.get(other)) is not None:
                 found.fenced = True
@@ -257,7 +262,7 @@ class PermitLimits:
         reservation = self._reservations.get(uid)
         effects: list[Effect] = []
         if reservation is not None and vertical_pod.urgent:
-            vertical_pod.behind = self._is_behind(uid, reservation)
+            vertical_pod.lagging = self._is_lagging(uid, reservation)
             covered = reservation.pod_resources.reserved.within(self.safe(uid))
             if covered or vertical_pod.attempts >= _MAX_ATTEMPTS:
                 vertical_pod.urgent = False
@@ -269,8 +274,11 @@ class PermitLimits:
         return effects + (self._unblock(reservation.node, now) if reservation is not None else [])
 
     def _unblock(self, node: NodeName, now: Instant) -> list[Effect]:
-        """Tries the growth that waited on the node. The first two that still have to wait lower all permits that block
-        them, each other's included; for the rest it is enough to check whether any permit still does."""
+        """Tries the growth that waited on the node.
+
+        The first two pods that still have to wait lower all permits that block them, each other's included. For the rest it is
+        enough to check whether any permit still blocks them.
+        """
         effects: list[Effect] = []
         waited = self._blocked.pop(node, {})
         still = self._blocked.setdefault(node, {}) if waited else {}
@@ -333,14 +341,14 @@ def _restlessness(vertical_pod: VerticalPodState, permit: Amounts, now: Instant)
     return min(vertical_pod.oscillating + needed_again, _MOST_OSCILLATING)
 
 
-def _extremes(texts: Sequence[Written]) -> tuple[Written, ...]:
-    """The least and the most that any of the texts stands for: these bound what a restart may find, however many there are."""
+def _extremes(texts: Sequence[PersistedPermit]) -> tuple[PersistedPermit, ...]:
+    """The least and the most permit that any of the texts contains: these bound what a restart may find."""
     permits, permit_limits = [text.permit for text in texts], [text.permit_limit for text in texts]
-    least = Written(permit=reduce(Amounts.at_most, permits), permit_limit=reduce(Amounts.at_most, permit_limits))
-    most = Written(permit=reduce(Amounts.at_least, permits), permit_limit=reduce(Amounts.at_least, permit_limits))
+    least = PersistedPermit(permit=reduce(Amounts.at_most, permits), permit_limit=reduce(Amounts.at_most, permit_limits))
+    most = PersistedPermit(permit=reduce(Amounts.at_least, permits), permit_limit=reduce(Amounts.at_least, permit_limits))
     return (least,) if least == most else (least, most)
 
 
 def _is_kept(vertical_pod: VerticalPodState) -> bool:
-    """Is the pod's permit to be persisted? Only pods that may grow need it; a migrating pod's machine soon has another pod."""
+    """Has the pod's permit to be persisted? Only pods that may grow need it; a migrating pod's machine soon has another pod."""
     return vertical_pod.exact and vertical_pod.vertical.scaling and vertical_pod.vertical.migration is None

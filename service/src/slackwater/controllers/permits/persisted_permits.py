@@ -1,12 +1,16 @@
-"""Persisted permits: what a restarted process may find in the annotations, of one pod and of a node's pods together.
+"""Persisted permits: what a restarted process may find in the permit annotations of a pod and of a node's pods together.
 
-The known annotation is one possibility. Others are the texts of our writes that have not ended, or that ended without an
-answer. The worst case counts: the minimum for what an agent is answered, the maximum for capacity that is given to other pods.
-A write that a former process left on its way may mean less than is known, so until our first write for a pod has ended, nothing
-persisted for it is safe to answer. It may also mean more; `conflicts` settles that when it is found.
+- `PersistedPermits`: what a restart would count, from the known annotations and the writes under way.
+- `PermitConflicts`: finds persisted permits that cannot all be true.
+
+In: annotations as the watch shows them, and writes as they begin and end. Out: the bounds within which permits may be answered
+and room given away. Invariant: the worst case is assumed, that is, the minimum for answers and the maximum for capacity.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,16 +18,22 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Int64
-from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.ledger.account import PodResources
+from slackwater.model.ids import NodeName, PodUid, Row
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written
+from slackwater.model.permits import PersistedPermit
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class PersistedPermits:
-    """The persisted permits as a restart would count them. Only `PermitLimits` writes them. Call `mark` whenever a pod's
-    account or annotation has changed."""
+    """The persisted permits as a restart would count them. Only `PermitLimits` writes them.
+
+    The known annotation is one possibility. Others are the texts of our writes that have not ended, or that ended without an
+    answer. The worst case is assumed: the minimum for what an agent is answered, the maximum for capacity that is given to
+    other pods. A write that a former process left under way may contain less than is known. So until our first write for a pod
+    has ended, nothing persisted for it is safe to answer. It may also contain more; `PermitConflicts` finds that. Call `mark`
+    whenever a pod's resources or annotation have changed.
+    """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
         self._ledger = cluster_state.ledger
@@ -58,19 +68,19 @@ class PersistedPermits:
         vertical_pod = self._vertical_pods.get(uid)
         if late and vertical_pod is not None and not vertical_pod.fenced and self._vertical_pods.may_write(pod):
             return NOTHING
-        behind = vertical_pod is not None and vertical_pod.behind
-        safe = self._known(pod, behind=behind)
+        lagging = vertical_pod is not None and vertical_pod.lagging
+        safe = self._known(pod, lagging=lagging)
         for written in () if vertical_pod is None else _on_the_way(vertical_pod):
-            safe = safe.at_most(written.permit if behind else written.permit_limit)
+            safe = safe.at_most(written.permit if lagging else written.permit_limit)
         return safe if pod.vertical.resizing is None else safe.at_least(pod.vertical.using)
 
-    def _known(self, pod: Pod, *, behind: bool) -> Amounts:
+    def _known(self, pod: Pod, *, lagging: bool) -> Amounts:
         own, restored = self._vertical_pods.own(pod), self.restored(pod)
-        if behind:
+        if lagging:
             return restored.reserved.minus(restored.buffer)
         return restored.reserved if own is None else own.permit_limit
 
-    def excess(self, uid: PodUid) -> Amounts:
+    def over_reservation_of(self, uid: PodUid) -> Amounts:
         """The pod's over-reservation: by how much a restart may count more for it, without its Buffer, than it counts for
         now."""
         reservation, pod, vertical_pod = self._reservations.get(uid), self._pods.known(uid), self._vertical_pods.get(uid)
@@ -91,10 +101,10 @@ class PersistedPermits:
     def _bring_up_to_date(self, node: NodeName) -> None:
         for uid in self._stale.pop(node, ()):
             self._take_out(uid, node)
-            excess = self.excess(uid)
-            if excess != NOTHING:
-                self._over_reservations.setdefault(node, {})[uid] = excess
-                self._sums[node] = self._sums.get(node, NOTHING).plus(excess)
+            over_reservation_of = self.over_reservation_of(uid)
+            if over_reservation_of != NOTHING:
+                self._over_reservations.setdefault(node, {})[uid] = over_reservation_of
+                self._sums[node] = self._sums.get(node, NOTHING).plus(over_reservation_of)
                 self._enter_row(node)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
@@ -106,9 +116,9 @@ class PersistedPermits:
 
     def _take_out(self, uid: PodUid, node: NodeName) -> None:
         over_reservation = self._over_reservations.get(node, {})
-        excess = over_reservation.pop(uid, None)
-        if excess is not None:
-            self._sums[node] = self._sums[node].minus(excess)
+        over_reservation_of = over_reservation.pop(uid, None)
+        if over_reservation_of is not None:
+            self._sums[node] = self._sums[node].minus(over_reservation_of)
             if not over_reservation:
                 del self._over_reservations[node], self._sums[node]
             self._enter_row(node)
@@ -119,7 +129,11 @@ class PersistedPermits:
         short = self._short(node, beside)
         if not short:
             return []
-        return [uid for uid, excess in self._over_reservations[node].items() if uid != beside and any(excess[r] for r in short)]
+        return [
+            uid
+            for uid, over_reservation_of in self._over_reservations[node].items()
+            if uid != beside and any(over_reservation_of[r] for r in short)
+        ]
 
     def crowded(self, node: NodeName, *, beside: PodUid) -> bool:
         """Is `in_the_way` not empty? The cost does not grow with the pods on the node."""
@@ -166,12 +180,58 @@ class PersistedPermits:
         for node in list(self._stale):
             self._bring_up_to_date(node)
         return {
-            uid: excess for over_reservation in self._over_reservations.values() for uid, excess in over_reservation.items()
+            uid: over_reservation_of
+            for over_reservation in self._over_reservations.values()
+            for uid, over_reservation_of in over_reservation.items()
         }
 
 
-def _on_the_way(vertical_pod: VerticalPodState) -> Iterator[Written]:
+def _on_the_way(vertical_pod: VerticalPodState) -> Iterator[PersistedPermit]:
     """Texts that the annotation may have by now."""
     if vertical_pod.writing is not None:
         yield vertical_pod.writing
-    yield from vertical_pod.doubted
+    yield from vertical_pod.unconfirmed
+
+
+class PermitConflicts:
+    """Finds persisted permits that cannot all be true, and puts them in doubt. Runs once, when everything has been listed.
+
+    No process knowingly lets the persisted permits of a node exceed its Total (`permit_limits`). But a write of a dead process
+    may arrive after its successor has listed and has given the room to another pod. An agent is answered only when its write is
+    known to have arrived, so no agent was ever answered by such a write. Where the persisted permits of a node and the pods
+    bound there exceed its Total, the permits of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their
+    agents have asked (docs/adr/0011). The search looks at every node, and at single pods only on nodes over Total.
+    """
+
+    def __init__(self, cluster_state: ClusterState) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+
+    def settle(self) -> None:
+        """Puts permits in doubt until what is certain fits on each node, or no permit is left that could be doubted."""
+        for row, node in self._nodes:
+            if not self._fits(row):
+                self._settle_node(row, node.name)
+
+    def _fits(self, row: Row) -> bool:
+        numbers = self._ledger.numbers(row)
+        return numbers.reserved.minus(numbers.buffer).within(numbers.total)
+
+    def _settle_node(self, row: Row, name: NodeName) -> None:
+        epochs = [
+            (epoch, uid) for uid in self._reservations.on_node(name) if (epoch := self._vertical_pods.epoch_of(uid)) is not None
+        ]
+        for _, group in groupby(sorted(epochs), key=itemgetter(0)):
+            if self._fits(row):
+                return
+            for _, uid in group:
+                self._doubt(uid)
+
+    def _doubt(self, uid: PodUid) -> None:
+        vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
+        assert vertical_pod is not None
+        assert reservation is not None
+        vertical_pod.doubtful = True
+        self._reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))

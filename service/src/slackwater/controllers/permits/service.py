@@ -8,17 +8,18 @@ machine).
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import structlog
 
-from slackwater.controllers.permits.state import Decided
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.controllers.permits.permit_limits import PermitLimits
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Effect
-from slackwater.model.events import BindEnded
+from slackwater.model.events import BindEnded, Event
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -34,11 +35,37 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 _LATE_LOG_SECONDS: Final = 10.0
 
 
+class PermitStateMachine(Protocol):
+    """What the permit service asks of the state machine."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The cluster's tables, for reading."""
+        ...
+
+    @property
+    def permit_limits(self) -> PermitLimits:
+        """The persisted limits, for reading."""
+        ...
+
+    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
+        """Decides and counts an agent's permit."""
+        ...
+
+    def permit_answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
+        """The answer to a decided permit request: never more than is persisted."""
+        ...
+
+    def apply(self, event: Event, now: Instant) -> list[Effect]:
+        """Applies one event and returns the effects to carry out."""
+        ...
+
+
 class PermitService:
     """Implements `ports.protocols.PermitServing`. Call `wake` after each change of the state machine."""
 
     def __init__(
-        self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
+        self, state_machine: PermitStateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
     ) -> None:
         self._state_machine = state_machine
         self._submit = submit
@@ -53,9 +80,9 @@ class PermitService:
         self.waiting = 0  #: agents that wait for room now
         self._settled, self._freed = set[PodUid](), set[int]()
         state_machine.permit_limits.settled.add_reader(self._settled)
-        state_machine.nodes.freed.add_reader(self._freed)
+        state_machine.state.nodes.freed.add_reader(self._freed)
         self._late = 0  #: permits not written in time since the log last told
-        self._tell_late_at = Instant(0.0)
+        self._answer_late_at = Instant(0.0)
 
     def ask(
         self, ask: PermitAsk, *, wait_seconds: float = 0.0, caller: Caller | None
@@ -70,7 +97,7 @@ class PermitService:
         return self._answer(ask, decided)
 
     def _answer(
-        self, ask: PermitAsk, decided: Decided
+        self, ask: PermitAsk, decided: PermitDecision
     ) -> PermitAnswer | Awaitable[PermitAnswer | PermitRefusal] | PermitRefusal:
         answer = self._state_machine.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.permit_limit_pending:
@@ -78,7 +105,7 @@ class PermitService:
         return answer
 
     async def _answer_with_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
+        self, ask: PermitAsk, caller: Caller | None, decided: PermitDecision, room: anyio.Event, wait: anyio.CancelScope
     ) -> PermitAnswer | PermitRefusal:
         found = await self._until_room(ask, caller, decided, room, wait)
         if isinstance(found, PermitRefusal):
@@ -87,24 +114,24 @@ class PermitService:
         return answer if isinstance(answer, PermitAnswer | PermitRefusal) else await answer
 
     async def _answer_when_written(
-        self, ask: PermitAsk, decided: Decided, written: anyio.Event
+        self, ask: PermitAsk, decided: PermitDecision, written: anyio.Event
     ) -> PermitAnswer | PermitRefusal:
         await written.wait()
         answer = self._state_machine.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.permit_limit_pending:
-            self._tell_late(ask)
+            self._answer_late(ask)
         return answer
 
-    def _tell_late(self, ask: PermitAsk) -> None:
+    def _answer_late(self, ask: PermitAsk) -> None:
         self._late, now = self._late + 1, self._clock()
-        if now >= self._tell_late_at:
-            told = "what was written before"
-            _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=told)
-            self._late, self._tell_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
+        if now >= self._answer_late_at:
+            reason = "what was written before"
+            _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=reason)
+            self._late, self._answer_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
 
-    def _decide(self, ask: PermitAsk, caller: Caller | None) -> Decided | PermitRefusal:
+    def _decide(self, ask: PermitAsk, caller: Caller | None) -> PermitDecision | PermitRefusal:
         decided = self._state_machine.ask_permit(ask, caller, self._clock())
-        if isinstance(decided, Decided):
+        if isinstance(decided, PermitDecision):
             self._submit(decided.effects)
             if decided.first_odd:
                 _log.warning("agent asks for no multiple of its compute unit", pod=str(ask.key), asked=tuple(decided.asked))
@@ -129,17 +156,17 @@ class PermitService:
             self._ends.append((Instant(self._clock() + WRITE_SECONDS), uid, event))
         return event
 
-    def _room(self, decided: Decided) -> anyio.Event:
+    def _room(self, decided: PermitDecision) -> anyio.Event:
         """The event that is set when room appears on the pod's node."""
         return self._for_room.setdefault(decided.row, anyio.Event())
 
     async def _until_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: Decided, room: anyio.Event, wait: anyio.CancelScope
-    ) -> Decided | PermitRefusal:
+        self, ask: PermitAsk, caller: Caller | None, decided: PermitDecision, room: anyio.Event, wait: anyio.CancelScope
+    ) -> PermitDecision | PermitRefusal:
         """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked a
         newer question for the pod."""
         self.waiting += 1
-        latest: Decided | PermitRefusal = decided
+        latest: PermitDecision | PermitRefusal = decided
         try:
             with wait:
                 while True:
@@ -159,7 +186,8 @@ class PermitService:
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
         """Waits briefly, before a bind is sent, until room that others gave back on the node is persisted as given back.
 
-        False: it is not, and the bind was taken back, unless an earlier request (`first` is False) may have sent it.
+        False if it is not persisted in time. The bind was then taken back, unless an earlier request (`first` is False) may
+        have sent it.
         """
         with anyio.move_on_after(RECORD_SECONDS):
             while self._state_machine.permit_limits.still_on_record(node):
@@ -169,7 +197,7 @@ class PermitService:
                 self._submit(self._state_machine.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
                 self.wake()
             return False
-        reservation = self._state_machine.reservations.get(uid)
+        reservation = self._state_machine.state.reservations.get(uid)
         return reservation is not None and reservation.node == node
 
     def wake(self) -> None:
@@ -197,5 +225,5 @@ class PermitService:
             event.set()
 
 
-def _waits_for_room(decided: Decided) -> bool:
+def _waits_for_room(decided: PermitDecision) -> bool:
     return decided.denied and not decided.migrate

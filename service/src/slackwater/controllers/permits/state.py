@@ -1,11 +1,16 @@
-"""Permit requests: checks an agent's question, decides it and answers (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
+"""Permit requests and the events of pods that grow in place (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
+
+- `Permits`: checks an agent's question, decides it and answers.
+- `VerticalEvents`: applies events about machines, permit writes and migrations.
 
 Each request is O(1): it looks only at the pod, its node's sums and the head of the node's migration queue.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import assert_never
 
+from slackwater.cluster.annotations import unreadable_permit
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
@@ -13,19 +18,30 @@ from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, Resize
+from slackwater.model.events import (
+    MachineGone,
+    MachineSeen,
+    MigrationDeleteEnded,
+    MigrationGone,
+    MigrationNotStarted,
+    MigrationSeen,
+    MigrationStarted,
+    PermitNotWritten,
+    PermitWritten,
+    VerticalEvent,
+)
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.ledger.growth import Question, settled
+from slackwater.model.ledger.ledger import PodResources
+from slackwater.model.ledger.transitions import Question, settled
 from slackwater.model.objects import Pod
-from slackwater.model.permit_annotation import Written
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal, PersistedPermit
 from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
-from slackwater.model.vertical import Resizing, Vertical
+from slackwater.model.vertical import Machine, ResizeTarget, Vertical
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class PermitDecision:
     """The decision about a question, before what it needs is persisted. `denied`: some growth had no room.
 
     `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
@@ -37,7 +53,7 @@ class Decided:
     asked: Amounts
     held: Amounts
     slot_bytes: int
-    told: bool  #: the agent knows that the pod migrates, so the permit is what it has
+    notified: bool  #: the agent knows that the pod migrates, so the permit is what it has
     migrate: bool
     denied: bool
     first_odd: bool
@@ -45,7 +61,7 @@ class Decided:
 
 
 class Permits:
-    """Decides the questions of agents."""
+    """Checks and decides the questions of agents."""
 
     def __init__(
         self,
@@ -66,8 +82,8 @@ class Permits:
         self._event_counts = cluster_state.event_counts
         self._room_given = room_given
 
-    def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> Decided | PermitRefusal:
-        """Decides a question, and takes its effect on the account in at once."""
+    def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> PermitDecision | PermitRefusal:
+        """Decides a question, and applies the decision to the pod's resources at once."""
         case = self._case(ask, caller, policy)
         if isinstance(case, PermitRefusal):
             return replace(case, node=self._node_of(ask.key))
@@ -79,7 +95,7 @@ class Permits:
         return None if reservation is None or reservation.node not in self._nodes.row_of else reservation.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
-        """The question with what it concerns, or the refusal if a check fails."""
+        """The question with the pod's state, or the refusal if a check fails."""
         pod = self._pods.by_key(ask.key)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -95,12 +111,12 @@ class Permits:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_told(pod) and not _as_held(reservation.pod_resources, question):
+        if self._migrating.is_notified(pod) and not _as_held(reservation.pod_resources, question):
             message = "cannot change resources: agent has already been informed that pod is migrating"
             return PermitRefusal(status=400, code="migrating", message=message)
         return _Case(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
 
-    def _decided(self, case: "_Case", policy: Policy, now: Instant) -> Decided:
+    def _decided(self, case: "_Case", policy: Policy, now: Instant) -> PermitDecision:
         pod, vertical_pod, uid = case.pod, case.vertical_pod, case.pod.uid
         held = case.has()
         vertical_pod.has = held.at_most(case.question.asked)
@@ -108,8 +124,8 @@ class Permits:
         leaving = self._migrating.is_leaving(uid)
         first_odd = self._hear(case, now, leaving=leaving or target_node is not None)
         effects: list[Effect] = []
-        told = self._migrating.is_told(pod)
-        if told:
+        notified = self._migrating.is_notified(pod)
+        if notified:
             effects += self._held(case, now)
         else:
             effects += self._settle(case, now, withhold=leaving or target_node is not None)
@@ -121,13 +137,13 @@ class Permits:
             effects = [*self._permit_limits.ensure(uid, now, held=held), *effects]
         reservation = self._reservations.get(uid)
         assert reservation is not None
-        return Decided(
+        return PermitDecision(
             uid=uid,
             row=case.row,
             asked=case.question.asked,
             held=held,
             slot_bytes=case.slot_bytes,
-            told=told,
+            notified=notified,
             migrate=target_node is not None,
             denied=any(reservation.pod_resources.capacity_pressure) and not (leaving or target_node is not None),
             first_odd=first_odd,
@@ -192,7 +208,7 @@ class Permits:
                 effects += self._room_given(now)
         return effects
 
-    def answer(self, decided: Decided) -> PermitAnswer | PermitRefusal:
+    def answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
         """The answer that may be given now: at most what a restart would reserve, at least what the agent has. Notes it as
         had."""
         reservation, vertical_pod = self._reservations.get(decided.uid), self._vertical_pods.get(decided.uid)
@@ -202,7 +218,7 @@ class Permits:
         granted = granted.at_most(decided.asked)
         # If the agent has asked for less since, what it had at this earlier question grants it nothing.
         held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
-        safe = granted if decided.told else self._permit_limits.safe(decided.uid).at_least(held)
+        safe = granted if decided.notified else self._permit_limits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
         vertical_pod.has = permit if vertical_pod.has is None else permit.at_least(vertical_pod.has)
         return PermitAnswer(
@@ -215,7 +231,9 @@ class Permits:
 
 
 def _as_held(pod_resources: PodResources, question: Question) -> bool:
-    """Is the question what the pod has? Before its agent is heard, the pod may have been permitted a part of its Buffer."""
+    """Does the question ask for exactly what the pod has? Before its agent is heard, the pod may have been permitted a part of
+    its Buffer.
+    """
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
     return certain.within(question.asked) and question.asked.within(most)
@@ -232,7 +250,7 @@ class _Case:
     ask: PermitAsk
     question: Question
     slot_bytes: int
-    own: Written | None  #: the pod's persisted permit
+    own: PersistedPermit | None  #: the pod's persisted permit
 
     def has(self) -> Amounts:
         """What the agent has already. If it has asked for less since its last permit, it has given the difference back even
@@ -277,9 +295,65 @@ def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:
     return Amounts(MilliCpu(amounts.cpu), Bytes(amounts.memory * slot_bytes)) if ask.slots else amounts
 
 
-def _resize(pod: Pod, resizing: Resizing, permit: Amounts) -> list[Effect]:
+def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
     """Resizes the one container by the difference between the pod's permit and the pod's present requests."""
     if permit == resizing.whole:
         return []
     to = resizing.requests.plus(permit.minus(resizing.whole)).at_least(NOTHING)
     return [Resize(uid=pod.uid, key=pod.key, container=resizing.container, to=to, limits=resizing.limits)]
+
+
+class VerticalEvents:
+    """Applies each event to the permit limits, the migrations or the resources of the machine's pods."""
+
+    def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+        self._annotations = cluster_state.annotations
+        self._permit_limits = permit_limits
+        self._migrating = migrating
+
+    def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
+        match event:
+            case MachineSeen():
+                return self._machine_seen(event.machine, policy)
+            case MachineGone(key):
+                self._machine_gone(key)
+            case PermitWritten():
+                return self._permit_limits.written(event, now)
+            case PermitNotWritten():
+                return self._permit_limits.not_written(event, now)
+            case MigrationSeen(migration):
+                return self._migrating.seen(migration, now)
+            case MigrationGone(key):
+                self._migrating.gone(key)
+            case MigrationStarted(pod):
+                self._migrating.started(pod)
+            case MigrationNotStarted(pod):
+                self._migrating.not_started(pod, now)
+            case MigrationDeleteEnded(key, deleted):
+                self._migrating.deletion_ended(key, deleted=deleted, now=now)
+            case _:
+                assert_never(event)
+        return []
+
+    def _machine_gone(self, key: PodKey) -> None:
+        self._annotations.machine_gone(key)
+        for uid in self._vertical_pods.of_machine(key):
+            self._permit_limits.recorded(uid)
+
+    def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
+        """Takes in a machine. Pods whose resources are a guess are counted again if the machine's permit annotation changed."""
+        if not self._annotations.machine_seen(machine):
+            return []
+        effects: list[Effect] = []
+        for uid in self._vertical_pods.of_machine(machine.key):
+            reservation, pod = self._reservations.get(uid), self._pods.get(uid)
+            if reservation is not None and pod is not None:
+                pod_resources = self._vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
+                if pod_resources != reservation.pod_resources:
+                    self._reservations.recount(uid, pod_resources)
+                self._permit_limits.recorded(uid)
+                effects += unreadable_permit(pod, machine.permit)
+        return effects

@@ -22,8 +22,8 @@ _BINDING_SECONDS: Final = 120.0
 class BindAnswer(NamedTuple):
     """The answer to a bind request.
 
-    `reason` is OK: room is reserved; send `effect` if there is one. `already`: the pod is bound there, or another request is on
-    its way, which the same effect joins. Any other `reason` says why the bind is refused.
+    `reason` is OK if room is reserved; then send `effect` if there is one. `already`: the pod is bound there, or another
+    request is under way, which the same effect joins. Any other `reason` says why the bind is refused.
     """
 
     reason: Reason

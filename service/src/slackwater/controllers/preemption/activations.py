@@ -10,8 +10,8 @@ within five minutes.
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.model.backoff import ExponentialBackoff
 from slackwater.model.effects import Activate, OpenGate
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import GATE
@@ -41,11 +41,11 @@ class Activations:
         self._later: dict[PodUid, tuple[Instant, Pod]] = {}
 
     def expect(self, pod: Pod, now: Instant) -> None:
-        """The pod was woken just now."""
+        """Notes that the pod was activated just now."""
         self._expected[pod.uid] = _Expected(pod, Instant(now + _BACKOFF.seconds(1)))
 
     def put_off(self, pod: Pod, until: Instant) -> None:
-        """Notes that the pod is to be activated at `until`, whatever comes of earlier activations."""
+        """Notes that the pod is to be activated at `until`, whether or not earlier activations bring it back."""
         self._later[pod.uid] = (until, pod)
 
     def forget(self, uid: PodUid) -> None:

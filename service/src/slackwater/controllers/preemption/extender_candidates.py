@@ -10,12 +10,16 @@ preemption of ours, so neither side picks the other's victims.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
+from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
+from slackwater.controllers.preemption.runners_up import RunnerUp, runners_up
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.preemption.victims import (
+    Candidate,
     PotentialVictim,
     PreemptionNode,
     fits,
@@ -37,8 +41,10 @@ def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]
 def added_victims(
     wanted: Amounts, proposed: Sequence[PotentialVictim], preemption_node: PreemptionNode
 ) -> tuple[PotentialVictim, ...] | None:
-    """The potential victims of the node that have to leave in addition to the proposed ones, which are not among them; None if
-    not even all of them would do. Pods that leave anyway are included if they have to be waited for."""
+    """The potential victims of the node that have to leave in addition to the proposed ones, which are not among them.
+
+    None if not even all of them make enough room. Pods that leave anyway are included if the preemptor has to wait for them.
+    """
     more = needed_victims(
         wanted,
         PreemptionNode(
@@ -50,6 +56,8 @@ def added_victims(
     return None if more is None else (*more.victims, *more.awaited)
 
 
+#: Nodes that are compared with the chosen one.
+_MOST_COMPARED: Final = 100
 #: For each node that is kept: its victims, the most important first, and how many more budgets than proposed they violate.
 Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]
 
@@ -80,11 +88,11 @@ class ExtenderCandidates:
         A node is dropped if it is unknown, if a bind of the pod to it was denied, if a proposed victim is not on it
         (kube-scheduler would refuse the whole answer), or if not even all pods of lower priority would make room. All nodes are
         dropped if filter would refuse the pod regardless of room, or if earlier victims are leaving or have left since filter
-        was asked: further victims would be deleted for nothing.
+        was asked: further victims would be deleted for nothing; and while preemption is paused.
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return {}
-        if self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
+        if policy.preemption.paused or self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
         if self._accepted_preemptions.overtaken(
             pod.uid, proposed, self._potential_victims.seen_on, partial(self._fits, pod, now), now
@@ -111,7 +119,20 @@ class ExtenderCandidates:
         agreed = self._accepted_preemptions.victims_on(pod.uid, node, now)
         waiting = {uid for uid in agreed if self._potential_victims.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
-            self._preemptions.agree(pod, node, waiting, policy.preemption, now)
+            others = self._not_chosen(pod, node, now)
+            self._preemptions.agree(pod, node, waiting, policy.preemption, now, others=others)
+
+    def _not_chosen(self, pod: Pod, node: NodeName, now: Instant) -> tuple[RunnerUp, ...]:
+        """The other nodes that were kept for the pod, as far as their victims are still there."""
+        kept = self._accepted_preemptions.victims_of(pod.uid, now)
+        found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
+        chosen = found.get(node) or self._as_candidate(node, kept.get(node, ()))
+        return runners_up(chosen, found.values())
+
+    def _as_candidate(self, node: NodeName, uids: Sequence[PodUid]) -> Candidate:
+        seen = (self._potential_victims.seen_on(uid, node) for uid in uids)
+        victims = tuple(self._potential_victims.potential_victim(pod) for pod in seen if pod is not None)
+        return Candidate(node=node, victims=victims, awaited=())
 
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
         """Does the pod fit on the node without victims, and was no bind there denied?"""

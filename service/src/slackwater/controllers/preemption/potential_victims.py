@@ -20,11 +20,11 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 
 class PotentialVictims:
-    """Lists potential victims. `doomed` says whether a pod is to leave for another preemptor; `immovable` names the pods that
-    no preemption may count on, and until when."""
+    """Lists potential victims. `is_marked_victim` says whether a pod is to leave for another preemptor; `immovable` names
+    the pods that no preemption may count on, and until when."""
 
     def __init__(
-        self, cluster_state: ClusterState, *, doomed: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
+        self, cluster_state: ClusterState, *, is_marked_victim: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
     ) -> None:
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
@@ -32,7 +32,7 @@ class PotentialVictims:
         self._reservations = cluster_state.reservations
         self._holds = cluster_state.holds
         self._budgets = cluster_state.budgets
-        self._doomed = doomed
+        self._is_marked_victim = is_marked_victim
         self._immovable = immovable
 
     def preemption_node(
@@ -64,7 +64,7 @@ class PotentialVictims:
             priority=victim.priority,
             started_at=victim.started_at,
             reserved=reservation.pod_resources.reserved,
-            leaving=victim.deleting or self._doomed(victim.uid),
+            leaving=victim.deleting or self._is_marked_victim(victim.uid),
         )
 
     def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
@@ -113,8 +113,9 @@ class PotentialVictims:
 
 
 def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
-    """Does a required pod affinity term select the victim? A term with a namespace selector counts as reaching all
-    namespaces."""
+    """Does a required pod affinity term select the victim, so that the preemptor has to run next to it? A term with a namespace
+    selector counts as reaching all namespaces.
+    """
     labels = dict(victim.labels)
     return any(
         (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)

@@ -1,71 +1,127 @@
-"""Preemptors: decides in filter whether a refused pod preempts; and continues preemptions after a restart.
+"""Decides in filter whether a refused pod preempts, and finds the cheapest candidate for it.
 
     filter refuses everywhere -> may the pod preempt? -> candidate nodes -> the cheapest candidate -> its preemption begins
 
-No preemption begins for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or
-kube-scheduler's after the preempt verb), or that has been refused for less time than the policy asks.
+- `Preemptors`: which pods preempt; continues preemptions after a restart.
+- `CandidateNodes`: which nodes are worth a search for victims.
+- `victims`: the cheapest candidate, by its cost.
+
+In: a refused pod and the cluster state. Out: a candidate (a node with its victims), or None. Invariant: no preemption begins
+for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or kube-scheduler's after the
+preempt verb), or that was first refused more recently than the policy asks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final
 
+import numpy as np
+
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.priority_shares import NEVER
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.controllers.preemption.activations import activating
-from slackwater.controllers.preemption.candidates import CandidateNodes
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
+from slackwater.controllers.preemption.runners_up import MOST_RUNNERS_UP, cost, runners_up
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, needed_victims
+from slackwater.controllers.preemption.victims import Candidate, PreemptionNode, needed_victims
 from slackwater.model.columns import Codes, Rows
 from slackwater.model.effects import WritePreempting
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 
-#: MaxInt32 + 1, added to each priority in the sum: priorities may be negative, and each further victim must add to the cost.
-_OFFSET: Final = 1 << 31
+_FULL: Final = np.array([Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY, Reason.HELD_FOR_OTHERS], np.uint8)
+#: Nodes searched together, and for one pod at most; kube-scheduler compares a hundred too, or a tenth of the nodes.
+_FEW: Final = 8
+_MOST_CANDIDATE_NODES: Final = 100
 
 
-def choose(wanted: Amounts, preemption_nodes: Iterable[PreemptionNode]) -> Candidate | None:
-    """The cheapest candidate that makes `wanted` fit on one of the nodes; None if no node has enough potential victims."""
+class CandidateNodes:
+    """Yields the nodes to search for victims, the most promising first.
+
+    These are nodes that kube-scheduler's own filters accept and only our accounting refuses, so nothing but room is lacking.
+    All of them are compared at once by the priority of the least important pods that could make room; the best few are then
+    searched pod by pod.
+    """
+
+    def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._bind_backoff = cluster_state.bind_backoff
+        self._admitting = cluster_state.admitting
+        self._potential_victims = potential_victims
+        self._preemptions = preemptions
+        #: Rotates nodes that look equally good, so that the search does not always take the same ones.
+        self._turn = 0
+
+    def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[PreemptionNode]]:
+        """Yields the nodes among `rows` to search, a few at a time; `codes` are filter's verdicts.
+
+        Better nodes come first, except where a budget would be violated or pods may not be taken. Only rows where our
+        accounting is stricter than kube-scheduler's are included: elsewhere kube-scheduler finds victims by itself, and a node
+        that only we see as full is about to change.
+        """
+        wanted = rows[np.isin(codes, _FULL)]
+        wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
+        denied = {self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)}
+        found: list[PreemptionNode] = []
+        looked_at = 0
+        for row in self._best_first(pod, wanted).tolist():
+            node = self._nodes.by_row[row]
+            if node is None or row in denied:
+                continue
+            found.append(self._potential_victims.preemption_node(pod, node.name, self._reservations.on_node(node.name), now))
+            looked_at += 1
+            if len(found) == _FEW or looked_at == _MOST_CANDIDATE_NODES:
+                yield found
+                found = []
+            if looked_at == _MOST_CANDIDATE_NODES:
+                return
+        if found:
+            yield found
+
+    def _best_first(self, pod: Pod, rows: Rows) -> Rows:
+        """The rows in the order of the search: first those that a pod is leaving, then by the priority of the pods that have to
+        go. Rows where no victim helps are left out.
+        """
+        free = self._ledger.columns.free(rows)
+        levels = self._reservations.priority_shares.levels(pod.need, free, rows, below=pod.priority)
+        self._turn += 1
+        turned = (np.arange(len(rows)) + self._turn) % max(len(rows), 1)
+        order = np.lexsort((turned, levels, ~np.isin(rows, self._rows_left())))
+        best: Rows = rows[order][levels[order] != NEVER]
+        return best
+
+    def _rows_left(self) -> list[int]:
+        """Rows that a pod is leaving, or is to leave as a victim."""
+        leaving = self._pods.leaving | self._preemptions.pending_deletions.awaited_by.keys()
+        return [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
+
+    def anybody_below(self, priority: int) -> bool:
+        """Is there a pod of lower priority in the cluster?"""
+        return any(found < priority for found in self._pods.priorities)
+
+
+def cheapest(
+    wanted: Amounts, preemption_nodes: Iterable[PreemptionNode], *, beside: Iterable[Candidate] = ()
+) -> list[Candidate]:
+    """The cheapest candidate that makes `wanted` fit on one of the nodes, and the few that follow it; none if no node has
+    enough potential victims. `beside` are candidates found before."""
     found = (needed_victims(wanted, preemption_node) for preemption_node in preemption_nodes)
-    return min((candidate for candidate in found if candidate is not None), key=cost, default=None)
-
-
-def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, NodeName]:
-    """The sort key of candidates, the cheapest first. 1. no victim at all  2. fewest violated budgets  3. lowest priority of
-    the most important victim  4. lowest sum of priorities  5. fewest victims  6. the most important victims started last
-    7. fewest pods to wait for  8. the node's name: arbitrary, but the same on every run."""
-    victims = candidate.victims
-    highest = max((victim.priority for victim in victims), default=0)
-    return (
-        bool(victims),
-        candidate.violations,
-        highest,
-        sum(victim.priority + _OFFSET for victim in victims),
-        len(victims),
-        _later_first(earliest_start(victims, highest)),
-        len(candidate.awaited),
-        candidate.node,
-    )
-
-
-def earliest_start(victims: Iterable[PotentialVictim], priority: int) -> str:
-    """When the first of the victims of that priority started; empty if there is none."""
-    return min((victim.start for victim in victims if victim.priority == priority), default="")
-
-
-def _later_first(text: str) -> str:
-    """A text whose order is the reverse of the given one's."""
-    return "".join(chr(0x10FFFF - ord(c)) for c in text)
+    candidates = (candidate for candidate in found if candidate is not None)
+    return nsmallest(1 + MOST_RUNNERS_UP, [*beside, *candidates], key=cost)
 
 
 @dataclass(slots=True)
-class _Patient:
+class _Delayed:
     pod: Pod
     until: Instant
-    told: bool = False
+    notified: bool = False
 
 
 class Preemptors:
@@ -78,7 +134,7 @@ class Preemptors:
         self._potential_victims = potential_victims
         self._preemption_nodes = CandidateNodes(cluster_state, potential_victims, preemptions)
         self._preemptions = preemptions
-        self._patient: dict[PodUid, _Patient] = {}
+        self._delayed: dict[PodUid, _Delayed] = {}
 
     def consider(
         self,
@@ -91,23 +147,24 @@ class Preemptors:
         helps: Callable[[Candidate], bool] = lambda _: True,
     ) -> bool:
         """Begins a preemption for a pod that fits on none of the rows; False if none begins. `helps` may veto a candidate."""
-        if not policy.enabled or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
+        if not policy.enabled or policy.paused or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
-        found = self._cheapest(pod, rows, codes, now)
-        if found is None or not (found.victims or found.awaited) or not helps(found):
+        candidates = self._cheapest(pod, rows, codes, now)
+        if not candidates or not (candidates[0].victims or candidates[0].awaited) or not helps(candidates[0]):
             return False
+        found = candidates[0]
         self.forget(pod.uid)
-        self._preemptions.begin(pod, found, policy, now)
+        self._preemptions.begin(pod, found, policy, now, others=runners_up(found, candidates))
         return True
 
-    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Candidate | None:
-        """The cheapest candidate. Searches further nodes only while none was found or the best one violates a budget."""
-        best: Candidate | None = None
+    def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> list[Candidate]:
+        """The cheapest candidate, and a few that follow it. Searches further nodes only while none was found or the best one
+        violates a budget."""
+        best: list[Candidate] = []
         for preemption_nodes in self._preemption_nodes.of(pod, rows, codes, now):
-            found = choose(pod.need, preemption_nodes)
-            best = min((one for one in (best, found) if one is not None), key=cost, default=None)
-            if best is not None and not best.violations:
-                return best
+            best = cheapest(pod.need, preemption_nodes, beside=best)
+            if best and not best[0].violations:
+                break
         return best
 
     def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
@@ -122,33 +179,33 @@ class Preemptors:
         )
 
     def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
-        if not policy.patience_seconds:
+        if not policy.delay_seconds:
             return True
-        patient = self._patient.setdefault(pod.uid, _Patient(pod, Instant(now + policy.patience_seconds)))
-        return patient.until <= now
+        delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + policy.delay_seconds)))
+        return delayed.until <= now
 
     def forget(self, uid: PodUid) -> None:
         """Ends the pod's wait: it passed filter, is bound or gone, or preempts."""
-        self._patient.pop(uid, None)
+        self._delayed.pop(uid, None)
 
     def due(self, now: Instant) -> None:
-        """Activates pods that have waited long enough: kube-scheduler would not try them by itself then."""
+        """Activates pods that have waited long enough, since kube-scheduler does not retry them at that moment."""
         self._potential_victims.expire(now)
-        for patient in self._patient.values():
-            if patient.until <= now and not patient.told:
-                patient.told = True
-                self._preemptions.owe(activating(patient.pod, "patience-ended"))
+        for delayed in self._delayed.values():
+            if delayed.until <= now and not delayed.notified:
+                delayed.notified = True
+                self._preemptions.owe(activating(delayed.pod, "delay-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
         """Continues what an earlier process began, if still needed. Everything must be listed.
 
-        What the annotation names is checked like a choice of our own. So whoever can write it cannot make a pod leave that is
-        not less important, or whose room is not needed.
+        The content of the annotation is checked like a choice of our own. So a client that can write it cannot make a pod leave
+        that is as important as the preemptor, or whose room is not needed.
         """
         for pod in list(self._pods):
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
-            if not (policy.enabled and self._resumed(pod, policy, now)):
+            if policy.paused or not policy.enabled or not self._resumed(pod, policy, now):
                 self._preemptions.owe(WritePreempting(pod.uid, pod.key, None))
                 self._preemptions.owe(activating(pod, "preemption-over"))
 

@@ -8,27 +8,23 @@ the gate.
     returned     the pod came back, from `agreed` too, and may be bound to its node; its own hold keeps the room
 
 From announcing to opened filter answers `gated` and the preempt verb keeps no node. Each victim is deleted once, however many
-preemptors wait for it. Deliberately absent: which pods have to leave (`potential_victims`, `choose`) and the API calls.
+preemptors wait for it. Deliberately absent: which pods have to leave (`potential_victims`, `preemptors`) and the API calls.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Final, Literal, assert_never
+from collections.abc import Callable
+from typing import Final, assert_never
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.controllers.preemption.activations import Activations, activating
-from slackwater.controllers.preemption.counts import PreemptionCounts, Result
+from slackwater.controllers.preemption.preemption import PendingDeletions, Preemption, PreemptionCounts, Result
+from slackwater.controllers.preemption.runners_up import RunnerUp
 from slackwater.controllers.preemption.victims import Candidate
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.objects import Pod
-from slackwater.model.preempting import Preempting
+from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.resources import Amounts
-
-Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
-_SHUT: Final = ("announcing", "evicting")
 
 #: How long kube-scheduler's nomination of a preemptor may take to be seen; how long room is kept after the victims are gone.
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
@@ -38,48 +34,8 @@ _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
 _REST_SECONDS: Final = 5.0
 
 
-@dataclass(slots=True)
-class Preemption:
-    """One preemption. `victims` are the pods to be deleted that still exist; `waiting` all pods that must be gone, empty once
-    the preemption is opened, returned or over."""
-
-    pod: Pod
-    node: NodeName
-    victims: dict[PodUid, PodKey]
-    waiting: set[PodUid]
-    phase: Phase
-    since: Instant
-    deadline: Instant
-    text: str  #: of its annotation
-    number: int  #: grows from one preemption to the next
-
-    @property
-    def shut(self) -> bool:
-        return self.phase in _SHUT
-
-
-@dataclass(slots=True)
-class PendingDeletions:
-    """The deletions on their way, one for each victim, and which preemptors wait for which victims."""
-
-    running: set[PodUid] = field(default_factory=set)
-    awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
-
-    def wait(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
-        for victim in victims:
-            self.awaited_by.setdefault(victim, set()).add(preemptor)
-
-    def leave(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
-        for victim in victims:
-            waiting = self.awaited_by.get(victim)
-            if waiting is not None:
-                waiting.discard(preemptor)
-                if not waiting:
-                    del self.awaited_by[victim]
-
-
 class Preemptions:
-    """All preemptions, by the preemptor's UID. The effects they ask for are collected in `owed`."""
+    """All preemptions, by the preemptor's UID. The effects they ask for are collected, and `flush` returns them."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._room = cluster_state.room
@@ -93,8 +49,8 @@ class Preemptions:
         self.pending_deletions = PendingDeletions()
         self.activations = Activations()
         self.counts = PreemptionCounts()
-        self._owed: list[Effect] = []
-        #: The latest time that was told: some ends come without one.
+        self._pending_effects: list[Effect] = []
+        #: The latest time that a call stated: some ends come without one.
         self._now = Instant(0.0)
 
     # --- questions --------------------------------------------------------------------------------------------------------
@@ -145,8 +101,18 @@ class Preemptions:
 
     # --- begin ------------------------------------------------------------------------------------------------------------
 
-    def begin(self, pod: Pod, candidate: Candidate, policy: PreemptionPolicy, now: Instant, *, announced: bool = False) -> None:
-        """Shuts the gate and keeps the room. `announced`: the annotation exists already, from before a restart."""
+    def begin(
+        self,
+        pod: Pod,
+        candidate: Candidate,
+        policy: PreemptionPolicy,
+        now: Instant,
+        *,
+        announced: bool = False,
+        others: tuple[RunnerUp, ...] = (),
+    ) -> None:
+        """Shuts the gate and keeps the room. `announced`: the annotation exists already, from before a restart. `others` are
+        candidates that were not chosen."""
         self._now = now
         self.counts.begun(len(candidate.victims))
         # A victim of another preemption is a victim of this one too: the other may end before it has sent the deletion.
@@ -155,15 +121,26 @@ class Preemptions:
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
         found = self._keep(pod, candidate.node, victims, waiting, Instant(now + policy.timeout_seconds))
+        found.others = others
         if announced or not victims:
             self._evict(found)
         else:
             self.owe(WritePreempting(pod.uid, pod.key, found.text))
 
-    def agree(self, pod: Pod, node: NodeName, waiting: set[PodUid], policy: PreemptionPolicy, now: Instant) -> None:
+    def agree(
+        self,
+        pod: Pod,
+        node: NodeName,
+        waiting: set[PodUid],
+        policy: PreemptionPolicy,
+        now: Instant,
+        *,
+        others: tuple[RunnerUp, ...] = (),
+    ) -> None:
         """Begins a preemption whose victims kube-scheduler deletes by itself: keeps the room, and counts them as leaving."""
         self._now = now
-        self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds)).phase = "agreed"
+        found = self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds))
+        found.phase, found.others = "agreed", others
 
     def supersede(self, uid: PodUid) -> None:
         """Ends the preemption of a pod whose gate is open, since kube-scheduler preempts for it again: the pod may count with
@@ -184,7 +161,7 @@ class Preemptions:
             phase="announcing",
             since=self._now,
             deadline=deadline,
-            text=Preempting(node, tuple(sorted(waiting))).text(),
+            text=OngoingPreemption(node, tuple(sorted(waiting))).text(),
             number=self._number,
         )
         self.pending_deletions.wait(pod.uid, waiting)
@@ -202,7 +179,7 @@ class Preemptions:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def apply(self, event: PreemptionEvent, now: Instant) -> list[Effect]:
-        """Takes in one event; the effects are added to `owed`."""
+        """Takes in one event. Its effects are collected: `flush` returns them."""
         self._now = now
         match event:
             case PreemptingWritten(uid, text):
@@ -380,6 +357,12 @@ class Preemptions:
                 found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
 
+    def pause(self, now: Instant) -> None:
+        """Ends the preemptions that have not asked for a deletion yet. Deletions under way cannot be taken back."""
+        self._now = now
+        for found in [found for found in self._running.values() if found.phase == "announcing"]:
+            self._fail(found, "cancelled", "preemption-paused")
+
     def hold_expired(self, uid: PodUid) -> None:
         """Takes in that the pod passed filter and was not bound: its room is kept again until the preemption's deadline."""
         found = self._running.get(uid)
@@ -387,13 +370,13 @@ class Preemptions:
             self._room.put(found.pod, found.node, found.number)
 
     def owe(self, effect: Effect) -> None:
-        """Keeps an effect for the next `flush`: some ends come while a question is answered."""
-        self._owed.append(effect)
+        """Keeps an effect for the next `flush`: some preemptions end while a question is answered."""
+        self._pending_effects.append(effect)
 
     def flush(self) -> list[Effect]:
-        """Answers the effects that are owed, and owes them no more. The state machine calls it after each event."""
-        owed, self._owed = self._owed, []
-        return owed
+        """Returns the collected effects and forgets them. The state machine calls it after each event."""
+        pending_effects, self._pending_effects = self._pending_effects, []
+        return pending_effects
 
 
 def _asks(pod: Pod) -> tuple[Amounts, int, object]:

@@ -19,10 +19,10 @@ _NOT_YET: Final = "9999"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PotentialVictim:
-    """A pod on the node that the preemptor may take. `reserved` is what its leaving gives back.
+    """A pod on the node that the preemptor may take. `reserved` is the room that its deletion frees.
 
-    `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty if the pod has not started.
-    `leaving`: the pod leaves, whatever is decided.
+    `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty if the pod has not started. `leaving`:
+    the pod leaves, whatever is decided.
     """
 
     uid: PodUid
@@ -71,7 +71,9 @@ def spared_first(potential_victim: PotentialVictim) -> tuple[bool, int, str, Pod
 
 
 def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidate | None:
-    """The fewest potential victims whose leaving makes `wanted` fit on the node; None if not even all of them would do."""
+    """The fewest potential victims whose deletion makes `wanted` fit on the node; None if not even all of them make enough
+    room.
+    """
     free = given_back(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
         return None

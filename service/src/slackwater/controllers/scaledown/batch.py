@@ -15,14 +15,14 @@ from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 #: started: a removal begins. throttled: none does, because of the limits. homeless: a pod that leaves its node fits nowhere.
 Status = Literal["started", "throttled", "cooldown", "waiting", "no-candidates", "homeless", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class RunningRemovals:
     """The number of removals under way; `drains` of them are of nodes that had pods."""
 
     removals: int = 0
@@ -47,12 +47,14 @@ def choose_batch(
     plan: ScaleDownPlan,
     groups: Mapping[GroupName, NodeGroup],
     policy: ScaleDownPolicy,
-    under_way: UnderWay,
+    under_way: RunningRemovals,
     *,
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
 ) -> Batch:
-    """Chooses the next batch. `cooling`: why a group may not shrink yet. `now` is compared with the times of the plan."""
+    """Chooses the next batch. `cooling` names the groups that may not shrink yet, with the reason. `now` is compared with the
+    times of the plan.
+    """
     if not policy.enabled:
         return Batch(status="disabled")
     if plan.homeless is not None:
@@ -113,7 +115,7 @@ def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGrou
 @dataclass(slots=True)
 class _Choice:
     policy: ScaleDownPolicy
-    under_way: UnderWay
+    under_way: RunningRemovals
     empty: list[Removable] = field(default_factory=list)
     drains: list[Removable] = field(default_factory=list)
     held: list[KeptNode] = field(default_factory=list)

@@ -1,28 +1,99 @@
-"""Eligibility: which nodes may be tried at all. These are Cluster Autoscaler's rules in its order; the first that applies
-counts.
+"""Eligibility: which nodes scale-down may try to empty, by Cluster Autoscaler's rules in its order.
 
-What depends on the nodes tried before (minima, destinations) is judged when a node's turn comes; see `plan`.
+- `judge_node` applies the rules to one node; the first rule that applies gives the reason.
+- `Utilization`, `utilizations`: how full nodes are.
+- `RemainingMinima`: how many nodes may still go, so that neither a group nor the cluster falls below its minimum.
+
+In: an `EligibilityInput` for each node. Out: the reason why the node may not be tried, or None. What depends on the nodes tried
+before (minima, destinations) is judged later, in `plan`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy
+import numpy as np
+
+from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupRules, ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, taint_time
-from slackwater.controllers.scaledown.utilization import Utilization
-from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.ids import NodeName, Row, UnixTime
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.running_pods import PodsByRow
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: Extended resources that count as a GPU.
+GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
+
+
+class Utilization(NamedTuple):
+    """A node's utilization: `share` of `resource`; may exceed 1.
+
+    As in Cluster Autoscaler it is the larger of the requested shares of CPU and memory, relative to allocatable. For nodes with
+    GPUs it is the share of the GPUs. DaemonSet pods count, unless the policy ignores them: then their requests are subtracted
+    from allocatable too.
+    """
+
+    share: float
+    resource: str
+
+    @property
+    def of_gpu(self) -> bool:
+        return self.resource in GPUS
+
+
+def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
+    """The utilization of each row."""
+    facts = snapshot.facts
+    shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
+    by_memory = shares[1] > shares[0]
+    found = [
+        Utilization(share, "memory" if memory else "cpu")
+        for share, memory in zip(shares.max(axis=0).tolist(), by_memory.tolist(), strict=True)
+    ]
+    for name in GPUS:
+        line = facts.resource.get(name)
+        if line is None:
+            continue
+        has = facts.allocatable[line, rows] > 0
+        of_cards = _shares(snapshot.used[line, rows], facts.allocatable[line, rows])
+        for at in np.flatnonzero(has).tolist():
+            if not found[at].of_gpu or of_cards[at] > found[at].share:
+                found[at] = Utilization(float(of_cards[at]), name)
+    return found
+
+
+def without_daemons(snapshot: ClusterSnapshot, running_pods: PodsByRow, row: Row) -> Utilization:
+    """The utilization of one row, with DaemonSet pods subtracted from requests and from allocatable."""
+    daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
+    asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
+    used, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
+    cpu, memory = _shares(used[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
+    return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
+
+
+def _is_daemon(eviction_facts: EvictionFacts) -> bool:
+    return eviction_facts.daemon or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
+
+
+def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+    """Used over allocatable; if nothing is allocatable, 0 if nothing is used, else 1."""
+    none = allocatable <= 0
+    return np.where(none, (used > 0).astype(np.float64), used / np.where(none, 1, allocatable))
+
 
 #: A removal taint that we did not write is ignored when it is older than this.
 _STALE_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class EligibilityInput:
     """What the rules read of a node. `group` and `rules` are None if it belongs to no group."""
 
     node: Node
@@ -39,7 +110,7 @@ Word = tuple[UnremovableReason, str] | None
 _DEAR: Final = frozenset({UnremovableReason.NO_PLACE, UnremovableReason.SLACK_NEEDED})
 
 
-def being_deleted(look: Look) -> Word:
+def being_deleted(look: EligibilityInput) -> Word:
     """The node is in the deleted set, or somebody else tainted it a short while ago."""
     if look.node.name in look.state.deleted_set:
         return UnremovableReason.BEING_DELETED, ""
@@ -49,24 +120,24 @@ def being_deleted(look: Look) -> Word:
     return UnremovableReason.BEING_DELETED, f"tainted {look.now - at:.0f} s ago"
 
 
-def not_autoscaled(look: Look) -> Word:
+def not_autoscaled(look: EligibilityInput) -> Word:
     return (UnremovableReason.NOT_AUTOSCALED, "") if look.group is None else None
 
 
-def disabled_for_group(look: Look) -> Word:
+def disabled_for_group(look: EligibilityInput) -> Word:
     off = look.rules is not None and not look.rules.enabled
     return (UnremovableReason.DISABLED_FOR_GROUP, str(look.group)) if off else None
 
 
-def disabled_by_annotation(look: Look) -> Word:
+def disabled_by_annotation(look: EligibilityInput) -> Word:
     return (UnremovableReason.DISABLED_ANNOTATION, "") if look.node.keep else None
 
 
-def unready_disabled(look: Look) -> Word:
+def unready_disabled(look: EligibilityInput) -> Word:
     return None if look.policy.unready_enabled or look.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
 
-def not_underutilized(look: Look) -> Word:
+def not_underutilized(look: EligibilityInput) -> Word:
     """The node's utilization is above its threshold; equal is low enough."""
     if look.rules is None:
         return None
@@ -77,15 +148,15 @@ def not_underutilized(look: Look) -> Word:
     return UnremovableReason.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
 
 
-def drain_failed(look: Look) -> Word:
+def drain_failed(look: EligibilityInput) -> Word:
     """The node's drain failed, and it backs off: each failed drain disturbs its other pods in vain. Repeats the last reason."""
     return backing_off(look.node.name, look.state, look.policy, look.now)
 
 
-def recently_unremovable(look: Look) -> Word:
+def recently_unremovable(look: EligibilityInput) -> Word:
     """The node's pods found no destination a short while ago, which is expensive to try again. Repeats the reason found then.
 
-    Pods that a rule does not let go are judged again in each loop: that is cheap, and a budget may allow one at any moment.
+    Pods that a rule keeps are judged again in each loop: that is cheap, and a budget may allow an eviction at any moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
@@ -109,7 +180,7 @@ def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, 
     return UnremovableReason.DRAIN_FAILED, f"{failed.count} failed, the last: {failed.why}; tried again in {left:.0f} s"
 
 
-RULES: Final[tuple[Callable[[Look], Word], ...]] = (
+RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
     being_deleted,
     not_autoscaled,
     disabled_for_group,
@@ -121,7 +192,7 @@ RULES: Final[tuple[Callable[[Look], Word], ...]] = (
 )
 
 
-def judge_node(look: Look) -> KeptNode | None:
+def judge_node(look: EligibilityInput) -> KeptNode | None:
     """Why the node may not be tried; None if it may."""
     for rule in RULES:
         word = rule(look)
@@ -130,3 +201,59 @@ def judge_node(look: Look) -> KeptNode | None:
             blocked_by = failed.kept.blocked_by if failed and word[0] is UnremovableReason.RECENTLY_UNREMOVABLE else None
             return KeptNode(node=look.node.name, unremovable_reason=word[0], detail=word[1], blocked_by=blocked_by)
     return None
+
+
+class RemainingMinima:
+    """What is left of groups and the cluster while a plan takes nodes; the deleted set is subtracted from the start."""
+
+    def __init__(self, planning_input: PlanningInput, state: ScaleDownState, minimum: ClusterMinimum) -> None:
+        facts = planning_input.snapshot.facts
+        live = facts.live[: facts.n_rows]
+        self._facts = facts
+        self._minimum = minimum
+        self._left = {name: group.target for name, group in planning_input.groups.items()}
+        self._nodes = int(live.sum())
+        self._amounts = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1)
+        asked_to_leave = {name: _asked_to_leave(group) for name, group in planning_input.groups.items()}
+        for node in state.deleted_set:
+            row, group = facts.row_of.get(node), planning_input.group_of.get(node)
+            if row is None or not facts.live[row]:
+                continue
+            self._take_amounts(row)
+            if (
+                group is not None
+                and node not in asked_to_leave[group]
+                and facts.nodes[row].provider_id not in asked_to_leave[group]
+            ):
+                self._left[group] -= 1
+
+    def refusal(self, row: Row, group: GroupName, group_minimum: int) -> tuple[UnremovableReason, str] | None:
+        """Why the node of the row may not go as well; None if it may."""
+        left = self._left[group]
+        if left - 1 < group_minimum:
+            return UnremovableReason.GROUP_MIN_SIZE, f"{group}: {left} left of it, at least {group_minimum}"
+        if self._nodes - 1 < self._minimum.nodes:
+            return UnremovableReason.CLUSTER_MINIMUM, f"{self._nodes} nodes left, at least {self._minimum.nodes}"
+        after = self._amounts - self._facts.allocatable[[CPU, MEMORY], row]
+        for name, amount, minimum in zip(
+            ("cpu", "memory"), after.tolist(), (self._minimum.cpu, self._minimum.memory), strict=True
+        ):
+            if amount < minimum:
+                return UnremovableReason.CLUSTER_MINIMUM, f"{name}: {amount} would stay, at least {minimum}"
+        return None
+
+    def take(self, row: Row, group: GroupName) -> None:
+        """Subtracts the node of the row, which goes."""
+        self._left[group] -= 1
+        self._take_amounts(row)
+
+    def _take_amounts(self, row: Row) -> None:
+        self._nodes -= 1
+        self._amounts = self._amounts - self._facts.allocatable[[CPU, MEMORY], row]
+
+
+def _asked_to_leave(group: NodeGroup) -> frozenset[NodeName | str]:
+    """Nodes and machines that the provider deletes already: the group's target does not include them."""
+    leaving = [instance for instance in group.instances if instance.state == "deleting"]
+    named = [instance.node for instance in leaving if instance.node is not None]
+    return frozenset((*named, *(str(instance.id) for instance in leaving)))

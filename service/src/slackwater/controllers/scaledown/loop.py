@@ -4,33 +4,43 @@
     ...                                    # the plan, in the planner process
     record = shrinking.act(plan, ...)      # gives up removals, begins removals, marks candidates
 
-The state machine carries removals on (`state_machine.removals.drains`); `runtime.autoscaler.machines` deletes machines.
+The state machine carries removals on (`state_machine.drains`); `runtime.autoscaler.provider_calls` deletes machines.
 Deliberately absent: anything that waits.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol
 
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.batch import Batch, Status, UnderWay, choose_batch
-from slackwater.controllers.scaledown.eligibility import backing_off
+from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, Status, choose_batch
+from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
+from slackwater.controllers.scaledown.eligibility import GPUS, backing_off
 from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
-from slackwater.controllers.scaledown.soft_taints import soft_taints
-from slackwater.controllers.scaledown.state import ScaleDownState, restored
-from slackwater.controllers.scaledown.utilization import GPUS
-from slackwater.model.controllers import Targets
-from slackwater.model.drains import DrainEnd, DrainOrder, DrainReport, Phase, PodEvicted, RemoveNode
-from slackwater.model.effects import Announce, Effect, MarkNode, UnmarkNode
+from slackwater.controllers.scaledown.state import ScaleDownState, restored, soft_taints
+from slackwater.model.auxiliary import Targets
+from slackwater.model.effects import (
+    Announce,
+    DrainEnd,
+    DrainOrder,
+    DrainReport,
+    Effect,
+    MarkNode,
+    Phase,
+    PodEvicted,
+    RemoveNode,
+    UnmarkNode,
+)
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.pauses import Activity
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.unremovable_reasons import TEXTS, UnremovableReason
+from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal, without_candidates
-from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Reasons of a rollback that are no failure of the group: it may go on shrinking.
@@ -41,7 +51,7 @@ _UNDISTURBED: Final = frozenset({UnremovableReason.TAINT_FAILED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownDelays:
-    """For how many seconds a group does not shrink after each of these."""
+    """Cool-downs: for how many seconds a group does not shrink after each of these events."""
 
     after_add: float = 600.0
     after_delete: float = 0.0
@@ -69,13 +79,46 @@ class ScaleDownRecord:
     seconds: float = 0.0
 
 
+class DrainStateMachine(Protocol):
+    """What the loop asks of the state machine."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The cluster's tables, for reading."""
+        ...
+
+    @property
+    def drains(self) -> Drains:
+        """All removals that have begun, for reading."""
+        ...
+
+    @property
+    def paused(self) -> Set[Activity]:
+        """The activities that a person has paused."""
+        ...
+
+    def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        """Begins one batch of drains."""
+        ...
+
+    def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        """Resumes drains that a former process began."""
+        ...
+
+    def cancel_drain(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        """Rolls a drain back, unless the provider has already been asked to delete the machine."""
+        ...
+
+
 class ScaleDownLoop:
     """Scale-down in the autoscaler's loop; one for the life of the process. `policy` is called once a loop."""
 
     def __init__(
         self,
         *,
-        state_machine: StateMachine,
+        state_machine: DrainStateMachine,
         group_registry: NodeGroupRegistry,
         policy: Callable[[], ScaleDownPolicy],
         delays: ScaleDownDelays,
@@ -85,9 +128,9 @@ class ScaleDownLoop:
         steady: Callable[[], UnixTime],
     ) -> None:
         self._state_machine = state_machine
-        self._drains = state_machine.removals.drains
+        self._drains = state_machine.drains
         self._group_registry = group_registry
-        self._policy = policy
+        self._configured = policy
         self._delays = delays
         self._timeout_seconds = timeout_seconds
         self._submit = submit
@@ -108,6 +151,10 @@ class ScaleDownLoop:
                 self._ended_drains.append(report)
             case RemoveNode():
                 pass
+
+    def _policy(self) -> ScaleDownPolicy:
+        policy = self._configured()
+        return replace(policy, enabled=False) if "scale-down" in self._state_machine.paused else policy
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
@@ -163,7 +210,7 @@ class ScaleDownLoop:
         them.
         """
         longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
-        state = restored((node for _, node in self._state_machine.nodes), now=now, longest_seconds=longest)
+        state = restored((node for _, node in self._state_machine.state.nodes), now=now, longest_seconds=longest)
         membership = Membership(found.group for found in group_status.values())
         orders = []
         for name, stamp in state.deleted_set.items():
@@ -183,7 +230,7 @@ class ScaleDownLoop:
         elif end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE:
             self._group_registry.deleted(end.order.group, self._clock(), ok=False)
         if end.outcome == "rolled-back" and end.unremovable_reason is not None:
-            note = f"removal given up: {TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
+            note = f"removal given up: {UNREMOVABLE_TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
 
     # --- questions --------------------------------------------------------------------------------------------------------
@@ -271,7 +318,7 @@ class ScaleDownLoop:
             found.plan,
             {name: each.group for name, each in group_status.items()},
             self._policy(),
-            UnderWay(removals=removals, drains=drains),
+            RunningRemovals(removals=removals, drains=drains),
             now=unix_now,
             cooling=cooling,
         )
@@ -322,7 +369,9 @@ class ScaleDownLoop:
     def _mark(self) -> None:
         """Writes and removes candidates' taints, a few in each loop."""
         assert self.state is not None
-        found = soft_taints((node for _, node in self._state_machine.nodes), self.state, most=self._policy().max_soft_taints)
+        found = soft_taints(
+            (node for _, node in self._state_machine.state.nodes), self.state, most=self._policy().max_soft_taints
+        )
         effects: list[Effect] = []
         for name in found.clear:
             node = self._node(name)
@@ -336,8 +385,8 @@ class ScaleDownLoop:
         self._submit(effects)
 
     def _node(self, name: NodeName) -> Node | None:
-        row = self._state_machine.nodes.row_of.get(name)
-        return None if row is None else self._state_machine.nodes.by_row[row]
+        row = self._state_machine.state.nodes.row_of.get(name)
+        return None if row is None else self._state_machine.state.nodes.by_row[row]
 
     def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])

@@ -10,7 +10,7 @@ from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,10 @@ class Removable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPlan:
-    """The plan. `removable` is in the order in which nodes were tried, `kept` in the order of the node list.
+    """The result of planning a scale-down: which nodes can go, and why the others stay.
 
-    `homeless` is set if there may be no candidates at all: a pod that is leaving its node, or has left it, fits nowhere.
+    `removable` is in the order in which nodes were tried, `kept` in the order of the node list.
+    `homeless`: a pod that is leaving its node, or has left it, fits nowhere. No node may be a candidate then.
     `evaluated` nodes were tried. `cut`: time was over before the last one.
     """
 

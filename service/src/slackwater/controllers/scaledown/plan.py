@@ -17,26 +17,29 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaledown import evictions
-from slackwater.controllers.scaledown.eligibility import Look, judge_node
-from slackwater.controllers.scaledown.minima import Minima
+from slackwater.controllers.scaledown import eviction_memory
+from slackwater.controllers.scaledown.eligibility import (
+    EligibilityInput,
+    RemainingMinima,
+    Utilization,
+    judge_node,
+    utilizations,
+    without_daemons,
+)
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
-from slackwater.controllers.scaledown.placeholders import PlaceholderPods
-from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
-from slackwater.controllers.scaledown.removal_score import RemovalScore, Weighing
+from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
 from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
-from slackwater.controllers.scaledown.utilization import Utilization, utilizations, without_daemons
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import Facts
-from slackwater.fit.evacuation import Evacuated, Evacuations, Kept
-from slackwater.fit.packing import NOWHERE, Hints, place_pods
+from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
+from slackwater.fit.drainability import RuleFacts
+from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import MEANINGS, Reason, UnremovableReason
 
 
 class Destinations:
@@ -82,8 +85,8 @@ def plan_scale_down(
 ) -> ScaleDownPlan:
     """Finds the nodes that can be removed together.
 
-    Every live row of the snapshot is a node, and `planning_input.standing` has every pod on it."""
-    facts = Facts(
+    Every live row of the snapshot is a node, and `planning_input.running_pods` has every pod on it."""
+    facts = RuleFacts(
         now=now,
         policy=policy.rules,
         disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
@@ -98,7 +101,7 @@ class _Planning:
     state: ScaleDownState
     planning_input: PlanningInput
     policy: ScaleDownPolicy
-    facts: Facts
+    facts: RuleFacts
     stop: Callable[[], bool]
     evacuations: Evacuations = field(init=False)
     destinations: Destinations = field(init=False)
@@ -118,17 +121,17 @@ class _Planning:
         rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
         leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
         self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
-        placeholder_pods = PlaceholderPods(self.planning_input.standing)
+        placeholder_pods = PlaceholderPods(self.planning_input.running_pods)
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
         )
-        recent = evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
+        recent = eviction_memory.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
         self.destinations = Destinations(staying=staying, candidates=tried)
         self.arrivals.update(facts.row_of[name] for name in self.planning_input.arriving if name in facts.row_of)
-        minima = Minima(self.planning_input, state, self.policy.minimum)
+        minima = RemainingMinima(self.planning_input, state, self.policy.minimum)
         homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
         placeholder_pods.put(self.planning_input.snapshot, self.planning_input.placeholders, self.destinations.rows())
         for candidate in candidates:
@@ -138,21 +141,24 @@ class _Planning:
                 self._keep(
                     KeptNode(node=candidate.node, unremovable_reason=homeless.unremovable_reason, detail=homeless.detail)
                 )
-        return self._told(rows, recent, homeless)
+        return self._outcome(rows, recent, homeless)
 
     # --- which nodes may be tried -----------------------------------------------------------------------------------------
 
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
-        """The nodes that may be tried. The others are kept, with their reason, also those with a pod that a rule does not let
-        go: pods should move to nodes that stay, so these must be known before the first pod is placed."""
-        weighing = Weighing(self.planning_input, self.facts)
+        """The nodes that may be tried. The others are kept, with their reason.
+
+        Nodes with a pod that a rule keeps are not eligible either: pods should move to nodes that stay, so these must be known
+        before the first pod is placed.
+        """
+        weighing = RemovalScorer(self.planning_input, self.facts)
         rules = {name: rules_of(group, self.policy) for name, group in self.planning_input.groups.items()}
         nodes = self.planning_input.snapshot.facts.nodes
         for row, used in zip(rows, utilizations(self.planning_input.snapshot, np.array(rows, np.intp)), strict=True):
             node = nodes[row]
             group = self.planning_input.group_of.get(node.name)
             own = None if group is None else rules[group]
-            look = Look(
+            look = EligibilityInput(
                 node=node,
                 group=group,
                 rules=own,
@@ -175,7 +181,7 @@ class _Planning:
     def _without_daemons(self, row: Row, used: Utilization, rules: GroupRules | None) -> Utilization:
         if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
             return used
-        return without_daemons(self.planning_input.snapshot, self.planning_input.standing, row)
+        return without_daemons(self.planning_input.snapshot, self.planning_input.running_pods, row)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """The order: 1. empty nodes  2. candidates of the previous loop  3. higher removal score, if chosen  4. the node
@@ -194,7 +200,7 @@ class _Planning:
         nodes = self.planning_input.snapshot.facts.nodes
         for row in sorted(leaving, key=lambda row: (self.state.deleted_set[nodes[row].name], row)):
             found = self.evacuations.evacuate(row, rows=self.destinations.rows(), begun=True)
-            if isinstance(found, Kept):
+            if isinstance(found, NotEvacuated):
                 return self._homeless(nodes[row].name, UnremovableReason.LEAVING_PODS_HOMELESS, found)
             if found is not None:
                 self._remember(found, nodes[row].name)
@@ -202,7 +208,7 @@ class _Planning:
 
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
         """Places recently evicted pods without a replacement; they stay placed in the trial, as a safety buffer."""
-        pods = sorted(evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
+        pods = sorted(eviction_memory.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
         snapshot = self.planning_input.snapshot
@@ -221,16 +227,17 @@ class _Planning:
             node=node, unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key
         )
 
-    def _homeless(self, node: NodeName, unremovable_reason: UnremovableReason, found: Kept) -> KeptNode:
+    def _homeless(self, node: NodeName, unremovable_reason: UnremovableReason, found: NotEvacuated) -> KeptNode:
         detail = f"{found.pod.key} of {node}: {_words(found.reasons)}"
         return KeptNode(node=node, unremovable_reason=unremovable_reason, detail=detail, blocked_by=found.pod.key)
 
     # --- the simulation ---------------------------------------------------------------------------------------------------
 
     def _time_is_over(self) -> bool:
-        return self.evaluated > self.policy.min_evaluated and self.stop()
+        # Calls `stop` first, at each step: the planning process lets questions pass there.
+        return self.stop() and self.evaluated > self.policy.min_evaluated
 
-    def _try(self, candidate: _Eligible, minima: Minima) -> None:
+    def _try(self, candidate: _Eligible, minima: RemainingMinima) -> None:
         node = candidate.node
         if self.cut:
             self._not_reached(node)
@@ -248,7 +255,7 @@ class _Planning:
             case None:
                 self.cut = True
                 self._not_reached(node)
-            case Kept():
+            case NotEvacuated():
                 kept = KeptNode(
                     node=node,
                     unremovable_reason=found.unremovable_reason,
@@ -259,7 +266,7 @@ class _Planning:
             case Evacuated():
                 minima.take(candidate.row, candidate.group)
                 self.removable.append(self._removable(candidate, found))
-        self.cut = self.cut or (self.evaluated >= self.policy.min_evaluated and self.stop())
+        self.cut = self.cut or (self.stop() and self.evaluated >= self.policy.min_evaluated)
 
     def _removable(self, candidate: _Eligible, found: Evacuated) -> Removable:
         since = self.state.since(candidate.node)
@@ -301,7 +308,7 @@ class _Planning:
 
     # --- the end ----------------------------------------------------------------------------------------------------------
 
-    def _told(self, rows: list[Row], recent: tuple[Eviction, ...], homeless: KeptNode | None) -> ScaleDownPlan:
+    def _outcome(self, rows: list[Row], recent: tuple[Eviction, ...], homeless: KeptNode | None) -> ScaleDownPlan:
         names = [self.planning_input.snapshot.facts.nodes[row].name for row in rows]
         old = self.state.non_candidate_set
         lately = (
@@ -342,8 +349,8 @@ class _Planning:
     def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
         """The destinations found for pods, by the node that they leave.
 
-        Nodes whose turn did not come keep their hints. So do nodes under removal, updated with what was found now: their
-        evicted pods are no longer on them, and need the same place in the next loop.
+        Nodes that were not tried keep their hints. So do nodes under removal, updated with what was found now: their evicted
+        pods are no longer on them, and need the same place in the next loop.
         """
         old, deleted = self.state.pod_destination_hints, self.state.deleted_set
         hints = {node: found for node, found in old.items() if node in self.unreached or node in deleted}
@@ -354,5 +361,5 @@ class _Planning:
 
 def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
     """The most frequent verdicts, counted as in kube-scheduler's messages."""
-    told = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
-    return ", ".join([*told, "..."] if len(reasons) > _MOST_REASONS else told)
+    texts = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
+    return ", ".join([*texts, "..."] if len(reasons) > _MOST_REASONS else texts)

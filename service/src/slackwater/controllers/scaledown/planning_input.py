@@ -1,15 +1,23 @@
-"""The input of a scale-down plan: the snapshot with the pods on each row, the groups, the budgets, and controllers'
-replicas."""
+"""The input of a scale-down plan, with the placeholders of slack on their nodes.
+
+- `PlanningInput`: the snapshot with the pods on each row, the groups, the budgets, and controllers' replicas.
+- `PlaceholderPods`: adds the placeholders, after all pods.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slackwater.model.controllers import Targets
-from slackwater.model.ids import NodeName
+import numpy as np
+
+from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
+from slackwater.model.auxiliary import Targets
+from slackwater.model.columns import Rows
+from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.running_pods import Standing
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import PodsByRow, RunningPod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +30,45 @@ class PlanningInput:
     """
 
     snapshot: ClusterSnapshot
-    standing: Standing
+    running_pods: PodsByRow
     groups: Mapping[GroupName, NodeGroup]
     group_of: Mapping[NodeName, GroupName]
     budgets: tuple[DisruptionBudget, ...] | None = None
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
     prices: Mapping[GroupName, float] = field(default_factory=dict)
-    #: Placeholders with their nodes; they are neither in the snapshot nor in `standing`.
+    #: Placeholders with their nodes; they are neither in the snapshot nor in `running_pods`.
     placeholders: Sequence[Pod] = ()
     #: Pods without a node; those that fit somewhere are in the snapshot already.
     pending: Sequence[Pod] = ()
+
+
+class PlaceholderPods:
+    """The pods of each row, with placeholders once `put` has placed them like pods that would have to move.
+
+    Placeholders count neither in which nodes may be tried nor in a removal's score: a node is not in use because it has slack,
+    and moving a placeholder disturbs no pod. But a node goes only if its placeholders fit elsewhere. Pods of nodes under
+    removal, and evicted ones, are placed first. A placeholder for which they leave no room is not placed, since no removal
+    makes that worse.
+    """
+
+    def __init__(self, running_pods: PodsByRow) -> None:
+        self._running_pods = running_pods
+        self._put: dict[int, list[RunningPod]] = {}
+
+    def on(self, row: Row) -> list[RunningPod]:
+        return [*self._running_pods.on(row), *self._put.get(row, ())]
+
+    def put(self, snapshot: ClusterSnapshot, pods: Sequence[Pod], rows: Rows) -> None:
+        """Places placeholders where they were, or on the first of `rows` that takes them."""
+        if not pods:
+            return
+        row_of, nowhere = snapshot.facts.row_of, NodeName("")
+        kinds = snapshot.number(pods)
+        order = np.argsort(kinds, kind="stable")
+        hints = np.fromiter((row_of.get(pod.node or nowhere, NOWHERE) for pod in pods), np.intp, len(pods))
+        open_rows = rows[snapshot.facts.live[rows]]
+        found = place_pods(snapshot, kinds[order], rows=open_rows, hints=Hints(pods=hints[order])).rows
+        for at, row in zip(order.tolist(), found.tolist(), strict=True):
+            if row != NOWHERE:
+                self._put.setdefault(row, []).append(RunningPod(pods[at], KindId(int(kinds[at]))))

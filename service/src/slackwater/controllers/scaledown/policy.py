@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from slackwater.fit.drainability import DrainPolicy
-from slackwater.model.backoff import ExponentialBackoff
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName, NodeGroup
 
 #: value: by removal score. list: in the order of the node list, as in Cluster Autoscaler.
@@ -33,11 +33,12 @@ class GroupPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPolicy:
-    """Settings. Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little time there is.
+    """Settings of scale-down. Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little
+    time there is.
 
-    A node that could not be emptied is not tried again for `recheck_seconds`, nor is one whose drain failed; each further
-    failure doubles that, up to `longest_backoff_seconds`. An evicted pod is remembered for `eviction_memory_seconds`. If
-    `overlap_drains` is False, no drain begins while any node is being removed.
+    A node that could not be emptied is not tried again for `recheck_seconds`, and neither is one whose drain failed; each
+    further failure doubles that, up to `longest_backoff_seconds`. An evicted pod is remembered for `eviction_memory_seconds`.
+    If `overlap_drains` is False, no drain begins while any node is being removed.
     """
 
     enabled: bool = True

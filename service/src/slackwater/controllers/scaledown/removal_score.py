@@ -3,11 +3,11 @@
     score = saved / (1 + disruption_cost / 10)
 
 `saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. If
-prices are known, the node's price takes the place of its size; no provider reports any yet. `disruption_cost` is a sum over the
-pods that would move: 1 for the move, 1 if the pod restarts (a virtual machine that migrates does not), up to 1 for its age (a
-day or more is 1: the longer it ran, the more is warm), 1/(1+left) where `left` is what the tightest of its budgets allows, and
-up to 1 more or less for its pod-deletion-cost. The scale of ten pods is a choice: a node with ten ordinary pods is worth half
-of an empty one of the same size.
+prices are known, the node's price takes the place of its size; no provider reports any yet. `disruption_cost` is a sum over
+the pods that would move: 1 for the move, 1 if the pod restarts (a virtual machine that migrates does not), up to 1 for its age
+(a day or more is 1: the longer it ran, the more is warm), 1/(1+left) where `left` is what the tightest of its budgets allows,
+and up to 1 more or less for its pod-deletion-cost. The scale of ten pods is a choice: a node with ten ordinary pods has half
+the score of an empty one of the same size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ from functools import lru_cache
 from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
+from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 _POD_SCALE: Final = 10.0
@@ -34,8 +34,9 @@ _COST_SCALE: Final = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalScore:
-    """The score of one node and its parts. `saved` is in mean nodes; `tight` are pods whose budget allows at most one
-    disruption; the rest as in the module."""
+    """The score of one node and its parts; the formula is in the module's docstring. `saved` is in mean nodes; `tight` are pods
+    whose budget allows at most one disruption.
+    """
 
     saved: float
     disruption_cost: float
@@ -51,16 +52,16 @@ class RemovalScore:
     def words(self) -> str:
         """The score as a text for people."""
         return (
-            f"saves {self.saved:.2f} nodes, disturbs {self.disruption_cost:.1f}: {self.pods} pods move, "
+            f"saves {self.saved:.2f} nodes, disruption cost {self.disruption_cost:.1f}: {self.pods} pods move, "
             f"{self.restarts} restart, "
-            f"{self.tight} with a tight budget, the oldest {self.oldest_seconds / 3600:.1f} h old; worth {self.score:.3f}"
+            f"{self.tight} with a tight budget, the oldest {self.oldest_seconds / 3600:.1f} h old; score {self.score:.3f}"
         )
 
 
-class Weighing:
+class RemovalScorer:
     """Computes removal scores for the nodes of one planning input."""
 
-    def __init__(self, planning_input: PlanningInput, facts: Facts) -> None:
+    def __init__(self, planning_input: PlanningInput, facts: RuleFacts) -> None:
         nodes = planning_input.snapshot.facts
         live = nodes.live[: nodes.n_rows]
         mean = nodes.allocatable[[CPU, MEMORY], : nodes.n_rows][:, live].mean(axis=1) if live.any() else None
@@ -70,11 +71,13 @@ class Weighing:
         self._mean_price = _mean_price(planning_input.prices, planning_input)
 
     def weigh(self, row: Row, group: GroupName | None) -> RemovalScore | tuple[Pod, UnremovableReason]:
-        """The node's score; or the first pod that a rule does not let go, and why. Pods that an earlier evacuation would bring
-        do not count: they are disrupted on their own node."""
+        """The node's score; or the first pod that a rule keeps on the node, and why.
+
+        Pods that an earlier evacuation would bring do not count: they are disrupted on their own node.
+        """
         movers: list[Pod] = []
         facts = self._facts
-        for pod, _ in self._planning_input.standing.on(row):
+        for pod, _ in self._planning_input.running_pods.on(row):
             verdict = judge(pod, facts)
             if verdict.unremovable_reason is not None:
                 return pod, verdict.unremovable_reason

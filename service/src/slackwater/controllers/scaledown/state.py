@@ -7,8 +7,10 @@
     state = state.evicted(pod, now)
     state = state.ended("n1")
 
-The state is frozen: each step returns a new value. Times are Unix times, since taints keep them over restarts, of a clock that
-never jumps.
+- `ScaleDownState`: the state; frozen, so each step returns a new value.
+- `SoftTaints`, `soft_taints`: the taints of candidates to write and to remove.
+
+Times are Unix times of a clock that never jumps, since taints keep them over restarts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 
@@ -32,7 +34,7 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """When a node could last not be emptied, and why."""
+    """The last failed attempt to empty a node: its time and its reason."""
 
     at: UnixTime
     kept: KeptNode
@@ -59,9 +61,9 @@ class Eviction:
 class ScaleDownState:
     """What scale-down remembers. `candidate_set`: nodes that can all go together, and since when each has been in it.
 
-    `unreached`: former candidates whose turn did not come when planning was cut short: their time goes on, but no removal
-    begins for them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be
-    emptied. `pod_destination_hints`: for each node of the candidate set and the deleted set, where each of its pods would go.
+    `unreached`: former candidates that were not tried because planning was cut short; their time goes on, but no removal begins
+    for them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be emptied.
+    `pod_destination_hints`: for each node of the candidate set and the deleted set, where each of its pods would go.
     `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed.
     """
 
@@ -133,3 +135,35 @@ def taint_time(node: Node, key: str) -> UnixTime | None:
 
 def _without(times: Mapping[NodeName, UnixTime], gone: frozenset[NodeName]) -> dict[NodeName, UnixTime]:
     return {node: at for node, at in times.items() if node not in gone}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftTaints:
+    """The soft taints to write and to remove. `mark`: since when each node has been a candidate, in whole seconds.
+
+    A candidate's taint makes kube-scheduler prefer other nodes, and its value keeps the candidate's time over a restart.
+    """
+
+    mark: tuple[tuple[NodeName, UnixTime], ...] = ()
+    clear: tuple[NodeName, ...] = ()
+
+
+def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> SoftTaints:
+    """The changes of soft taints, in the order of the nodes, at most `most` in all.
+
+    Removals of taints come first, so that no node is avoided for longer than necessary. A taint with another time than the
+    state's is rewritten. A node under removal has another taint and is left alone.
+    """
+    clear: list[NodeName] = []
+    mark: list[tuple[NodeName, UnixTime]] = []
+    for node in nodes:
+        keys = {taint.key for taint in node.taints}
+        since = state.since(node.name)
+        if TO_BE_DELETED_TAINT in keys or node.name in state.deleted_set:
+            continue
+        if since is None and DELETION_CANDIDATE_TAINT in keys:
+            clear.append(node.name)
+        elif since is not None and taint_time(node, DELETION_CANDIDATE_TAINT) != (at := UnixTime(float(int(since)))):
+            mark.append((node.name, at))
+    clear = clear[:most]
+    return SoftTaints(clear=tuple(clear), mark=tuple(mark[: most - len(clear)]))

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.controllers.scaleup.expanders.scarcity import Resources, resources_of
-from slackwater.controllers.scaleup.limits import Budget, counted
-from slackwater.controllers.scaleup.new_nodes import NewNodes
+from slackwater.controllers.scaleup.groups import Budget, counted
+from slackwater.controllers.scaleup.new_nodes import NewNodes, TrackedNodes
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.controllers.scaleup.tracked import TrackedNodes
 from slackwater.model.columns import Rows
 from slackwater.model.nodegroups import GroupName
 from slackwater.snapshot.equivalence_groups import KindId
@@ -69,8 +68,11 @@ def estimate(
     priorities: Rows,
     stop: Callable[[], bool],
 ) -> Option:
-    """Estimates one bundle. `runs` are the pods still without a node, of equivalence groups that a new node may take.
-    `priorities` are those of the demand, shape (pods of the demand,). Leaves the snapshot as it was."""
+    """Estimates one bundle of similar groups. Leaves the snapshot as it was.
+
+    `runs` are the pods still without a node, of equivalence groups that a new node may take. `priorities` are those of the
+    demand, shape (pods of the demand,).
+    """
     found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
         by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)

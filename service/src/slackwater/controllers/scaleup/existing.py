@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.pending import Demand, importance
-from slackwater.fit.packing import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.fit.assumed_bindings import assume_free_devices
+from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Node, Pod
@@ -45,7 +46,7 @@ def place_existing(
 
 
 def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Demand:
-    """The demand with each pod that was nominated to a node which is gone counted like any other."""
+    """The demand with each pod that was nominated to a node that is gone as an ordinary pod."""
     known = tuple(pod for pod in demand.nominated if pod.nominated_node in snapshot.facts.row_of)
     if len(known) == len(demand.nominated):
         return demand
@@ -57,7 +58,9 @@ def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tupl
     """Places pods for which room is being made on the nodes they were nominated for, fit or not. These nodes must exist."""
     placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
     for kind, (_, name) in zip(snapshot.number(pods).tolist(), placed, strict=True):
-        snapshot.place(KindId(kind), snapshot.facts.row_of[name])
+        row = snapshot.facts.row_of[name]
+        assume_free_devices(snapshot, KindId(kind), row)
+        snapshot.place(KindId(kind), row)
     return placed
 
 

@@ -9,12 +9,13 @@ settled by judging an empty new node once.
 
 from collections.abc import Iterable, Sequence, Set
 
+from slackwater.fit.assumed_bindings import has_claims
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Carrying, Counter
-from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.counters import Counter, TermCarriers
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import HOSTNAME
 
 #: What a pod may leave on its node, by number. Thousands of equivalence groups under one rule share a mark.
@@ -49,8 +50,8 @@ class InterPodConstraints:
         left = self._leaves.get(kind, {})
         return any(mark in left for mark in self.avoids(kind))
 
-    def is_free_on_empty(self, kind: KindId, standing: Set[KindId]) -> bool:
-        """Do the group's rules about other pods admit it to every empty node where only pods of `standing` run?
+    def is_free_on_empty(self, kind: KindId, running_pods: Set[KindId]) -> bool:
+        """Do the group's rules about other pods admit it to every empty node where only pods of `running_pods` run?
 
         They do if they are about the hostname alone, and about none of these.
         """
@@ -59,15 +60,16 @@ class InterPodConstraints:
             return False
         counters = [(term, term_counter(self._snapshot, term)) for term in numbered.asks.anti_affinity]
         found = repelling_counters(self._snapshot, numbered)
-        counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, Carrying)]
+        counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, TermCarriers)]
         return all(
-            term.topology_key == HOSTNAME and not any(other in counter.kinds for other in standing)
+            term.topology_key == HOSTNAME and not any(other in counter.kinds for other in running_pods)
             for term, counter in counters
         )
 
-    def _moves(self, kind: Numbered) -> bool:
+    def _moves(self, kind: NumberedGroup) -> bool:
         asks = kind.asks
-        if asks.claims or asks.disks or asks.inline_disks or any(constraint.hard for constraint in asks.spread):
+        claims = has_claims(self._snapshot, kind)
+        if claims or asks.disks or asks.inline_disks or any(constraint.hard for constraint in asks.spread):
             return True
         if asks.affinity and self._touches(term_counter(self._snapshot, *asks.affinity)):
             return True
@@ -77,7 +79,7 @@ class InterPodConstraints:
         if any(self._touches(term_counter(self._snapshot, term)) for term in own):
             return True
         return any(
-            isinstance(counter.of, Carrying) and counter.of.term.topology_key != HOSTNAME and self._touches(counter)
+            isinstance(counter.of, TermCarriers) and counter.of.term.topology_key != HOSTNAME and self._touches(counter)
             for counter in repelling_counters(self._snapshot, kind)
         )
 
@@ -87,7 +89,7 @@ class InterPodConstraints:
             self._touched[counter] = not self._here.isdisjoint(counter.kinds)
         return self._touched[counter]
 
-    def _mark_by_terms(self, kind: Numbered) -> None:
+    def _mark_by_terms(self, kind: NumberedGroup) -> None:
         """Marks by anti-affinity: pods that a term matches leave a mark, which pods that carry the term avoid; and vice
         versa."""
         for term in kind.asks.anti_affinity:
@@ -95,7 +97,7 @@ class InterPodConstraints:
                 matched = self._left_by(term_counter(self._snapshot, term))
                 self._avoids.setdefault(kind.id, {})[matched] = None
         for counter in repelling_counters(self._snapshot, kind):
-            if isinstance(counter.of, Carrying) and counter.of.term.topology_key == HOSTNAME:
+            if isinstance(counter.of, TermCarriers) and counter.of.term.topology_key == HOSTNAME:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
 
     def _left_by(self, counter: Counter) -> Mark:
@@ -107,7 +109,7 @@ class InterPodConstraints:
                 self._leaves.setdefault(kind, {})[mark] = None
         return mark
 
-    def _mark_by_ports(self, kind: Numbered) -> None:
+    def _mark_by_ports(self, kind: NumberedGroup) -> None:
         """Marks by host ports: a pod that takes a port on every address avoids all others with the port; a pod that names an
         address avoids those on every address and on its own."""
         for port in kind.asks.host_ports:
@@ -137,7 +139,7 @@ def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
     return found
 
 
-def _alike(numbered: Numbered) -> object:
+def _alike(numbered: NumberedGroup) -> object:
     kind = numbered.kind
     labels = tuple(sorted(numbered.labels.items()))
     return (

@@ -12,7 +12,7 @@ from typing import Final
 
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.expanders.chain import Merit
-from slackwater.controllers.scaleup.limits import Budget
+from slackwater.controllers.scaleup.groups import Budget
 from slackwater.snapshot.equivalence_groups import KindId
 
 Bundle = tuple[int, ...]
@@ -21,7 +21,7 @@ _FEW: Final = 64
 
 
 class OptionQueue:
-    """A queue of options, the best first by `merit`. An option is estimated again when something it rests on was taken."""
+    """A queue of options, the best first by `merit`. An option is estimated again after what it depends on was taken."""
 
     def __init__(
         self,

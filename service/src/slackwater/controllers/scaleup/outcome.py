@@ -35,7 +35,7 @@ class ScaleUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class GroupRefusal:
     """Why a new node of a group would not take the pod: the verdict, and kube-scheduler's texts for it."""
 
     reason: Reason
@@ -47,11 +47,11 @@ class Unhelpable:
     """Pods of one equivalence group for which no group grows, and the reason for every group."""
 
     pods: tuple[Pod, ...]
-    groups: Mapping[GroupName, Refused | SkipReason]
+    groups: Mapping[GroupName, GroupRefusal | SkipReason]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassedOver:
+class SkippedPod:
     """A pod that is not planned for, and why."""
 
     pod: Pod
@@ -60,7 +60,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPlan:
-    """The plan. Every given pod is in exactly one of its lists.
+    """The scale-up plan. Every pod of the demand is in exactly one of its lists.
 
     `scale_ups` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
     existing or upcoming nodes, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
@@ -71,7 +71,7 @@ class ScaleUpPlan:
     scale_ups: tuple[ScaleUp, ...] = ()
     schedulable: tuple[tuple[Pod, NodeName], ...] = ()
     unhelpable: tuple[Unhelpable, ...] = ()
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     notes: tuple[str, ...] = ()
     again_at: UnixTime | None = None

@@ -1,17 +1,18 @@
-"""Pending pods: which of them nodes may be added for, and in which order they are planned.
+"""Pending pods: for which of them nodes may be added, and in which order they are planned.
 
-In flows every pod without a node. Out flow the pods that count, the oldest and most important first; the pods that are
-nominated to a node; and for every other pod the reason why it does not count now. A burst is what one controller creates at a
-time. Its pods wait until the first of them is a little older: a Deployment takes seconds to create a thousand pods, and
-planning for the first ten of them adds the wrong nodes. Pods that request a GPU wait longer, since such nodes are expensive.
-Each burst waits separately, so bursts do not delay one another, and a pod that has been pending for a day does not end the wait
-of others.
+In: every pod without a node. Out: the pods that count, the most important and oldest first; the pods that are nominated to a
+node; and for every other pod the reason why it does not count now.
 
-A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. "Fits" means the same
-here, so pods of schedulers that are known to mean the same count before they were tried, once they are a little older, unless
-trying them could make room by preemption.
+A burst is what one controller creates at a time. Its pods wait until the first of them is a little older: a Deployment takes
+seconds to create a thousand pods, and planning for the first ten of them adds the wrong nodes. Pods that request a GPU wait
+longer, since such nodes are expensive. Each burst waits separately, so bursts do not delay one another, and a pod that has been
+pending for a day does not end the wait of others.
 
-Deliberately absent: whether anything fits, and the clock.
+A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. So pods of schedulers
+that are known to judge as we do count before they were tried, once they are a little older, unless trying them could make room
+by preemption.
+
+This module does not judge whether a pod fits, and reads no clock.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Final
 
-from slackwater.controllers.scaleup.outcome import PassedOver
+from slackwater.controllers.scaleup.outcome import SkippedPod
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
@@ -33,7 +34,8 @@ _SKEW_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRules:
-    """Settings. Pods of a priority below `priority_cutoff` are expendable. Ages are in seconds. `max_pods` 0: no limit.
+    """Settings that say which pods count. Pods of a priority below `priority_cutoff` are expendable. Ages are in seconds.
+    `max_pods` 0: no limit.
 
     `after_scheduler`: a pod counts only once its scheduler has reported that it fits nowhere; but pods of the schedulers in
     `bypassed` count once they are `untried_seconds` old.
@@ -68,7 +70,7 @@ class Demand:
 
     counted: tuple[Pod, ...] = ()
     nominated: tuple[Pod, ...] = ()
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     again_at: UnixTime | None = None
 
@@ -92,18 +94,19 @@ def which_count(
     reserved: Container[PodUid] = frozenset(),
     preemptible: int | None = None,
 ) -> Demand:
-    """Sorts the pods that have no node into a demand; see the module. Without `now` no pod waits for its age.
+    """Sorts the pods that have no node into a demand, by the rules of the module's docstring. Without `now` no pod waits for
+    its age.
 
     `reserved` are pods that room is reserved for already; `preemptible` is the lowest priority of a placed pod that is not
     expendable.
     """
     nominated: list[Pod] = []
-    passed: list[PassedOver] = []
+    passed: list[SkippedPod] = []
     left: list[Pod] = []
     for pod in pods:
         why = _why_not(pod, rules, reserved) or _why_not_untried(pod, rules, preemptible)
         if why is not None:
-            passed.append(PassedOver(pod=pod, why=why))
+            passed.append(SkippedPod(pod=pod, why=why))
         elif pod.nominated_node is not None:
             nominated.append(pod)
         else:
@@ -155,7 +158,7 @@ def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> 
     return "the scheduler has not tried it yet, and may make room for it by preemption" if pod.kind.preempts else None
 
 
-def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[PassedOver], UnixTime | None]:
+def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[SkippedPod], UnixTime | None]:
     """The pods that are old enough, those that are not, and when the next one will be."""
     old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
     if all(created_at_of(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
@@ -168,7 +171,7 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
         bursts.append((pod, burst, created))
         first[burst] = min(created, first.get(burst, created))
     ready: list[Pod] = []
-    waiting: list[PassedOver] = []
+    waiting: list[SkippedPod] = []
     again_at: float | None = None
     for pod, burst, created in bursts:
         settle = rules.gpu_settle_seconds if burst[2] else rules.settle_seconds
@@ -180,5 +183,5 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
         at = max(settled, grown)
         again_at = at if again_at is None else min(again_at, at)
         why = "more pods of its burst may follow" if now < settled else "it is young"
-        waiting.append(PassedOver(pod=pod, why=f"{why}: counts in {at - now:.0f} s"))
+        waiting.append(SkippedPod(pod=pod, why=f"{why}: counts in {at - now:.0f} s"))
     return ready, waiting, None if again_at is None else UnixTime(again_at)

@@ -23,17 +23,16 @@ from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing, place_nominated, without_lost_nominations
 from slackwater.controllers.scaleup.expanders.chain import Merit, chain_of
 from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
-from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.limits import Budget
 from slackwater.controllers.scaleup.option_queue import OptionQueue
-from slackwater.controllers.scaleup.outcome import Refused, ScaleUp, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assume import assume_volumes
-from slackwater.fit.packing import NOWHERE
+from slackwater.fit.assumed_bindings import assume_claims, has_claims
+from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
@@ -86,9 +85,9 @@ class NewPlan:
         rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
         for kind in np.unique(kinds[pods]).tolist():
             at = rows[kinds[pods] == kind]
-            if self._snapshot.of(KindId(kind)).asks.claims:
+            if has_claims(self._snapshot, self._snapshot.of(KindId(kind))):
                 for row in at.tolist():
-                    assume_volumes(self._snapshot, KindId(kind), Row(row))
+                    assume_claims(self._snapshot, KindId(kind), Row(row))
                     self._snapshot.place(KindId(kind), row)
             else:
                 where, counts = np.unique(at, return_counts=True)
@@ -202,7 +201,7 @@ class _Planning:
         self._new.stand(placed, rows[placed])
 
     def choose(self) -> None:
-        """Takes the best option, again and again, until none helps; then finds out why the rest is not helped."""
+        """Takes the best option repeatedly, until no option helps any pod; then finds the reasons for the remaining pods."""
         if not self._left.any():
             return
         with self._snapshot.fork():
@@ -284,14 +283,16 @@ class _Planning:
             for run in sorted(runs, key=lambda run: int(run.pods[0]))
         ]
 
-    def _why(self, at: int, refused: Mapping[int, Refused]) -> Refused | SkipReason:
+    def _why(self, at: int, refused: Mapping[int, GroupRefusal]) -> GroupRefusal | SkipReason:
         skip_reason = self._skip_reasons[at]
         if skip_reason is not None:
             return skip_reason
         return refused.get(at) or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
 
     def _is_over(self) -> bool:
-        return self._ends is not None and self._clock() >= self._ends
+        # Reads the clock at each step, also without a limit: the planning process lets questions pass there.
+        now = self._clock()
+        return self._ends is not None and now >= self._ends
 
     def result(self) -> ScaleUpPlan:
         return ScaleUpPlan(

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 
 from slackwater.controllers.scaleup.expanders.chain import ExpanderName
 from slackwater.controllers.scaleup.expanders.priority import Priorities
-from slackwater.controllers.scaleup.limits import Quota
+from slackwater.controllers.scaleup.groups import Quota
 from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
+from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules
 from slackwater.model.resources import NOTHING, Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPolicy:
-    """Settings. `max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the plan; 0: no
-    limit.
+    """Settings of scale-up. `max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the
+    plan; 0: no limit.
 
     `balance` lets similar groups grow evenly; they may differ in `ignored_labels`. `system` is set aside on every node in our
     own accounting. `taints` says which taints belong to single nodes, not to their group. `priorities` and `seed` are for the

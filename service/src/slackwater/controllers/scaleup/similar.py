@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import Template
+from slackwater.controllers.scaleup.template import lone_labels
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.controllers.scaleup.usual import lone_labels
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
@@ -53,7 +53,7 @@ def bundles(
     balance: bool,
     ignored_labels: frozenset[str] = frozenset(),
 ) -> list[tuple[int, ...]]:
-    """The bundles: each group with the groups similar to it, every bundle once, its groups in order. Groups are positions."""
+    """The bundles of similar groups, every bundle once, its groups in order. Groups are positions."""
     if not balance:
         return [(group,) for group in groups]
     labels = _labels(template_nodes, groups, IGNORED_LABELS | ignored_labels)

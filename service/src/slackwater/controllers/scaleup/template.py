@@ -1,30 +1,80 @@
-"""Templates: what a new node of a group looks like, by one of its real nodes without what is that node's own, or by the
-provider.
+"""Templates: what a new node of a group looks like, from the group's real nodes or from the provider.
 
-A real node that is ready comes first, since it shows what the kubelet reserves and which DaemonSets run there; then what the
-provider or the configuration says; then a real node that is not ready. Taints and labels are those of most of the group's
-nodes (`usual`). Deliberately absent: remembering the node of a group that has none any more; the caller does, and passes it as
-the provider's template.
+- `template_of`: the template of a group.
+- `usual_taints`, `usual_labels`, `differing_labels`, `lone_labels`: what the nodes of a group have in common.
+- `attaching`, `usual_csi`: how many volumes a new node can attach.
+
+In: a group's nodes and what provider or configuration say. Out: a `Template`, or None. This module does not remember the node
+of a group that has none any more: the caller does, and passes it as the provider's template. Taints about the present state of
+one node are in `model.node_taints`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.usual import differing_labels, usual_labels, usual_taints
 from slackwater.fit.filter.node_affinity import judge_node_affinity
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules, taint_id
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.nodetaints import DEFAULT_TAINT_RULES, TaintRules
-from slackwater.model.objects import Node, Pod, is_daemon
+from slackwater.model.objects import Node, Pod, Taint, is_daemon
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.storage import CsiNode
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+
+#: So many nodes are needed to find labels that differ on every node.
+_FEW: Final = 2
+
+
+def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
+    """The taints of most nodes. The node `said`, by configuration or provider, counts as one more node and decides ties.
+
+    A taint or label that most nodes lack is no property of the group: a node under repair, or one that somebody labelled by
+    hand, changes nothing for its group.
+    """
+    carriers = Counter(id_ for node in nodes for id_ in {taint_id(taint) for taint in node.taints})
+    expected = set() if said is None else {taint_id(taint) for taint in said.taints}
+    found: dict[tuple[str, str], Taint] = {}
+    for node in nodes if said is None else (*nodes, said):
+        for taint in node.taints:
+            found.setdefault(taint_id(taint), taint)
+    votes, all_votes = carriers + Counter(expected), len(nodes) + (said is not None)
+    return tuple(
+        taint for id_, taint in found.items() if 2 * votes[id_] > all_votes or (2 * votes[id_] == all_votes and id_ in expected)
+    )
+
+
+def usual_labels(example: Node, nodes: Collection[Node]) -> dict[str, str]:
+    """The labels of `example`, without the keys that most of the nodes lack."""
+    count = Counter(key for node in nodes for key in node.labels)
+    return {key: value for key, value in example.labels.items() if 2 * count[key] > len(nodes)}
+
+
+def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
+    """The keys of labels that are no property of the group: no value of them is that of most of the nodes."""
+    if len(nodes) < _FEW:
+        return frozenset()
+    values = Counter(pair for node in nodes for pair in node.labels.items())
+    shared = {key for (key, _), count in values.items() if 2 * count > len(nodes)}
+    return frozenset(key for key, _ in values if key not in shared)
+
+
+def lone_labels(labels: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """The keys whose values are different on each of these nodes, each of which is the only one of its group."""
+    values: dict[str, list[str]] = {}
+    for each in labels:
+        for key, value in each.items():
+            values.setdefault(key, []).append(value)
+    return frozenset(key for key, found in values.items() if len(found) >= _FEW and len(set(found)) == len(found))
 
 
 def template_of(
@@ -35,10 +85,14 @@ def template_of(
     daemons: Sequence[Pod] = (),
     system: Amounts = NOTHING,
     taints: TaintRules = DEFAULT_TAINT_RULES,
+    kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> Template | None:
     """The group's template; None if nothing is known. `nodes` are the group's, `daemons` the pods that DaemonSets would create.
 
-    `system` is subtracted from a provider's template; real nodes are taken to have it subtracted already.
+    A ready real node, without what is that node's own, comes first: it shows what the kubelet reserves and which DaemonSets run
+    there. Then comes what the provider or the configuration says, then a real node that is not ready. Taints and labels are
+    those of most of the group's nodes (`usual_taints`, `usual_labels`). `system` is subtracted from a provider's template; real
+    nodes are taken to have it subtracted already.
     """
     models = _models(group, nodes)
     if not models and group.template is None:
@@ -55,8 +109,8 @@ def template_of(
         node = replace(node, labels=labels, allocatable=node.allocatable.minus(system).not_below_zero())
     owners = {(pod.key.namespace, pod.eviction_facts.owner) for pod in there}
     missing = (pod for pod in daemons if (pod.key.namespace, pod.eviction_facts.owner) not in owners)
-    standing = (*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node)))
-    return Template(node=node, standing=standing, n_models=len(models), differing=differing_labels(models))
+    running_pods = (*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes)))
+    return Template(node=node, running_pods=running_pods, n_models=len(models), differing=differing_labels(models))
 
 
 def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
@@ -77,9 +131,9 @@ def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
     )
 
 
-def runs_on(daemon: Pod, node: Node) -> bool:
+def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> bool:
     """Would the DaemonSet controller create its pod on the node? It judges labels and taints, not room."""
-    facts = NodeFacts()
+    facts = NodeFacts(kubernetes)
     facts.add([node])
     here = slice(0, 1)
     return not (
@@ -110,3 +164,32 @@ def _by_itself(daemon: Pod) -> Pod:
     asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
     only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
     return replace(daemon, kind=replace(daemon.kind, pod_constraints=only))
+
+
+def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: CsiNode | None) -> Template | None:
+    """The template with the volume limits of its nodes. `csi_nodes` are those of the group's nodes that have started.
+
+    Without a limit a new node would seem to attach any number of volumes, and a plan would add too few nodes.
+    """
+    return None if template is None else replace(template, node=replace(template.node, csi=usual_csi(csi_nodes, said)))
+
+
+def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | None:
+    """For each driver the limit that most nodes report; the smallest of equally frequent ones. None if no limit is known.
+
+    For a driver that no node reports `said` counts. Nodes on which a driver is still starting do not report it.
+    """
+    reported: dict[str, Counter[int | None]] = {}
+    for csi_node in csi_nodes:
+        for driver, limit in csi_node.drivers:
+            reported.setdefault(driver, Counter())[limit] += 1
+    limits = {} if said is None else dict(said.drivers)
+    limits |= {driver: max(counts, key=lambda limit: (counts[limit], _tightness(limit))) for driver, counts in reported.items()}
+    migrated = Counter(plugin for csi_node in csi_nodes for plugin in csi_node.migrated)
+    usual = tuple(sorted(plugin for plugin, count in migrated.items() if 2 * count > len(csi_nodes)))
+    return CsiNode(name="", drivers=tuple(sorted(limits.items())), migrated=usual) if limits or usual else None
+
+
+def _tightness(limit: int | None) -> float:
+    """A number that is larger for smaller limits."""
+    return float("-inf") if limit is None else -float(limit)

@@ -13,16 +13,18 @@ import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
-from slackwater.controllers.scaleup.outcome import Refused
-from slackwater.fit.feasible import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible, words
+from slackwater.controllers.scaleup.outcome import GroupRefusal
+from slackwater.fit.devices.extended import backed_resources
+from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId, Numbered
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 #: Constants, because looking up a member of an enum costs more than comparing the verdicts of an equivalence group.
@@ -67,13 +69,13 @@ class TemplateNodes:
     def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
         """Judges every equivalence group. Those that no rule about pods affects share verdicts, amounts aside, if they ask the
         same of a node."""
-        pods = [pod for _, template in self._templates for pod in template.standing]
-        standing = set(map(KindId, self.snapshot.number(pods).tolist()))
+        pods = [pod for _, template in self._templates for pod in template.running_pods]
+        running_pods = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
         for kind in sorted(kinds):
             numbered = self.snapshot.of(kind)
             refused = self.snapshot.missing_requests_refused and numbered.kind.missing_request is not None
-            if refused or not self.inter_pod_constraints.is_free_on_empty(kind, standing):
+            if refused or not self.inter_pod_constraints.is_free_on_empty(kind, running_pods):
                 self.codes[kind] = self._codes(numbered, rows)
                 continue
             asks = _of_the_node(numbered)
@@ -89,7 +91,7 @@ class TemplateNodes:
         short &= codes == _OK
         return np.where(short, _SHORT, codes) if short.any() else codes
 
-    def _codes(self, kind: Numbered, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
+    def _codes(self, kind: NumberedGroup, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
         """The verdicts on the template nodes; shape (groups,).
 
         A topology spread's verdict on a node may change with every pod, and the template node of one group counts for others.
@@ -104,9 +106,9 @@ class TemplateNodes:
         codes[list(rows.keys())] = found[list(rows.values())]
         return codes
 
-    def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, Refused]]:
+    def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, GroupRefusal]]:
         """For each equivalence group, the groups that would not take a pod of it on the present snapshot, and why."""
-        found: dict[KindId, dict[int, Refused]] = {kind: {} for kind in kinds}
+        found: dict[KindId, dict[int, GroupRefusal]] = {kind: {} for kind in kinds}
         alone = [kind for kind in kinds if self._spreads(kind)]
         parts = [(sorted(set(kinds).difference(alone)), self._templates)]
         parts += [(alone, [each]) for each in self._templates if alone]
@@ -118,13 +120,13 @@ class TemplateNodes:
                     found[kind].update(self._refused(kind, rows))
         return found
 
-    def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, Refused]]:
+    def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, GroupRefusal]]:
         verdicts = feasible(self.snapshot, kind)
         for at, row in rows.items():
             reason = Reason(verdicts.codes[row])
             if reason is not Reason.OK:
                 said = words(self.snapshot, kind, Row(row), reason, verdicts.refusal)
-                yield at, Refused(reason=reason, words=tuple(said))
+                yield at, GroupRefusal(reason=reason, words=tuple(said))
 
     def _spreads(self, kind: KindId) -> bool:
         return any(constraint.hard for constraint in self.snapshot.of(kind).asks.spread)
@@ -152,8 +154,15 @@ class TemplateNodes:
             asked = self.snapshot.kinds.requests[:n_lines, kind].tolist()
             if self.snapshot.ledger is not None:
                 asked += [asked[CPU], asked[MEMORY]]
-            found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount]
+            backed = self._backed_lines(kind)
+            found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount and line not in backed]
         return found
+
+    def _backed_lines(self, kind: KindId) -> set[int]:
+        """The lines of extended resources that devices may stand for: how many pods a node takes of these a trial finds out."""
+        devices, line = self.snapshot.devices, self.snapshot.facts.resource
+        names = backed_resources(devices, self.snapshot.of(kind).asks.container_devices)
+        return {line[name] for name in names}
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
         """How many pods an empty new node of each group takes by the pods' own amounts and marks; 0 if it takes none."""
@@ -196,7 +205,7 @@ class TemplateNodes:
             yield rows
 
 
-def _of_the_node(numbered: Numbered) -> object:
+def _of_the_node(numbered: NumberedGroup) -> object:
     """What an equivalence group asks of a node, other pods and amounts aside."""
     kind, asks = numbered.kind, numbered.asks
     labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)

@@ -1,23 +1,22 @@
-"""CapacityBuffers: how many placeholders each asks for, like which pod, and what its status should say.
+"""Placeholders that users request: by CapacityBuffer objects, and by the annotation `slackwater.dev/slack` on workloads.
 
-    chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
+- `resolved`: for each CapacityBuffer how many placeholders it gets, like which pod, and its status.
+- `marked`: the placeholders of annotated pods and controllers (S7 of the proposal).
 
-A chunk is a pod of the PodTemplate or of the workload. If the workload has pods, its newest pod is used, since admission may
-have changed it. If only limits are given, the buffer gets as many chunks as they allow. The rules and the texts of the
-conditions are those of Cluster Autoscaler's controller for the same objects. Deliberately absent: ResourceQuotas, and managed
-copies of templates.
+In: the objects, and the newest pod of each workload. Out: `PodHeadroom` and statuses. ResourceQuotas and managed copies of
+templates are not supported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.controllers.slack.pod_headroom import PodHeadroom
-from slackwater.model.buffers import ACTIVE_CAPACITY, BufferStatus, CapacityBuffer, Condition, HeadroomRequests, Workload
-from slackwater.model.equivalence import Kind
+from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
+from slackwater.model.placeholders import ACTIVE_CAPACITY, BufferStatus, CapacityBuffer, Condition, HeadroomRequests, Workload
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind
+from slackwater_protocol.names import SLACK
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
@@ -26,7 +25,7 @@ MOST_CHUNKS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class ResolvedBuffer:
     """A buffer, the placeholders it gets (None: none), and the status that says so, without times."""
 
     buffer: CapacityBuffer
@@ -43,13 +42,22 @@ def source_of(buffer: CapacityBuffer) -> str:
     return f"buffer {buffer.key}"
 
 
-def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[Resolved]:
-    """Resolves all buffers of our strategy, the oldest first. `newest` is the newest pod of each workload that has one."""
+def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[ResolvedBuffer]:
+    """Resolves all buffers of our strategy, the oldest first. `newest` is the newest pod of each workload that has one.
+
+        chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
+
+    A chunk is a pod of the PodTemplate or of the workload. If the workload has pods, its newest pod is used, since admission
+    may have changed it. If only limits are given, the buffer gets as many chunks as they allow. The rules and the texts of the
+    conditions are those of Cluster Autoscaler's controller for the same objects.
+    """
     buffers = sorted(headroom_requests.buffers, key=lambda each: (each.created_at, each.key))
     return [_resolve(buffer, headroom_requests, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
 
 
-def _resolve(buffer: CapacityBuffer, headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> Resolved:
+def _resolve(
+    buffer: CapacityBuffer, headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]
+) -> ResolvedBuffer:
     try:
         workload = _workload(buffer, headroom_requests)
         pod = newest.get((buffer.key.namespace, buffer.scalable), workload.pod) if buffer.scalable else workload.pod
@@ -59,7 +67,9 @@ def _resolve(buffer: CapacityBuffer, headroom_requests: HeadroomRequests, newest
             Condition(READY, "False", "error", f"Buffer not ready for provisioning: {why}"),
             Condition(PROVISIONING, "False", "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning"),
         )
-        return Resolved(buffer=buffer, pod_headroom=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions))
+        return ResolvedBuffer(
+            buffer=buffer, pod_headroom=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions)
+        )
     ready = Condition(READY, "True", "AttributesSetSuccessfully", "ready")
     provisioning = (
         Condition(PROVISIONING, "True", "FakePodsInjected", f"room is kept for {chunks} pods")
@@ -74,7 +84,7 @@ def _resolve(buffer: CapacityBuffer, headroom_requests: HeadroomRequests, newest
         conditions=(ready, provisioning),
     )
     pod_headroom = PodHeadroom(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
-    return Resolved(buffer=buffer, pod_headroom=pod_headroom, status=status)
+    return ResolvedBuffer(buffer=buffer, pod_headroom=pod_headroom, status=status)
 
 
 def _workload(buffer: CapacityBuffer, headroom_requests: HeadroomRequests) -> Workload:
@@ -114,3 +124,79 @@ def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
     if not counts:
         raise _NotReady("limits name no resource that the pod asks for")
     return min(counts)
+
+
+#: A larger number for one workload is taken for a mistake.
+MOST: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedWorkloads:
+    """The placeholders of marked workloads. `problems` are for people: annotations that cannot be read."""
+
+    pod_headroom: tuple[PodHeadroom, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Group:
+    """The pods of one controller: the newest, and their number."""
+
+    pod: Pod
+    count: int = 0
+
+
+def wanted(text: str, replicas: int) -> int:
+    """How many placeholders an annotation asks for. Raises ValueError."""
+    percent = text.endswith("%")
+    digits = text.removesuffix("%").strip()
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{text!r}, want a number or a percentage such as 2 or 10%")
+    count = -(-int(digits) * replicas // 100) if percent else int(digits)
+    if count > MOST:
+        raise ValueError(f"{text!r} is {count} placeholders, want at most {MOST}")
+    return count
+
+
+def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[tuple[str, Owner], Pod]) -> MarkedWorkloads:
+    """The placeholders that marked workloads ask for. `pods` are those with the annotation.
+
+    "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of its replicas, rounded up; "0" for none, and
+    no room is kept for the size of its pods. Pods of one controller count as one workload, even if several carry the
+    annotation. The annotation of a workload itself takes precedence over its pods'. A text that cannot be read is reported, and
+    asks for nothing.
+    """
+    asks: list[tuple[str, str, int, Pod]] = []
+    spoken: set[tuple[str, Owner]] = set()
+    for workload in sorted(workloads, key=lambda each: (each.namespace, each.ref.kind, each.ref.name)):
+        key = (workload.namespace, workload.ref)
+        spoken.add(key)
+        name = f"{workload.ref.kind} {workload.namespace}/{workload.ref.name}"
+        asks.append((name, workload.slack, workload.replicas, newest.get(key, workload.pod)))
+    for name, group in sorted(_by_controller(pods, spoken).items()):
+        asks.append((name, group.pod.eviction_facts.slack, group.count, group.pod))
+    found: list[PodHeadroom] = []
+    problems: list[str] = []
+    for name, text, replicas, pod in asks:
+        try:
+            count = wanted(text, replicas)
+        except ValueError as error:
+            problems.append(f"{name}: annotation {SLACK}: {error}")
+        else:
+            found += [PodHeadroom(source=name, kind=pod.kind, labels=pod.labels, count=count)] if count else []
+    return MarkedWorkloads(pod_headroom=tuple(found), problems=tuple(problems))
+
+
+def _by_controller(pods: Iterable[Pod], spoken: set[tuple[str, Owner]]) -> dict[str, _Group]:
+    """The newest pod and the number of pods of each controller; a pod without one counts alone."""
+    groups: dict[str, _Group] = {}
+    for pod in pods:
+        owner = pod.eviction_facts.owner
+        if owner is not None and (pod.key.namespace, owner) in spoken:
+            continue
+        name = f"Pod {pod.key}" if owner is None else f"{owner.kind} {pod.key.namespace}/{owner.name}"
+        group = groups.setdefault(name, _Group(pod))
+        group.count += 1
+        if (pod.created_at, pod.key) > (group.pod.created_at, group.pod.key):
+            group.pod = pod
+    return groups

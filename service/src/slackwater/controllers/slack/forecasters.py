@@ -4,14 +4,14 @@
     forecaster.ahead(history, exceeded, ahead=60)    # room for each of the next buckets, which a share `exceeded` of needs is
     above
 
-A forecaster says which needs of the history are like those of a future bucket: all of them; those at its minute of the hour in
-the last day; or those at its time of the day, exactly or within some forty minutes. The room is the quantile of these needs
-that the share `exceeded` of them is above. That share is the same at all times: one more pod of room serves as many more pods
-as there are minutes that need it, so as long as it is needed more often at one time than at another, it is better kept there
-(the newsvendor's critical ratio, with one price for all).
+A forecaster selects the needs of the history that are like those of a future bucket: all of them; those at its minute of the
+hour in the last day; or those at its time of the day, exactly or within some forty minutes. The room is the quantile of these
+needs that the share `exceeded` of them is above. The share is the same at all times (the newsvendor's critical ratio, with one
+price for all). The reason: one more pod of room is used in each minute that needs it. So room is better kept at the time at
+which it is needed more often, until all times need it equally often.
 
 Each forecaster is tried on the history, where for each bucket it knows only what was before. Of those that would have kept the
-SLO, the one with the least room is used. Deliberately absent: how large the share is in the end (`late_budget`).
+SLO, the one with the least room is used. How large the share is, is decided in `slo_sizing`.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.slack.rule import PPM
-from slackwater.controllers.slack.start_time_slo import ArrivalHistory, Promise, Traffic, kept_ppm
+from slackwater.controllers.slack.policy import PPM
+from slackwater.controllers.slack.start_time_slo import ArrivalHistory, StartTimeSLO, Traffic, kept_ppm
 from slackwater.model.columns import Int64
 
 _HOUR, _DAY = 3600, 86_400
@@ -69,9 +69,9 @@ class Forecaster:
         if not self.period:
             return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
         known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
-        return self.told(self.like(known, len(history.seen), len(history.seen) + ahead), exceeded)[:ahead]
+        return self.estimate(self.like(known, len(history.seen), len(history.seen) + ahead), exceeded)[:ahead]
 
-    def told(self, like: Int64, exceeded: float) -> Int64:
+    def estimate(self, like: Int64, exceeded: float) -> Int64:
         return np.repeat(_above(like, exceeded), self.block)
 
     def like(self, needed: Int64, begin: int, end: int) -> Int64:
@@ -89,9 +89,9 @@ class Forecaster:
         return found
 
 
-def plan_room(arrivals: Iterable[int] | Int64, promise: Promise, *, ahead: int) -> Int64:
+def plan_room(arrivals: Iterable[int] | Int64, slo: StartTimeSLO, *, ahead: int) -> Int64:
     """The room in pods for each of the next `ahead` buckets, by the history alone. `arrivals` by bucket, the newest last."""
-    history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), promise)
+    history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), slo)
     forecaster = choose_forecaster(history)
     return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
 
@@ -99,7 +99,7 @@ def plan_room(arrivals: Iterable[int] | Int64, promise: Promise, *, ahead: int) 
 def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float, *, ahead: int) -> Int64:
     """The room in pods for each of the next buckets, before it is reduced where more pods run than usual
     (`ArrivalHistory.gone_percent`)."""
-    if history.promise.within_seconds >= history.promise.lead_seconds or not len(history.seen):
+    if history.slo.within_seconds >= history.slo.lead_seconds or not len(history.seen):
         return np.zeros(ahead, np.int64)
     return forecaster.ahead(history, exceeded, ahead=ahead)
 
@@ -123,7 +123,7 @@ def choose_forecaster(history: ArrivalHistory) -> Forecaster:
 
 def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
     """The cyclic forecasters for which the history has enough cycles, and one more to try them on."""
-    bucket, lead = history.promise.bucket_seconds, history.promise.lead
+    bucket, lead = history.slo.bucket_seconds, history.slo.lead
     hour, day = _HOUR // bucket, _DAY // bucket
     around, block = _AROUND // bucket, max(_BLOCK // bucket, 1)
     for forecaster, least in (
@@ -139,16 +139,16 @@ def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
 def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: int) -> tuple[Forecaster, float]:
     """The forecaster with the share that would have kept the SLO from `start` on, and the mean room that it would have taken;
     infinite room if no share would."""
-    goal = PPM - AIM * (PPM - history.promise.share_ppm)
+    goal = PPM - AIM * (PPM - history.slo.share_ppm)
     size = len(history.seen) - start
     before: _Trial | None = None
     for share in _SHARES:
         wanted = np.zeros(len(history.seen), np.int64)
-        told = forecaster.told(like, share)[:size] if forecaster.period else np.repeat(_above(like, share), size)
-        wanted[start:] = _most_within(told, history.promise.lead)
+        estimate = forecaster.estimate(like, share)[:size] if forecaster.period else np.repeat(_above(like, share), size)
+        wanted[start:] = _most_within(estimate, history.slo.lead)
         room = history.room(wanted)
         trial = _Trial(
-            share=share, kept_ppm=kept_ppm(history.seen, room, history.promise, start=start), room=float(room[start:].mean())
+            share=share, kept_ppm=kept_ppm(history.seen, room, history.slo, start=start), room=float(room[start:].mean())
         )
         if trial.kept_ppm >= goal:
             return _between(forecaster, before, trial, goal)

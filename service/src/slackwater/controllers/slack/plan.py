@@ -4,9 +4,9 @@
         found = plan_slack(snapshot, state, demand, now=now)
         ...                                     # placeholders without a place are demand for new nodes, after all real pods
 
-1. Finds how much room each rule wants, in which pieces (`sizing`, `steady`), and how many placeholders are like which pod.
-2. Assigns placeholders, as many as possible of the previous loop's (`assign`).
-3. Places them, each where it was if it still fits there (`settle`).
+1. Finds how much room each rule wants, in which pieces (`sizing`, `state`), and how many placeholders are like which pod.
+2. Assigns placeholders, as many as possible of the previous loop's (`assigned`).
+3. Places them, each where it was if it still fits there (`settled`).
 
 What is placed stays in the snapshot.
 """
@@ -17,32 +17,30 @@ from itertools import count
 
 import numpy as np
 
-from slackwater.controllers.slack.planning_input import SlackInput
-from slackwater.controllers.slack.pod_headroom import PodHeadroom, like
-from slackwater.controllers.slack.rule import SlackPolicy, SlackRule
-from slackwater.controllers.slack.sizing import Cut, cut
-from slackwater.controllers.slack.state import Placeholder, SlackState
-from slackwater.controllers.slack.steady import Held, steadied
-from slackwater.fit.packing import NOWHERE, Hints, place_pods
+from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, like
+from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
+from slackwater.controllers.slack.rate_sizing import RuleSizes, cut
+from slackwater.controllers.slack.state import Placeholder, PreviousPieces, SlackState, steadied
+from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Labels
 from slackwater.model.placeholders import NAMESPACE, a_placeholder
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PlaceholderShape:
     """What one placeholder requests."""
 
     kind: Kind
     labels: Labels = ()
 
 
-def assigned(wanted: Mapping[str, Sequence[Shape]], before: Iterable[Placeholder]) -> list[Placeholder]:
+def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[Placeholder]) -> list[Placeholder]:
     """The placeholders of all sources, in the order of their numbers."""
     known: dict[str, list[Placeholder]] = {source: [] for source in wanted}
     for placeholder in before:
@@ -66,7 +64,7 @@ def _kept(some: list[Placeholder], most: int) -> list[Placeholder]:
     return sorted(some, key=lambda each: each.number)
 
 
-def _shaped(known: Placeholder, shape: Shape) -> Placeholder:
+def _shaped(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
     pod = known.pod
     if pod.labels == shape.labels and (pod.kind is shape.kind or pod.kind == shape.kind):
         return known
@@ -81,7 +79,7 @@ _NO_NODE = NodeName("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class PlacedPlaceholders:
     """Placed placeholders. `rows` has the place of each, NOWHERE if it has none. `pushed` are the numbers that lost their
     place.
     """
@@ -95,7 +93,7 @@ class Settled:
         return tuple(each for each in self.placeholders if each.place is None)
 
 
-def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Settled:
+def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> PlacedPlaceholders:
     """Places placeholders: each stays where it was if it still fits there.
 
     Raises `UnreadLabel` if the snapshot was built without the placeholders' equivalence groups."""
@@ -103,7 +101,7 @@ def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> S
     if not n_pods or not snapshot.n_rows:
         lost = tuple(each.number for each in placeholders if each.place is not None)
         homeless = tuple(replace(each, place=None) for each in placeholders)
-        return Settled(placeholders=homeless, rows=np.full(n_pods, NOWHERE, np.intp), pushed=lost)
+        return PlacedPlaceholders(placeholders=homeless, rows=np.full(n_pods, NOWHERE, np.intp), pushed=lost)
     row_of = snapshot.facts.row_of
     before = np.fromiter((row_of.get(each.place or _NO_NODE, NOWHERE) for each in placeholders), np.intp, n_pods)
     kinds = snapshot.number([each.pod for each in placeholders])
@@ -114,7 +112,7 @@ def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> S
     pushed = tuple(
         old.number for old, new in zip(placeholders, found, strict=True) if old.place is not None and old.place != new.place
     )
-    return Settled(placeholders=found, rows=rows, pushed=pushed)
+    return PlacedPlaceholders(placeholders=found, rows=rows, pushed=pushed)
 
 
 def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeholder:
@@ -151,8 +149,8 @@ class SlackFound:
     """The outcome of a slack plan. `cuts` are the sizes of each rule, by name. `state` is for the next loop."""
 
     state: SlackState
-    settled: Settled
-    cuts: Mapping[str, Cut]
+    settled: PlacedPlaceholders
+    cuts: Mapping[str, RuleSizes]
 
 
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
@@ -166,10 +164,10 @@ def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDeman
 
 def _wanted(
     before: SlackState, demand: SlackDemand, now: UnixTime
-) -> tuple[dict[str, Sequence[Shape]], dict[str, Cut], dict[str, Held]]:
-    wanted: dict[str, Sequence[Shape]] = {}
-    cuts: dict[str, Cut] = {}
-    held: dict[str, Held] = {}
+) -> tuple[dict[str, Sequence[PlaceholderShape]], dict[str, RuleSizes], dict[str, PreviousPieces]]:
+    wanted: dict[str, Sequence[PlaceholderShape]] = {}
+    cuts: dict[str, RuleSizes] = {}
+    held: dict[str, PreviousPieces] = {}
     for rule in demand.policy.rules:
         if not rule.asks:
             continue
@@ -180,15 +178,15 @@ def _wanted(
         wanted[_LARGEST.format(rule.name)] = _shapes(rule, slack_input, whole.largest)
         wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())
     for pod_headroom in demand.pod_headroom:
-        shapes = [Shape(like(pod_headroom.kind), pod_headroom.labels)] * pod_headroom.count
+        shapes = [PlaceholderShape(like(pod_headroom.kind), pod_headroom.labels)] * pod_headroom.count
         wanted[pod_headroom.source] = [*wanted.get(pod_headroom.source, ()), *shapes]  # a source may have several entries
     return wanted, cuts, held
 
 
-def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[Shape]:
+def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[PlaceholderShape]:
     """A shape for each size; placeholders of one size share their shape, and so their equivalence group."""
     shapes = {
-        size: Shape(
+        size: PlaceholderShape(
             Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)
         )
         for size in dict.fromkeys(sizes)

@@ -1,18 +1,18 @@
-"""The input of slack sizing: the nodes of a rule, what they have together, and what pods there request.
+"""The input of slack sizing: the nodes of a rule with what they have together, and placeholders that are like a pod.
 
-A node counts if it exists or is on its way, is ready, is not being removed, and has no taint that keeps the rule's pods away. A
-taint that all of the rule's nodes have keeps no pod away: the pods meant for these nodes tolerate it, and so do the
-placeholders.
+- `slack_input_of`: the nodes of a rule, and the requests of its pods.
+- `PodHeadroom`, `like`, `example_pods`: placeholders for marked workloads, CapacityBuffers and start-time SLOs.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from slackwater.controllers.slack.rule import SlackRule
-from slackwater.model.equivalence import Toleration
+from slackwater.controllers.slack.policy import SlackRule
 from slackwater.model.ids import Row
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Labels, Node, Pod, Taint
+from slackwater.model.placeholders import a_placeholder
+from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
@@ -30,9 +30,12 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackInput:
-    """What sizing reads for one rule. `capacity` is what `n_nodes` nodes have allocatable together. `rooms` are what empty
-    nodes of the rule take, each distinct. `pods` are the requests of pods that may come again, each distinct. `tolerations`:
-    see the module."""
+    """What sizing reads for one rule. `capacity` is what `n_nodes` nodes have allocatable together.
+
+    `rooms` are what empty nodes of the rule take, each distinct. `pods` are the requests of pods that may come again, each
+    distinct. `tolerations` are for the taints that all of the rule's nodes have: the pods meant for these nodes tolerate them,
+    and so do the placeholders.
+    """
 
     n_nodes: int = 0
     capacity: Amounts = NOTHING
@@ -42,7 +45,7 @@ class SlackInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class SlackNode:
     """A node as it would be when empty: `room` is what it has for pods in addition to those that come with every node."""
 
     node: Node
@@ -66,17 +69,21 @@ def slack_input_of(
     rule: SlackRule,
     *,
     rows: Iterable[Row],
-    sites: Sequence[Site],
+    slack_nodes: Sequence[SlackNode],
     pod_requests: PodRequests,
     waiting: Iterable[Amounts] = (),
 ) -> SlackInput:
-    """The input of one rule. `rows` are existing and upcoming nodes; `sites` stand for new ones. `waiting` are the requests of
-    pods without a node; they count if the rule is about all nodes."""
-    ours = [site for site in sites if _is_of(rule, site.node)]
+    """The input of one rule. `rows` are existing and upcoming nodes; `slack_nodes` stand for new ones. `waiting` are the
+    requests of pods without a node; they count if the rule is about all nodes.
+
+    A node counts if it exists or is upcoming, is ready, is not being removed, and has no taint that keeps the rule's pods away.
+    A taint that all of the rule's nodes have keeps no pod away.
+    """
+    ours = [slack_node for slack_node in slack_nodes if _is_of(rule, slack_node.node)]
     nodes = [(row, node) for row in rows if _counts(snapshot, rule, row) and _is_of(rule, node := snapshot.facts.nodes[row])]
-    common = _common_taints([node for _, node in nodes] or [site.node for site in ours])
+    common = _common_taints([node for _, node in nodes] or [slack_node.node for slack_node in ours])
     inside = [(row, node) for row, node in nodes if _lasting(node) <= common]
-    rooms = dict.fromkeys(site.room for site in ours if _lasting(site.node) <= common)
+    rooms = dict.fromkeys(slack_node.room for slack_node in ours if _lasting(slack_node.node) <= common)
     examples = {node.allocatable: row for row, node in reversed(inside)}
     rooms.update(dict.fromkeys(has.minus(pod_requests.daemons(row)).not_below_zero() for has, row in examples.items()))
     pods = dict.fromkeys(pod_requests.asks([row for row, _ in inside])) if rule.sizing == "v2" else {}
@@ -121,3 +128,32 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
     for each in amounts:
         total = total.plus(each)
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodHeadroom:
+    """`count` placeholders like a pod of `kind` with these labels. `source` says for what; a source may have several
+    entries."""
+
+    source: str
+    kind: Kind
+    labels: Labels
+    count: int
+
+
+def like(kind: Kind) -> Kind:
+    """The equivalence group of a placeholder that is like a pod of this class.
+
+    It requests what the pod requests: amounts, selectors, affinity, tolerations, spread. It does not request what only one pod
+    can have (volumes, a node's name).
+    """
+    asks = kind.pod_constraints
+    if asks is None:
+        return kind
+    own = replace(asks, claims=(), disks=(), inline_disks=(), resource_claims=(), container_devices=(), node_name=None)
+    return replace(kind, pod_constraints=own)
+
+
+def example_pods(pod_headroom: Iterable[PodHeadroom]) -> list[Pod]:
+    """One placeholder for each entry, so that a snapshot knows its equivalence group before any is planned."""
+    return [a_placeholder(0, like(each.kind), each.labels) for each in pod_headroom]

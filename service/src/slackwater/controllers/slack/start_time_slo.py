@@ -1,17 +1,17 @@
 """Start-time SLO: the room needed so that a share of a class's new pods starts within T seconds, from the arrival history.
 
-    room = plan_room(arrivals, promise, ahead=60)   # pods that should find room, for each of the next buckets
+    room = plan_room(arrivals, slo, ahead=60)   # pods that should find room, for each of the next buckets
 
 A pod starts at once if room is kept for it, else it waits for a node. Room that was taken is there again one lead later: the
-time that a node takes to start, and a loop. So enough room is what arrives within one lead, less what goes in that time; and
-since unneeded nodes stay for a while, also less what is still there from more pods a short while ago. No room is needed if T is
-one lead or longer.
+time that a node takes to start, and a loop. So the room must cover the pods that arrive within one lead, less the pods that go
+in that time. Unneeded nodes stay for a while, so room that was kept for more pods a short while ago counts too. No room is
+needed if T is one lead or longer.
 
-What goes can be predicted in part: if more pods run than on average in the last hour, some of the difference will be gone one
-lead later. Its share is estimated from the history by least squares; so much less room is kept, since these pods leave theirs.
+The pods that go can be predicted in part: if more pods run than on average in the last hour, some of the difference will be
+gone one lead later. That share is estimated from the history by least squares, and so much less room is kept.
 
-Deliberately absent: forecasts (`forecasters`), how rarely room may be exceeded (`slo_sizing`), the source of arrivals, and
-turning pods into placeholders.
+Forecasts are in `forecasters`; how rarely room may be exceeded is in `slo_sizing`. This module does not read arrivals, and does
+not turn pods into placeholders.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.slack.rule import PPM
+from slackwater.controllers.slack.policy import PPM
 from slackwater.model.columns import Int64
 
 #: The number of running pods is compared with its average over so many seconds.
@@ -28,7 +28,7 @@ USUAL_SECONDS: Final = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class StartTimeSLO:
     """A start-time SLO: `share_ppm` millionths of the pods start within `within_seconds`. A node takes pods `lead_seconds`
     after the loop that requests it, and stays for `keep_seconds` when it is not needed. Pods are counted in buckets of
     `bucket_seconds`."""
@@ -73,28 +73,28 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ArrivalHistory:
-    """The arrival history of a class with what is derived from it; shapes (n,).
+    """The arrivals of a pod class by time bucket, and series derived from them; all of shape (n,).
 
-    `above`: how many more pods existed after each bucket than on average in the last hour. `gone_percent` of them are gone one
-    lead later. `needed`: the room that would have been enough for each bucket if it, less that share of `above`, had been kept
-    at all times.
+    `above`: the number of pods after the bucket less the mean of the last hour. `gone_percent`: the percentage of `above` that
+    has ended one lead time later. `needed`: the smallest constant number of free places with which no pod of the bucket would
+    have waited, if `gone_percent` of `above` become free as well.
     """
 
     seen: Traffic
-    promise: Promise
+    slo: StartTimeSLO
     above: Int64
     gone_percent: int
     needed: Int64
 
     @classmethod
-    def of(cls, seen: Traffic, promise: Promise) -> "ArrivalHistory":
-        above = np.maximum(above_usual(seen, promise.bucket_seconds), 0)
-        gone = _gone_percent(above, promise.lead)
-        needed = _needed(seen, promise, above * gone // 100)
-        return cls(seen=seen, promise=promise, above=above, gone_percent=gone, needed=needed)
+    def of(cls, seen: Traffic, slo: StartTimeSLO) -> "ArrivalHistory":
+        above = np.maximum(above_usual(seen, slo.bucket_seconds), 0)
+        gone = _gone_percent(above, slo.lead)
+        needed = _needed(seen, slo, above * gone // 100)
+        return cls(seen=seen, slo=slo, above=above, gone_percent=gone, needed=needed)
 
     def room(self, wanted: Int64) -> Int64:
-        """The room kept of what is wanted, less what leaving pods give back."""
+        """The kept part of the wanted room: what leaving pods give back is subtracted."""
         return np.asarray(np.maximum(wanted - self.above * self.gone_percent // 100, 0), np.int64)
 
 
@@ -114,26 +114,26 @@ def _gone_percent(above: Int64, lead: int) -> int:
     return 0 if not square else round(100 * min(max(1 - float(before @ after) / square, 0.0), 1.0))
 
 
-def kept_ppm(seen: Traffic, room: Int64, promise: Promise, *, start: int = 0) -> int:
+def kept_ppm(seen: Traffic, room: Int64, slo: StartTimeSLO, *, start: int = 0) -> int:
     """The millionths of pods from bucket `start` on that found room at once; all if none came.
 
     The room at a time is what was used and kept one lead earlier, or at an earlier time from which nodes still stay.
     """
     level = seen.level()
     taken = level - seen.came + seen.went  # before the bucket
-    there = _highest(_earlier(level, promise.lead) + room, promise.keep)
+    there = _highest(_earlier(level, slo.lead) + room, slo.keep)
     served = np.clip(there - taken, 0, seen.came)[start:]
     came = int(seen.came[start:].sum())
     return PPM if not came else int(served.sum()) * PPM // came
 
 
-def _needed(seen: Traffic, promise: Promise, less: Int64) -> Int64:
+def _needed(seen: Traffic, slo: StartTimeSLO, less: Int64) -> Int64:
     """The room with which, kept at all times less `less`, all pods of each bucket would have found room. For the first buckets
     nothing before is known: what came is enough."""
     level = seen.level()
-    there = _highest(_earlier(level - less, promise.lead), promise.keep)
+    there = _highest(_earlier(level - less, slo.lead), slo.keep)
     found = np.asarray(np.maximum(level + seen.went - there, 0), np.int64)
-    found[: promise.lead] = np.minimum(found[: promise.lead], seen.came[: promise.lead])
+    found[: slo.lead] = np.minimum(found[: slo.lead], seen.came[: slo.lead])
     return found
 
 

@@ -8,26 +8,25 @@ move.
 
 from typing import Final
 
-from slackwater.fit.drainability.budget import judge_budget
 from slackwater.fit.drainability.daemon_set import judge_daemon_set
 from slackwater.fit.drainability.expendable import judge_expendable
-from slackwater.fit.drainability.facts import DrainPolicy, Facts
 from slackwater.fit.drainability.local_storage import judge_local_storage
 from slackwater.fit.drainability.long_terminating import judge_long_terminating
-from slackwater.fit.drainability.machine import judge_machine
 from slackwater.fit.drainability.mirror import judge_mirror
 from slackwater.fit.drainability.not_safe_to_evict import judge_not_safe_to_evict
 from slackwater.fit.drainability.on_completion import judge_on_completion
+from slackwater.fit.drainability.pdb import judge_budget
 from slackwater.fit.drainability.replica_count import judge_replica_count
 from slackwater.fit.drainability.replicated import judge_replicated
 from slackwater.fit.drainability.safe_to_evict import judge_safe_to_evict
 from slackwater.fit.drainability.system import SYSTEM_NAMESPACE, judge_system
 from slackwater.fit.drainability.terminal import judge_terminal
-from slackwater.fit.drainability.verdict import MOVE, DrainabilityOutcome, Verdict
+from slackwater.fit.drainability.verdict import MOVE, DrainabilityOutcome, DrainPolicy, RuleFacts, Verdict
+from slackwater.fit.drainability.virtual_machine import judge_machine
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
 
-__all__ = ["RULES", "DrainPolicy", "DrainabilityOutcome", "Facts", "Verdict", "judge"]
+__all__ = ["RULES", "DrainPolicy", "DrainabilityOutcome", "RuleFacts", "Verdict", "judge"]
 
 #: The rules about the pod itself, in order.
 RULES: Final = (
@@ -47,7 +46,7 @@ RULES: Final = (
 )
 
 
-def judge(pod: Pod, facts: Facts) -> Verdict:
+def judge(pod: Pod, facts: RuleFacts) -> Verdict:
     """The verdict on a pod whose node is to be removed. A placeholder always moves: no pod is evicted for it."""
     if is_placeholder(pod):
         return MOVE
@@ -55,7 +54,7 @@ def judge(pod: Pod, facts: Facts) -> Verdict:
     return (judge_budget(pod, facts) or verdict) if verdict is MOVE else verdict
 
 
-def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
+def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
     """The verdict of `RULES`. For most pods the rules read only the eviction facts, which replicas share, so it is cached by
     them."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
@@ -69,7 +68,7 @@ def _judge_itself(pod: Pod, facts: Facts) -> Verdict:
     return known[1]
 
 
-def _first_word(pod: Pod, facts: Facts) -> Verdict:
+def _first_word(pod: Pod, facts: RuleFacts) -> Verdict:
     for rule in RULES:
         verdict = rule(pod, facts)
         if verdict is not None:

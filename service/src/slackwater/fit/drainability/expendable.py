@@ -1,9 +1,8 @@
 """Expendable pods: a pod with a priority below the cutoff goes with its node. It keeps no node, and no node is added for it."""
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import DAEMON, Verdict
+from slackwater.fit.drainability.verdict import DAEMON, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
 
-def judge_expendable(pod: Pod, facts: Facts) -> Verdict | None:
+def judge_expendable(pod: Pod, facts: RuleFacts) -> Verdict | None:
     return DAEMON if pod.priority < facts.policy.priority_cutoff else None

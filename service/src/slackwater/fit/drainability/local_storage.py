@@ -1,10 +1,9 @@
 """11. Local storage: data that the pod keeps on the node's own disks would be lost."""
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 
-def judge_local_storage(pod: Pod, facts: Facts) -> Verdict | None:
+def judge_local_storage(pod: Pod, facts: RuleFacts) -> Verdict | None:
     return block(UnremovableReason.LOCAL_STORAGE) if facts.policy.local_storage and pod.eviction_facts.local_volumes else None

@@ -2,14 +2,13 @@
 
 from typing import Final
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import SKIP, Verdict
+from slackwater.fit.drainability.verdict import SKIP, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
 #: How long after the end of the pod's grace period it is overdue.
-_PATIENCE_SECONDS: Final = 30.0
+_EXTRA_SECONDS: Final = 30.0
 
 
-def judge_long_terminating(pod: Pod, facts: Facts) -> Verdict | None:
-    overdue = pod.overdue_at is not None and facts.now > pod.overdue_at + _PATIENCE_SECONDS
+def judge_long_terminating(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    overdue = pod.overdue_at is not None and facts.now > pod.overdue_at + _EXTRA_SECONDS
     return SKIP if overdue else None

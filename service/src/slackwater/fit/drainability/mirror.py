@@ -1,9 +1,8 @@
 """1. Mirror pods: the kubelet runs the pod from a file, so it goes with its node and cannot be moved."""
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import SKIP, Verdict
+from slackwater.fit.drainability.verdict import SKIP, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
 
-def judge_mirror(pod: Pod, _facts: Facts) -> Verdict | None:
+def judge_mirror(pod: Pod, _facts: RuleFacts) -> Verdict | None:
     return SKIP if pod.eviction_facts.mirror_pod else None

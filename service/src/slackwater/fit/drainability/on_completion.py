@@ -1,9 +1,8 @@
 """7. Annotation safe-to-evict on-completion: the node waits until the pod has completed."""
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import WAIT, Verdict
+from slackwater.fit.drainability.verdict import WAIT, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
 
-def judge_on_completion(pod: Pod, _facts: Facts) -> Verdict | None:
+def judge_on_completion(pod: Pod, _facts: RuleFacts) -> Verdict | None:
     return WAIT if pod.eviction_facts.safe_to_evict == "on-completion" else None

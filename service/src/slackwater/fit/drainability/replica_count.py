@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 #: The controller kinds that are looked up; True where the number of replicas counts.
 _KNOWN: Final = {
@@ -17,7 +16,7 @@ _KNOWN: Final = {
 }
 
 
-def judge_replica_count(pod: Pod, facts: Facts) -> Verdict | None:
+def judge_replica_count(pod: Pod, facts: RuleFacts) -> Verdict | None:
     owner = pod.eviction_facts.owner
     if not facts.policy.custom_controllers or facts.replicas is None or owner is None:
         return None

@@ -2,15 +2,14 @@
 
 from typing import Final
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 _BUILT_IN: Final = frozenset({"ReplicationController", "Job", "ReplicaSet", "StatefulSet"})
 
 
-def judge_replicated(pod: Pod, facts: Facts) -> Verdict | None:
+def judge_replicated(pod: Pod, facts: RuleFacts) -> Verdict | None:
     owner = pod.eviction_facts.owner
     if owner is None or (facts.policy.custom_controllers and owner.kind not in _BUILT_IN):
         return block(UnremovableReason.NOT_REPLICATED)

@@ -1,9 +1,8 @@
 """6. Annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies."""
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import MOVE, Verdict
+from slackwater.fit.drainability.verdict import MOVE, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
 
-def judge_safe_to_evict(pod: Pod, _facts: Facts) -> Verdict | None:
+def judge_safe_to_evict(pod: Pod, _facts: RuleFacts) -> Verdict | None:
     return MOVE if pod.eviction_facts.safe_to_evict == "true" else None

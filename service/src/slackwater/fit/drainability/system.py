@@ -6,15 +6,14 @@ Once it is older than `system_pod_seconds` this rule does not apply any more, bu
 from datetime import datetime
 from typing import Final
 
-from slackwater.fit.drainability.facts import Facts
-from slackwater.fit.drainability.verdict import Verdict, block
+from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 
 
-def judge_system(pod: Pod, facts: Facts) -> Verdict | None:
+def judge_system(pod: Pod, facts: RuleFacts) -> Verdict | None:
     if not facts.policy.system_pods or pod.key.namespace != SYSTEM_NAMESPACE:
         return None
     if facts.disruptions is None or facts.disruptions.covers(pod):

@@ -12,16 +12,16 @@ from slackwater.model.pod_constraints import PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Carrying, Counter, PodsMatching
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.counters import Counter, PodsMatching, TermCarriers
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.row_journal import Selection
 
 
-def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     codes = np.zeros(snapshot.n_rows, np.uint8)
     for counter in repelling_counters(snapshot, kind):
-        assert isinstance(counter.of, Carrying)
+        assert isinstance(counter.of, TermCarriers)
         codes[_at_a_value_with(snapshot, counter.of.term.topology_key, counter)] = Reason.EXISTING_ANTI_AFFINITY
     for term in kind.asks.anti_affinity:
         there = _at_a_value_with(snapshot, term.topology_key, term_counter(snapshot, term))
@@ -31,7 +31,7 @@ def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Se
     return codes[rows]
 
 
-def repelling_counters(snapshot: ClusterSnapshot, kind: Numbered) -> list[Counter]:
+def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Counter]:
     """Counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
     key = ("repelling", kind.id)
     known = snapshot.kept.get(key)
@@ -49,7 +49,7 @@ def term_counter(snapshot: ClusterSnapshot, *terms: PodTerm) -> Counter:
     return snapshot.counters.matching(PodsMatching(parts))
 
 
-def matches_all_its_terms(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     """Whether the pod matches its own affinity terms."""
     for term in kind.asks.affinity:
         namespaces = snapshot.namespaces.of_incoming(term)
@@ -76,7 +76,7 @@ def _at_a_value_with(snapshot: ClusterSnapshot, topology_key: str, counter: Coun
     return np.append(pods_by_value(snapshot, topology_key, counter) > 0, False)[ids]
 
 
-def _affinity_met(snapshot: ClusterSnapshot, kind: Numbered) -> Mask:
+def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
     terms = kind.asks.affinity
     counter = term_counter(snapshot, *terms)
     labelled = np.ones(snapshot.n_rows, np.bool_)
@@ -93,7 +93,7 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: Numbered) -> Mask:
     return labelled & together
 
 
-def affinity_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
+def affinity_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
     """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = repelling_counters(snapshot, kind) + [term_counter(snapshot, term) for term in kind.asks.anti_affinity]
     if kind.asks.affinity:

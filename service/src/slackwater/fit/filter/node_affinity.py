@@ -3,11 +3,11 @@
 import numpy as np
 
 from slackwater.model.columns import Codes, Mask
-from slackwater.model.equivalence import Kind
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
 from slackwater.snapshot.node_selector import NAME_FIELD, rows_of_terms
-from slackwater.snapshot.selection import Selection, coded
+from slackwater.snapshot.row_journal import Selection, coded
 
 
 def judge_node_affinity(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:

@@ -6,7 +6,7 @@ from slackwater.model.columns import Codes
 from slackwater.model.ids import NodeName
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
-from slackwater.snapshot.selection import Selection, coded
+from slackwater.snapshot.row_journal import Selection, coded
 
 
 def judge_node_name(facts: NodeFacts, name: str, rows: Selection) -> Codes:

@@ -2,6 +2,7 @@
 
 It covers CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource that the pod does
 not request is not judged. Nodes that are too small even when empty get another reason: evicting pods does not help there.
+An extended resource that a DeviceClass backs is left to DynamicResources on nodes that do not offer it themselves.
 """
 
 import numpy as np
@@ -10,35 +11,47 @@ from slackwater.model.columns import Codes
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import PODS
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.row_journal import Selection
 
 
-def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     allocatable, used = snapshot.facts.allocatable, snapshot.used
     full = used[PODS, : snapshot.n_rows][rows] + 1 > allocatable[PODS, : snapshot.n_rows][rows]
+    backed = _backed_lines(snapshot, kind) if kind.asks.container_devices else ()
     short: Codes = full.astype(np.uint8) * np.uint8(Reason.RESOURCES_SHORT)
     for line, amount in asked_lines(snapshot, kind):
         total = allocatable[line, : snapshot.n_rows][rows]
         lacking = total - used[line, : snapshot.n_rows][rows] < amount
+        if lacking.any() and line in backed:
+            lacking &= total > 0
         if lacking.any():
             short[lacking & (short == 0)] = Reason.RESOURCES_SHORT
             short[lacking & (total < amount)] = Reason.RESOURCES_ABOVE_NODE
     return short
 
 
-def asked_lines(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, int]]:
+def _backed_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[int]:
+    """The lines of resources that a DeviceClass backs."""
+    line, class_of = snapshot.facts.resource, snapshot.devices.class_of
+    backed = {each.resource for each in kind.asks.container_devices if class_of(each.resource) is not None}
+    return frozenset(line[resource] for resource in backed if resource in line)
+
+
+def asked_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, int]]:
     """(line, amount) of the resources that the pod requests, without the count of pods."""
     asked = snapshot.kinds.requests[:, kind.id].tolist()
     return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS]
 
 
-def short_resources(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
+def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
     """kube-scheduler's texts for what is short on a row, in its order."""
     allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
-    names = list(snapshot.facts.resource)
+    names, backed = list(snapshot.facts.resource), _backed_lines(snapshot, kind)
     return words + [
-        f"Insufficient {names[line]}" for line, amount in asked_lines(snapshot, kind) if allocatable[line] - used[line] < amount
+        f"Insufficient {names[line]}"
+        for line, amount in asked_lines(snapshot, kind)
+        if allocatable[line] - used[line] < amount and not (line in backed and allocatable[line] <= 0)
     ]

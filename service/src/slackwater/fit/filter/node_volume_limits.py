@@ -1,7 +1,8 @@
-"""kube-scheduler's NodeVolumeLimits: a node can attach a limited number of volumes of each CSI driver.
+"""kube-scheduler's NodeVolumeLimits: a node can attach a limited number of volumes of each CSI driver, and none of a driver
+that it lacks (`Rule.VOLUME_LIMIT_SCALING`).
 
-`snapshot.volume_counts` defines what counts as a volume. Pods share one answer if none of their volumes is mounted yet and they
-have as many volumes of each driver.
+`snapshot.ports_and_volumes` defines what counts as a volume. Pods share one answer if none of their volumes is mounted yet and
+they have as many volumes of each driver.
 """
 
 from collections import Counter
@@ -10,14 +11,16 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 
 from slackwater.model.columns import Codes, Mask, Rows
-from slackwater.model.reasons import Reason
+from slackwater.model.ids import Row
+from slackwater.model.kubernetes_version import Rule
+from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
-from slackwater.snapshot.selection import Selection, coded
-from slackwater.snapshot.volume_counts import Handle, VolumeCounts
+from slackwater.snapshot.equivalence_groups import NumberedGroup
+from slackwater.snapshot.ports_and_volumes import PORTWORX, PORTWORX_DRIVER, Handle, NeededDriver, VolumeCounts
+from slackwater.snapshot.row_journal import Selection, coded
 
 
-def volume_limits_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
+def volume_limits_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
     """The part that decides the verdicts: equal parts have equal verdicts on every row. None where no limit applies to the
     pod."""
     if not (kind.asks.claims or kind.asks.inline_disks):
@@ -26,12 +29,14 @@ def volume_limits_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | 
     new = counts.handles(kind)
     if not new:
         return None
+    part: Hashable = tuple(sorted(_by_driver(new).items()))
     if any(counts.rows_mounting(handle) for handle in new):
-        return new
-    return tuple(sorted(_by_driver(new).items()))
+        part = new
+    needed = _needed_drivers(snapshot, kind)
+    return (part, needed) if needed else part
 
 
-def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     counts = snapshot.volume_counts
     wanted = np.arange(snapshot.n_rows)[rows]
     new = counts.handles(kind)
@@ -41,14 +46,51 @@ def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: Numbered, rows: Se
         row = int(wanted[at])
         more = (handle for handle in new if row not in counts.rows_mounting(handle))
         exceeded[at] = _exceeded(counts, _by_driver(more), wanted[at : at + 1])[0]
-    return coded(exceeded, Reason.VOLUME_LIMIT)
+    codes = coded(exceeded, Reason.VOLUME_LIMIT)
+    for needed in _needed_drivers(snapshot, kind):
+        codes[_lacking(snapshot, needed, wanted)] = Reason.CSI_DRIVER_MISSING
+    return codes
+
+
+def missing_driver_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> str:
+    """kube-scheduler's text for a row that lacks a driver. Of several drivers the first by name: kube-scheduler names any."""
+    rows = np.array([row], np.intp)
+    lacking = (needed.driver for needed in _needed_drivers(snapshot, kind) if _lacking(snapshot, needed, rows)[0])
+    return f"{next(lacking, '')} {MEANINGS[Reason.CSI_DRIVER_MISSING].text}"
+
+
+def _needed_drivers(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[NeededDriver, ...]:
+    """The drivers without which a node is refused, by name; empty where the objects that say so are unknown."""
+    storage = snapshot.volumes.objects
+    if not snapshot.follows(Rule.VOLUME_LIMIT_SCALING) or not storage.drivers or storage.csi_nodes is None:
+        return ()
+    every = not snapshot.follows(Rule.CSI_DRIVER_OPTS_IN)
+    known = {name for name, driver in storage.drivers.items() if every or driver.needed}
+    return tuple(needed for needed in snapshot.volume_counts.drivers(kind) if needed.driver in known)
+
+
+def _lacking(snapshot: ClusterSnapshot, needed: NeededDriver, rows: Rows) -> Mask:
+    """The rows whose nodes lack the driver. A node without a CSINode does not count in-tree volumes as the driver's."""
+
+    def lacks(row: int) -> bool:
+        csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
+        if csi_node is None:
+            return not needed.migrated
+        return all(name != needed.driver for name, _ in csi_node.drivers)
+
+    return np.array([lacks(row) for row in rows.tolist()], np.bool_)
 
 
 def _exceeded(counts: VolumeCounts, more: Counter[str], rows: Rows) -> Mask:
     """Rows where `more` volumes of each driver exceed the driver's limit."""
     exceeded = np.zeros(len(rows), np.bool_)
     for driver, count in more.items():
-        exceeded |= counts.present(driver)[rows] > counts.limits(driver)[rows] - count
+        if driver != PORTWORX:
+            exceeded |= counts.present(driver)[rows] > counts.limits(driver)[rows] - count
+    if counts.portworx_apart and (more[PORTWORX] or more[PORTWORX_DRIVER]):
+        present = counts.present(PORTWORX)[rows] + counts.present(PORTWORX_DRIVER)[rows]
+        room = counts.limits(PORTWORX_DRIVER)[rows] - more[PORTWORX] - more[PORTWORX_DRIVER]
+        exceeded |= counts.portworx_migrated(rows) & (present > room)
     return exceeded
 
 

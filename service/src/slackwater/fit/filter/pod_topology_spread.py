@@ -17,16 +17,16 @@ from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Counter, PodsMatching
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.row_journal import Selection
 
 
-def hard_constraints(kind: Numbered) -> tuple[SpreadConstraint, ...]:
+def hard_constraints(kind: NumberedGroup) -> tuple[SpreadConstraint, ...]:
     return tuple(constraint for constraint in kind.asks.spread if constraint.hard)
 
 
-def judge_pod_topology_spread(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_pod_topology_spread(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     constraints = hard_constraints(kind)
     carrying = rows_with_labels(snapshot, constraints)
     codes = np.zeros(snapshot.n_rows, np.uint8)
@@ -51,7 +51,7 @@ def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadCons
     return carrying
 
 
-def counting_rows(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Mask:
+def counting_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Mask:
     """The rows of `carrying` that count by the constraint's policies."""
     counting = carrying
     every = slice(0, snapshot.n_rows)
@@ -62,7 +62,7 @@ def counting_rows(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadC
     return counting
 
 
-def matches_by_value(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, carrying: Mask) -> Int64:
+def matches_by_value(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Int64:
     """Matching pods for each value of the topology key, shape (values,); ABSENT where no node with that value counts."""
     column = snapshot.facts.label(constraint.topology_key)
     counting = counting_rows(snapshot, kind, constraint, carrying)
@@ -77,13 +77,13 @@ def matches_by_value(snapshot: ClusterSnapshot, kind: Numbered, constraint: Spre
     return matches
 
 
-def spread_counter(snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint) -> Counter:
+def spread_counter(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint) -> Counter:
     """The counter of the pods in the group's namespace that the constraint selects, without those that are being deleted."""
     namespace = frozenset({kind.kind.namespace})
     return snapshot.counters.matching(PodsMatching(((namespace, constraint.selector),), living=True))
 
 
-def spread_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
+def spread_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
     """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = [spread_counter(snapshot, kind, constraint).version for constraint in hard_constraints(kind)]
     return (snapshot.facts.journal.position, *counters)

@@ -1,18 +1,25 @@
 """kube-scheduler's TaintToleration: the pod must tolerate a node's NoSchedule and NoExecute taints.
 
-Deliberately absent: the operators Gt and Lt, which are off in 1.36 and tolerate nothing.
+The operators Gt and Lt compare integers where `Rule.COMPARING_TOLERATIONS` holds; elsewhere they tolerate nothing.
 """
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from slackwater.model.columns import Codes, Mask
-from slackwater.model.equivalence import Kind, Toleration
+from slackwater.model.kubernetes_version import Rule
 from slackwater.model.objects import Taint
+from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.node_facts import NodeFacts
-from slackwater.snapshot.selection import Selection, coded
+from slackwater.snapshot.row_journal import Selection, coded
+
+#: Integers as kube-scheduler reads them in taints and tolerations: no sign "+", no leading zero.
+_INTEGER: Final = re.compile(r"-?[1-9][0-9]{0,18}|0", re.ASCII)
+_INT64: Final = range(-(2**63), 2**63)
 
 
 def judge_taint_toleration(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
@@ -21,20 +28,41 @@ def judge_taint_toleration(facts: NodeFacts, kind: Kind, rows: Selection) -> Cod
 
 def repelled(facts: NodeFacts, kind: Kind) -> Mask:
     """Which sets of taints repel pods of the equivalence group, shape (len(facts.taint_sets),)."""
-    return np.array([_repels(taints, kind.tolerations) for taints in facts.taint_sets], np.bool_)
+    comparing = facts.kubernetes.follows(Rule.COMPARING_TOLERATIONS)
+    return np.array([_repels(taints, kind.tolerations, comparing) for taints in facts.taint_sets], np.bool_)
 
 
-def _repels(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> bool:
-    return any(taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(taint, tolerations) for taint in taints)
+def _repels(taints: Sequence[Taint], tolerations: Sequence[Toleration], comparing: bool) -> bool:
+    return any(
+        taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(taint, tolerations, comparing=comparing)
+        for taint in taints
+    )
 
 
-def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
+def tolerated(taint: Taint, tolerations: Sequence[Toleration], *, comparing: bool) -> bool:
+    """Whether one of the tolerations tolerates the taint. `comparing`: the operators Gt and Lt are known."""
+    return any(_tolerates(toleration, taint, comparing) for toleration in tolerations)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def _tolerates(toleration: Toleration, taint: Taint, comparing: bool) -> bool:
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in {"", "Equal"} and toleration.value == taint.value
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Gt" | "Lt" if comparing:
+            limit, value = _integer(toleration.value), _integer(taint.value)
+            if limit is None or value is None:
+                return False
+            return value > limit if toleration.operator == "Gt" else value < limit
+        case _:
+            return False
+
+
+def _integer(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    found = int(text)
+    return found if found in _INT64 else None

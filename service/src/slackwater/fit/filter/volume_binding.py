@@ -5,6 +5,9 @@ or the class can provision one there (allowed topologies; room, where the driver
 
 Pods whose claims need the same of nodes share one answer (`binding_part`). Its key is not which claims they have, but which
 nodes can reach their volumes: the same few sets of nodes can reach nearly all volumes of a cluster.
+
+`bindings_on` returns what the claims would be bound to on a row; `fit.assumed_bindings` assumes it, so that the next pod finds
+these volumes taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +16,26 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.filter.refusal import Refusal
+from slackwater.fit.filter.prefilter_status import Refusal
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.pod_constraints import ClaimMount
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, StorageClass, Volume
-from slackwater.snapshot.available_volumes import NO_VOLUME, shape_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.label_index import Alternatives, alternatives, selected_rows
 from slackwater.snapshot.node_facts import ABSENT
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.row_journal import Selection
+from slackwater.snapshot.storage_table import NO_VOLUME, shape_of
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: In kube-scheduler's order; the first that applies to a row is its code.
 _ORDER: Final = (Reason.VOLUME_NODE_CONFLICT, Reason.VOLUME_BIND_CONFLICT, Reason.STORAGE_SHORT, Reason.VOLUME_NOT_FOUND)
 
 
-def refuse_volume_binding(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+def refuse_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
     if snapshot.volumes.objects.claims is None:
         return None
     for mount in kind.asks.claims:
@@ -46,7 +49,7 @@ def refuse_volume_binding(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal 
     return None
 
 
-def _problem(snapshot: ClusterSnapshot, kind: Numbered, mount: ClaimMount) -> str | None:
+def _problem(snapshot: ClusterSnapshot, kind: NumberedGroup, mount: ClaimMount) -> str | None:
     namespace = kind.kind.namespace
     claim = snapshot.volumes.claim((namespace, mount.claim))
     if claim is None:
@@ -62,7 +65,7 @@ def _problem(snapshot: ClusterSnapshot, kind: Numbered, mount: ClaimMount) -> st
     return None
 
 
-def claims_of(snapshot: ClusterSnapshot, kind: Numbered) -> list[Claim]:
+def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Claim]:
     found = (snapshot.volumes.claim((kind.kind.namespace, mount.claim)) for mount in kind.asks.claims)
     return [claim for claim in found if claim is not None]
 
@@ -103,7 +106,7 @@ class _Asked:
     waiting: tuple[_Wanted, ...]
 
 
-def binding_part(snapshot: ClusterSnapshot, kind: Numbered) -> _Asked | None:
+def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
     """The part that decides the verdicts: equal parts have equal verdicts on every node. None for pods without claims."""
     if not kind.asks.claims:
         return None
@@ -113,13 +116,13 @@ def binding_part(snapshot: ClusterSnapshot, kind: Numbered) -> _Asked | None:
     )
 
 
-def binding_stamp(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[int, ...]:
+def binding_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
     """Changes whenever a volume that the group's claims may choose is taken or given back."""
     _, waiting = _split(snapshot, kind)
     return tuple(snapshot.volumes.available(claim.storage_class).version for claim in waiting if claim.selected_node is None)
 
 
-def _split(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[list[Claim], list[Claim]]:
+def _split(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[list[Claim], list[Claim]]:
     """Bound claims, then those that wait: first those whose node is selected, then the smallest first.
 
     Waiting claims are in the order in which kube-scheduler looks for volumes.
@@ -172,7 +175,7 @@ class Bindings:
     made: tuple[Claim, ...]
 
 
-def judge_volume_binding(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     wanted = np.arange(snapshot.n_rows)[rows]
     bound, waiting = _split(snapshot, kind)
     against_bound = _judge_bound(snapshot, bound, wanted)
@@ -183,7 +186,7 @@ def judge_volume_binding(snapshot: ClusterSnapshot, kind: Numbered, rows: Select
     return codes
 
 
-def binding_reasons(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list[str]:
+def binding_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
     """kube-scheduler's texts for why the row is not feasible."""
     rows = np.array([row], np.intp)
     bound, waiting = _split(snapshot, kind)
@@ -192,7 +195,7 @@ def binding_reasons(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> list
     return [MEANINGS[reason].text for reason in _ORDER if reason in found]
 
 
-def bindings_on(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> Bindings:
+def bindings_on(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> Bindings:
     """What would be bound if a pod of the equivalence group went to the row, which must be feasible."""
     _, waiting = _split(snapshot, kind)
     chosen: list[tuple[Claim, Volume]] = []
@@ -204,6 +207,12 @@ def bindings_on(snapshot: ClusterSnapshot, kind: Numbered, row: Row) -> Bindings
         else:
             chosen.append((claim, volume))
     return Bindings(tuple(chosen), tuple(made))
+
+
+def choices_of(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> list[tuple[Claim, "VolumeChoice"]]:
+    """The waiting claims of the group's pods, and what each would be bound to on the rows, which must be feasible."""
+    _, waiting = _split(snapshot, kind)
+    return list(zip(waiting, _choices(snapshot, waiting, rows), strict=True))
 
 
 def _judge_bound(snapshot: ClusterSnapshot, bound: list[Claim], rows: Rows) -> Codes:
@@ -232,7 +241,7 @@ def _has_handed_over(snapshot: ClusterSnapshot, row: int, plugin: str) -> bool:
     return csi_node is not None and plugin in csi_node.migrated
 
 
-def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["_Choice"]) -> Codes:
+def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["VolumeChoice"]) -> Codes:
     """The codes of the waiting claims: first selected nodes must match, then the first claim that can neither be bound nor
     provisioned decides."""
     codes = np.zeros(len(rows), np.uint8)
@@ -270,7 +279,7 @@ def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass,
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class VolumeChoice:
     """The existing volume that a claim would be bound to on each row: a key of `volumes`, or NO_VOLUME where one is
     provisioned."""
 
@@ -278,13 +287,13 @@ class _Choice:
     volumes: Mapping[int, Volume]
 
 
-def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> list[_Choice]:
+def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> list[VolumeChoice]:
     """The volumes that the claims choose in their order, each without those that an earlier one took on the same row."""
     choosers: dict[str, _Chooser] = {}
-    found: list[_Choice] = []
+    found: list[VolumeChoice] = []
     for claim in waiting:
         if claim.selected_node is not None:
-            found.append(_Choice(np.full(len(rows), NO_VOLUME, np.intp), {}))
+            found.append(VolumeChoice(np.full(len(rows), NO_VOLUME, np.intp), {}))
         else:
             if claim.storage_class not in choosers:
                 choosers[claim.storage_class] = _Chooser(snapshot, claim.storage_class, rows)
@@ -304,9 +313,9 @@ class _Chooser:
         #: Numbers of reserved volumes that are not among the available ones.
         self._reserved: dict[str, int] = {}
 
-    def choose(self, claim: Claim) -> _Choice:
-        """The volume reserved for the claim, or NO_VOLUME on rows that cannot reach it; without a reserved volume the smallest
-        that fits."""
+    def choose(self, claim: Claim) -> VolumeChoice:
+        """Chooses the volume for the claim on each row (node): one reserved for the claim, or NO_VOLUME where the node cannot
+        reach it. If none is reserved, it is the smallest that fits."""
         numbers = np.full(len(self._rows), NO_VOLUME, np.intp)
         undecided = np.ones(len(self._rows), np.bool_)
         for volume in self._snapshot.volumes.reserved_for(claim):
@@ -319,7 +328,7 @@ class _Chooser:
             numbers[undecided] = free[undecided]
             self._volumes.update((number, self._available.volumes[number]) for number in set(free.tolist()) - {NO_VOLUME})
         self._taken.append(numbers)
-        return _Choice(numbers, self._volumes)
+        return VolumeChoice(numbers, self._volumes)
 
     def _number(self, volume: Volume) -> int:
         number = self._available.number(volume.name)

@@ -4,18 +4,18 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from slackwater.fit.filter.refusal import Refusal
+from slackwater.fit.filter.prefilter_status import Refusal
 from slackwater.model.columns import Codes
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
-from slackwater.snapshot.selection import Selection
+from slackwater.snapshot.equivalence_groups import NumberedGroup
+from slackwater.snapshot.row_journal import Selection
 from slackwater.snapshot.storage_table import ClaimKey
 
 _ONE_POD = "ReadWriteOncePod"
 
 
-def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
     if snapshot.volumes.objects.claims is None:
         return None
     for mount in kind.asks.claims:
@@ -24,13 +24,13 @@ def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered) -> Ref
     return None
 
 
-def volume_restrictions_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
+def volume_restrictions_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
     """The claims and disks of the pod that may be in use already: claims that only one pod may use, and in-line disks."""
     lonely = tuple(_lonely_claims(snapshot, kind))
     return (lonely, kind.asks.disks) if lonely or kind.asks.disks else None
 
 
-def judge_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_volume_restrictions(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     codes = np.zeros(snapshot.n_rows, np.uint8)
     if any(snapshot.attached.users_of(key) > 0 for key in _lonely_claims(snapshot, kind)):
         codes[:] = Reason.CLAIM_IN_USE
@@ -39,7 +39,7 @@ def judge_volume_restrictions(snapshot: ClusterSnapshot, kind: Numbered, rows: S
     return codes[rows]
 
 
-def _lonely_claims(snapshot: ClusterSnapshot, kind: Numbered) -> Iterator[ClaimKey]:
+def _lonely_claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[ClaimKey]:
     for mount in kind.asks.claims:
         key = (kind.kind.namespace, mount.claim)
         claim = None if mount.owner is not None else snapshot.volumes.claim(key)

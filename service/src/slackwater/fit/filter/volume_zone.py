@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.filter.refusal import Refusal
+from slackwater.fit.filter.prefilter_status import Refusal
 from slackwater.model.columns import Codes
 from slackwater.model.reasons import Reason
 from slackwater.model.storage import Claim, Volume
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
-from slackwater.snapshot.selection import Selection, coded
+from slackwater.snapshot.row_journal import Selection, coded
 
 #: The zone labels, and the present name of each.
 _PRESENT_NAME: Final = {
@@ -25,7 +25,7 @@ _PRESENT_NAME: Final = {
 _BETWEEN_ZONES: Final = "__"
 
 
-def refuse_volume_zone(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | None:
+def refuse_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
     for claim in _claims(snapshot, kind):
         text = _unknown(snapshot, claim)
         if text is not None:
@@ -33,11 +33,11 @@ def refuse_volume_zone(snapshot: ClusterSnapshot, kind: Numbered) -> Refusal | N
     return None
 
 
-def volume_zone_part(snapshot: ClusterSnapshot, kind: Numbered) -> Hashable | None:
+def volume_zone_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
     return tuple(_zones_of(snapshot, kind)) or None
 
 
-def judge_volume_zone(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection) -> Codes:
+def judge_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     n_rows = snapshot.n_rows
     labelled = np.zeros(n_rows, np.bool_)[rows]
     for key in _PRESENT_NAME:
@@ -52,7 +52,7 @@ def judge_volume_zone(snapshot: ClusterSnapshot, kind: Numbered, rows: Selection
     return coded(labelled & ~matching, Reason.VOLUME_ZONE)
 
 
-def _zones_of(snapshot: ClusterSnapshot, kind: Numbered) -> Iterator[tuple[str, frozenset[str]]]:
+def _zones_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[tuple[str, frozenset[str]]]:
     """(label, zones allowed) of every bound volume of the pod."""
     for claim in _claims(snapshot, kind):
         volume = snapshot.volumes.volume(claim.volume)
@@ -68,7 +68,7 @@ def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
                 yield key, frozenset(zones)
 
 
-def _claims(snapshot: ClusterSnapshot, kind: Numbered) -> list[Claim]:
+def _claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Claim]:
     namespace = kind.kind.namespace
     named = (snapshot.volumes.claim((namespace, mount.claim)) for mount in kind.asks.claims if mount.owner is None)
     return [claim for claim in named if claim is not None]

@@ -1,16 +1,18 @@
-"""NodeResourcesBalancedAllocation: prefers nodes where the pod makes the use of CPU and memory more even."""
+"""NodeResourcesBalancedAllocation: prefers nodes where the pod makes the use of CPU and memory more even; before 1.36, nodes
+where the use is most even with it."""
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
+from slackwater.model.kubernetes_version import Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
-def score_balanced_allocation(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+def score_balanced_allocation(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
     requests = kind.kind.requests
     if not any(requests):
         return np.zeros(len(rows), np.int64)
@@ -18,6 +20,8 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: Numbered, rows: R
     capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
     used = snapshot.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
+    if not snapshot.follows(Rule.BALANCE_BY_IMPROVEMENT):
+        return _evenness(used + asked, capacity)
     half = HIGHEST // 2
     both = _evenness(np.hstack([used + asked, used]), np.hstack([capacity, capacity]))
     after, before = both[: len(rows)], both[len(rows) :]

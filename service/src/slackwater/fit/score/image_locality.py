@@ -1,7 +1,7 @@
 """ImageLocality: prefers nodes that have the pod's images already, large ones above all.
 
 An image counts by its size times the share of nodes that have it, so that an image on few nodes does not draw all its pods
-there.
+there. Image volumes count since 1.36.
 """
 
 from typing import Final
@@ -10,25 +10,30 @@ import numpy as np
 
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.kubernetes_version import Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 _MIB: Final = 1024 * 1024
 _LEAST: Final = 23 * _MIB
 _MOST_A_CONTAINER: Final = 1000 * _MIB
 
 
-def tells_images_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+def images_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     return bool(kind.kind.images) and any(size for size, _ in _images(snapshot, kind))
 
 
-def _images(snapshot: ClusterSnapshot, kind: Numbered) -> list[tuple[int, Mask]]:
+def _images(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, Mask]]:
     """The size of each of the pod's images, and the rows that have it."""
-    return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *kind.asks.image_volumes)]
+    volumes = kind.asks.image_volumes if snapshot.follows(Rule.IMAGE_VOLUMES_SCORED) else ()
+    return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *volumes)]
 
 
-def score_image_locality(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
-    most = _MOST_A_CONTAINER * len(kind.kind.images)
+def score_image_locality(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+    counted = len(kind.kind.images)
+    if kind.asks.image_volumes and snapshot.follows(Rule.IMAGE_VOLUMES_COUNTED):
+        counted += len(kind.asks.image_volumes)
+    most = _MOST_A_CONTAINER * counted
     if not most:
         return np.zeros(len(rows), np.int64)
     present = np.zeros(len(rows), np.int64)

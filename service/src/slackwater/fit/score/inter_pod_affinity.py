@@ -12,14 +12,17 @@ from slackwater.fit.filter.inter_pod_affinity import pods_by_value, term_counter
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Carrying, Counter
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.counters import Counter, TermCarriers
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAffinityScoring:
-    """`hard_weight`: what a required affinity term of an existing pod counts, 0..100. `ignores_existing`: what existing pods
-    want does not matter for a pod that prefers nothing itself (`ignorePreferredTermsOfExistingPods`)."""
+    """Settings of the score. `hard_weight` is the weight of a required affinity term of an existing pod, 0..100.
+
+    `ignores_existing`: the preferences of existing pods do not matter for a pod that has none itself
+    (`ignorePreferredTermsOfExistingPods`).
+    """
 
     hard_weight: int = 1
     ignores_existing: bool = False
@@ -28,17 +31,17 @@ class PodAffinityScoring:
 BY_DEFAULT: Final = PodAffinityScoring()
 
 
-def tells_company_apart(snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+def affinities_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     return bool(kind.asks.preferred_pods or _about(snapshot, kind))
 
 
-def _about(snapshot: ClusterSnapshot, kind: Numbered) -> tuple[Counter, ...]:
+def _about(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[Counter, ...]:
     """The counters of existing pods whose affinity terms or preferences match pods of the equivalence group."""
     return (*snapshot.counters.about(kind, "affinity"), *snapshot.counters.about(kind, "preferred"))
 
 
 def score_inter_pod_affinity(
-    snapshot: ClusterSnapshot, kind: Numbered, rows: Rows, scoring: PodAffinityScoring = BY_DEFAULT
+    snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, scoring: PodAffinityScoring = BY_DEFAULT
 ) -> Int64:
     raw = np.zeros(len(rows), np.int64)
     others = _about(snapshot, kind)
@@ -48,7 +51,7 @@ def score_inter_pod_affinity(
         counter = term_counter(snapshot, weighted.term)
         raw += weighted.weight * _by_row(snapshot, weighted.term.topology_key, counter, rows)
     for counter in others:
-        assert isinstance(counter.of, Carrying)
+        assert isinstance(counter.of, TermCarriers)
         weight = scoring.hard_weight if counter.of.role == "affinity" else 1
         raw += weight * _by_row(snapshot, counter.of.term.topology_key, counter, rows)
     lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))

@@ -5,15 +5,15 @@ import numpy as np
 from slackwater.fit.score.normalizing import by_the_highest
 from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_selector import rows_of_term
 
 
-def tells_nodes_apart(_snapshot: ClusterSnapshot, kind: Numbered) -> bool:
+def preferences_differ(_snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     return bool(kind.asks.preferred_nodes)
 
 
-def score_node_affinity(snapshot: ClusterSnapshot, kind: Numbered, rows: Rows) -> Int64:
+def score_node_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
     raw = np.zeros(len(rows), np.int64)
     if not kind.asks.preferred_nodes:
         return raw

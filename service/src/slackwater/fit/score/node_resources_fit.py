@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
 
@@ -34,7 +34,7 @@ LEAST_ALLOCATED: Final = ResourceScoring()
 
 
 def score_node_resources_fit(
-    snapshot: ClusterSnapshot, kind: Numbered, rows: Rows, scoring: ResourceScoring = LEAST_ALLOCATED
+    snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, scoring: ResourceScoring = LEAST_ALLOCATED
 ) -> Int64:
     asked = kind.asks.scored_before or kind.asks.scored or kind.kind.requests
     # A slice first: choosing two lines by a list would copy them whole, whatever the number of rows.
@@ -49,7 +49,7 @@ def score_node_resources_fit(
             each = np.minimum(wanted, capacity) * HIGHEST // np.maximum(capacity, 1)
         case "RequestedToCapacityRatio":
             used = np.minimum(wanted, capacity) * HIGHEST // np.maximum(capacity, 1)
-            each = _by_utilization(scoring.shape)[used]
+            each = by_utilization(scoring.shape)[used]
             weights = weights * (each > 0)
             mean = (each * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1)
             rounded: Int64 = np.floor(mean + 0.5).astype(np.int64)
@@ -58,7 +58,7 @@ def score_node_resources_fit(
     return found
 
 
-def _by_utilization(shape: tuple[tuple[int, int], ...]) -> Int64:
+def by_utilization(shape: tuple[tuple[int, int], ...]) -> Int64:
     """The score of each utilization from 0 to 100: linear between the points, divided toward zero as in Go; shape (101,)."""
     points = [(utilization, score * HIGHEST // 10) for utilization, score in shape]
     found = np.full(HIGHEST + 1, points[-1][1], np.int64)

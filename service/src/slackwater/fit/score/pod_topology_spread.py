@@ -16,7 +16,7 @@ from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.pod_constraints import SpreadConstraint
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import Numbered
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT, HOSTNAME
 
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -34,12 +34,12 @@ class DefaultSpread:
 SYSTEM_DEFAULT: Final = DefaultSpread(((HOSTNAME, 3), (_ZONE, 5)), system=True)
 
 
-def tells_domains_apart(_snapshot: ClusterSnapshot, kind: Numbered, default: DefaultSpread = SYSTEM_DEFAULT) -> bool:
+def domains_differ(_snapshot: ClusterSnapshot, kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAULT) -> bool:
     return bool(soft_constraints(kind, default)[0])
 
 
 def score_pod_topology_spread(
-    snapshot: ClusterSnapshot, kind: Numbered, rows: Rows, default: DefaultSpread = SYSTEM_DEFAULT
+    snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, default: DefaultSpread = SYSTEM_DEFAULT
 ) -> Int64:
     constraints, labels_wanted = soft_constraints(kind, default)
     if not constraints or not len(rows):
@@ -54,7 +54,7 @@ def score_pod_topology_spread(
     return _normalized(whole.astype(np.int64)[rows], labelled[rows])
 
 
-def soft_constraints(kind: Numbered, default: DefaultSpread = SYSTEM_DEFAULT) -> tuple[Sequence[SpreadConstraint], bool]:
+def soft_constraints(kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAULT) -> tuple[Sequence[SpreadConstraint], bool]:
     """The constraints that score, and whether only nodes with their labels are scored."""
     if kind.asks.spread:
         return [constraint for constraint in kind.asks.spread if not constraint.hard], True
@@ -69,7 +69,7 @@ def soft_constraints(kind: Numbered, default: DefaultSpread = SYSTEM_DEFAULT) ->
 
 
 def _crowding(
-    snapshot: ClusterSnapshot, kind: Numbered, constraint: SpreadConstraint, labelled: Mask, scored: Rows
+    snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, labelled: Mask, scored: Rows
 ) -> np.typing.NDArray[np.float64]:
     column = snapshot.facts.label(constraint.topology_key)
     ids = column.ids[: snapshot.n_rows]

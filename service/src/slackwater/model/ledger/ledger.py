@@ -1,16 +1,118 @@
-"""The ledger: Total, Watermark, Reserved, Buffer, CapacityPressure, PressureAccountedFor and holds, for each node row."""
+"""The ledger: the sums of each node row, and the resources of one pod (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
+
+- `Ledger`: Total, Watermark, Reserved, Buffer, CapacityPressure, PressureAccountedFor and holds of all rows.
+- `PodResources`: what one pod counts for on its node; the functions give its value when the pod starts to count.
+- `too_much_pressure`: whether a node has more pressure than its running migrations will relieve.
+
+Invariant: what one call adds, its counterpart takes back to the unit.
+"""
 
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import Row
-from slackwater.model.ledger.account import PodResources
-from slackwater.model.ledger.pressure import NodeNumbers
-from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
+from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts
+from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import Bytes, MilliCpu
 
+#: How many sizes of ordinary pods share their resources.
+_SIZES: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
+    """What one pod counts for on its node.
+
+    `buffer` is the part of `reserved` that is kept only because the pod's agent has not asked yet. `capacity_pressure` is
+    growth that was denied. `accounted_for` is what the pod's running migration will relieve: Reserved and CapacityPressure as
+    they were when the migration started; nothing without a migration. Ordinary pods have min = max = reserved.
+    """
+
+    reserved: Amounts
+    buffer: Amounts = NOTHING
+    capacity_pressure: Amounts = NOTHING
+    accounted_for: Amounts = NOTHING
+    min: Amounts = NOTHING
+    max: Amounts = NOTHING
+
+
+@lru_cache(maxsize=_SIZES)
+def ordinary_resources(requests: Amounts) -> PodResources:
+    """The resources of an ordinary pod: exactly its requests."""
+    return PodResources(reserved=requests, min=requests, max=requests)
+
+
+def certain_resources(pod: Vertical) -> PodResources:
+    """The resources of a vertical pod whose use is certain: it was placed by us or by a scheduler without growth, or may not
+    grow.
+    """
+    return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
+
+
+def unheard_resources(pod: Vertical) -> PodResources:
+    """The resources of a vertical pod whose last permit is unknown: its agent may use anything up to Max without asking."""
+    reserved = pod.max.at_least(pod.using)
+    return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
+
+
+def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts) -> PodResources:
+    """The resources of a vertical pod after a restart, by its permit annotation.
+
+    The agent was permitted `permit` when the annotation was written, and at most `permit_limit` since. Use beyond
+    `permit_limit` counts too, as Buffer: the pod may still show an amount that it has given back, and other pods may have that
+    room now.
+    """
+    reserved = permit_limit.at_least(permit).at_least(pod.using)
+    return PodResources(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)
+
+
 _PPM: Final = 1_000_000
+
+
+class NodeNumbers(NamedTuple):
+    """The six numbers of one node, and what is held there; milliCPU and bytes."""
+
+    total: Amounts
+    watermark: Amounts
+    reserved: Amounts
+    buffer: Amounts
+    capacity_pressure: Amounts
+    pressure_accounted_for: Amounts
+    held: Amounts
+
+    @property
+    def free(self) -> Amounts:
+        """What is left of Total after all reservations and holds; never below 0."""
+        return self.total.minus(self.reserved).minus(self.held).not_below_zero()
+
+    @property
+    def over(self) -> Amounts:
+        """By how much all reservations and holds exceed Total; never below 0."""
+        return self.reserved.plus(self.held).minus(self.total).not_below_zero()
+
+
+def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
+    """Whether some resource has too much: logical pressure + weighted CapacityPressure > PressureAccountedFor + slack.
+
+    False while neither resource is above its Watermark. (0.36.1 uses `<=` for CPU and `<` for memory; we use `<=` for both.)
+    """
+    if node.reserved.within(node.watermark):
+        return False
+    return any(_too_much(node, r, weight_ppm) for r in range(len(RESOURCES)))
+
+
+def _too_much(node: NodeNumbers, r: int, weight_ppm: int) -> bool:
+    above = node.reserved[r] - node.watermark[r]
+    slack = node.buffer[r] + max(-above, 0)
+    denied = weighted(node.capacity_pressure[r], weight_ppm)
+    return max(above, 0) + denied > node.pressure_accounted_for[r] + slack
+
+
+def weighted(capacity_pressure: int, weight_ppm: int) -> int:
+    """CapacityPressure times a weight in millionths, rounded up, so that pressure above 0 never becomes 0."""
+    return max(-(-capacity_pressure * weight_ppm // _PPM), min(capacity_pressure, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,16 @@
-"""The other transitions of a pod's resources, one function for each event (neondatabase/autoscaling v0.36.1,
-pkg/plugin/trans.go)."""
+"""Transitions of a pod's resources, one function for each event (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
 
-from dataclasses import replace
+- `migration_started`, `bounds_changed` and so on: the resources after an event.
+- `settled`: what an agent's `Question` permits, and how it changes the pod's amounts, with our clamp.
 
-from slackwater.model.ledger.account import PodResources
+Each resource is computed alone, in exact integers. This module does not decide whether the pod may ask, and persists no permit.
+"""
+
+from dataclasses import dataclass, replace
+
+from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater_protocol.units import Bytes, MilliCpu
 
 
 def migration_started(pod_resources: PodResources) -> PodResources:
@@ -58,3 +64,89 @@ def bounds_changed(pod_resources: PodResources, *, minimum: Amounts, maximum: Am
 def use_changed(pod_resources: PodResources, using: Amounts) -> PodResources:
     """The resources of a pod that does not scale, after its use changed: Reserved follows use, and nothing is uncertain."""
     return replace(pod_resources, reserved=using, buffer=NOTHING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """An agent's request: the totals that it asks for, in milliCPU and bytes.
+
+    `unit` is one compute unit, both fields > 0. `last_permit` is NOTHING before the agent's first answer. `withhold`: the pod
+    is about to be migrated, so it does not grow on this node. `max_step_units` > 0 caps the growth of one answer.
+    """
+
+    asked: Amounts
+    unit: Amounts
+    last_permit: Amounts = NOTHING
+    withhold: bool = False
+    max_step_units: int = 0
+
+
+def settled(pod_resources: PodResources, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> PodResources:
+    """The pod's resources after the question is answered; the permit is its `reserved`.
+
+    `free` is the node's Total minus all that is Reserved and held there, >= 0; `over` is by how much that sum exceeds Total, >=
+    0. The first question ends the uncertainty: no Buffer is left.
+    """
+    cpu, memory = (
+        _settled(
+            reserved=_kept(pod_resources, r, over[r], question),
+            wanted=wanted(
+                asked=question.asked[r],
+                reserved=pod_resources.reserved[r],
+                maximum=pod_resources.max[r],
+                last_permit=question.last_permit[r],
+                max_step=question.max_step_units * question.unit[r],
+            ),
+            free=free[r],
+            unit=question.unit[r],
+            last_permit=question.last_permit[r],
+            withhold=question.withhold,
+        )
+        for r in (0, 1)
+    )
+    return PodResources(
+        reserved=Amounts(MilliCpu(cpu[0]), Bytes(memory[0])),
+        capacity_pressure=Amounts(MilliCpu(cpu[1]), Bytes(memory[1])),
+        accounted_for=pod_resources.accounted_for,
+        min=pod_resources.min,
+        max=pod_resources.max,
+    )
+
+
+def _kept(pod_resources: PodResources, r: int, over: int, question: Question) -> int:
+    """What the pod keeps before it is answered.
+
+    It keeps of its Buffer only what Total has room for: where the Buffers of several pods overlap, the first agent that asks
+    for unused Buffer would otherwise take it from the others. It keeps all that it uses or that any scheduler permitted.
+    """
+    held = pod_resources.reserved[r]
+    if not pod_resources.buffer[r] or not over:
+        return held
+    certain = max(held - pod_resources.buffer[r], min(question.last_permit[r], held))
+    return certain + max(held - over - certain, 0) // question.unit[r] * question.unit[r]
+
+
+def wanted(*, asked: int, reserved: int, maximum: int, last_permit: int, max_step: int) -> int:
+    """The part of `asked` that counts.
+
+    It is cut at max(Max, held, lastPermit). What is cut adds no CapacityPressure, since more room would not help. It is never
+    raised to Min. `max_step` > 0 cuts growth in the same way, but never below lastPermit.
+    """
+    within_bounds = min(asked, max(maximum, reserved, last_permit))
+    return min(within_bounds, max(reserved + max_step, last_permit)) if max_step else within_bounds
+
+
+def _settled(*, reserved: int, wanted: int, free: int, unit: int, last_permit: int, withhold: bool) -> tuple[int, int]:
+    """(reserved, capacity pressure) of one resource.
+
+    Only the free room is rounded down to units: growth that fits whole is granted as asked. lastPermit was permitted before, by
+    whichever scheduler, and is honoured even above Total.
+    """
+    if wanted <= reserved:
+        return wanted, 0
+    growth = wanted - reserved
+    if withhold:
+        return reserved, growth
+    most = max(free // unit * unit, last_permit - reserved)
+    granted = min(growth, most)
+    return reserved + granted, growth - granted

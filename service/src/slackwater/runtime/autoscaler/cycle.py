@@ -1,18 +1,19 @@
 """The autoscaler's loop: observe, plan, act.
 
-    observe  node groups from the providers, lost instances, and the changes of the cluster since the last loop
-    plan     in the planning process, on a replica of the cluster; all plans use the same snapshot
+    observe  node groups from the providers, and lost instances
+    plan     in the planning process, on the replica of the cluster, brought up to date; all plans use the same snapshot
     act      request from the providers what the limits allow of the plan; send Events; write the status
 
 Scale-up is planned and acted on before scale-down, which may take far longer to plan.
 
-A loop begins every `interval_seconds`. It begins earlier, once the events pause, if pods have become unschedulable or if nodes
-became ready for which others have to wait, and when pods that were too young may be planned for. Each loop writes one log line
-and one record. After a failed loop the next one comes later. The loop needs no state of an earlier process.
+A loop begins every `interval_seconds`; earlier, once the events pause, if pods have become unschedulable or nodes ready, and
+when pods that were too young may be planned for. Each loop writes one log line and one record. It needs no state of an earlier
+process. After a failed loop the next one comes later.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -20,25 +21,26 @@ import anyio
 import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import Wish
+from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import ScaleUp
-from slackwater.model.backoff import ExponentialBackoff
+from slackwater.model.auxiliary import AuxiliaryObjects
+from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
+from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.placeholders import is_placeholder
-from slackwater.model.promises import Observed
-from slackwater.runtime.autoscaler.acting import Actor, Done
-from slackwater.runtime.autoscaler.announcing import Announcer, stuck, stuck_note, triggered
-from slackwater.runtime.autoscaler.clocks import Clocks, Watch
-from slackwater.runtime.autoscaler.counts import LoopCounts
-from slackwater.runtime.autoscaler.planning import Inquiry, Planning, Plans, ScaleUpResult, ScaleUpRules
-from slackwater.runtime.autoscaler.record import LoopRecord, Spent, is_healthy
+from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, is_placeholder
+from slackwater.model.start_time_slo import Observed
+from slackwater.ports.clock import Clocks, Watch
+from slackwater.runtime.autoscaler.group_observations import GroupObserver, Observer
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord, NeededBy, is_healthy
+from slackwater.runtime.autoscaler.plan_events import Announcer, stuck, stuck_note, triggered
+from slackwater.runtime.autoscaler.planning import Inquiry, LoopPlanner, Plans, ScaleUpResult, ScaleUpRules
+from slackwater.runtime.autoscaler.provider_calls import Actor, Done
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.autoscaler.sensing import Observer, Sensor
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.autoscaler.slack_report import slack_problems
+from slackwater.runtime.autoscaler.status_document import log_loop
 
 _log = structlog.get_logger(__name__)
 
@@ -49,8 +51,11 @@ _LONGEST_BACKOFF: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """Settings of the loop. An early loop begins when nothing has happened for `settle_seconds`, or after
-    `longest_settle_seconds`. `call_seconds` bounds one provider call. Events about no pod or node are about `status_object`."""
+    """Settings of the loop.
+
+    An early loop begins when no event has come for `settle_seconds`, or after `longest_settle_seconds`. `call_seconds` bounds
+    one provider call. Events about no pod or node are about `status_object`.
+    """
 
     interval_seconds: float = 10.0
     settle_seconds: float = 1.0
@@ -75,7 +80,7 @@ class Autoscaler:
         observer: Observer,
         *,
         group_registry: NodeGroupRegistry,
-        planning: Planning,
+        planning: LoopPlanner,
         rules: Callable[[], ScaleUpRules],
         submit: Callable[[Iterable[Effect]], None],
         write_status: StatusWriter,
@@ -87,8 +92,11 @@ class Autoscaler:
         scale_down_loop: ScaleDownLoop | None = None,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
-        """`rules` is called once per loop, `leading` before each change. `prepare` runs before each plan and returns notes for
-        the status. `observed` returns the observations of pod classes with a start-time SLO."""
+        """Creates the loop; `run` runs it. `rules` is called once per loop, `leading` before each change.
+
+        `prepare` runs before each plan and returns notes for the status. `observed` returns the observations of pod classes
+        with a start-time SLO.
+        """
         self._state_machine = observer.state_machine
         self.group_registry = group_registry
         self._planning = planning
@@ -105,7 +113,7 @@ class Autoscaler:
         self._announcer = Announcer()
         providers, seconds = {provider.name: provider for provider in observer.providers}, config.call_seconds
         self._actor = Actor(providers, group_registry, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
-        self._sensor = Sensor(observer, group_registry, self._actor, clocks=clocks, timeout_seconds=seconds)
+        self._sensor = GroupObserver(observer, group_registry, self._actor, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
         #: The record of the last completed loop; None before the first.
@@ -124,7 +132,7 @@ class Autoscaler:
 
     def look(self) -> None:
         """Makes a loop due earlier if pods or nodes require one. Cheap; to be called after each event of the state machine."""
-        stuck, ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
+        stuck, ready = self._state_machine.state.pods.became_stuck, self._state_machine.state.nodes.became_ready
         if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
             self._seen_stuck, self._seen_ready = stuck, ready
             self._woken.set()
@@ -139,7 +147,7 @@ class Autoscaler:
             return
         self._failures_in_a_row = 0
         self.counts.ended(record)
-        _tell(record)
+        log_loop(record)
         await self._write_status(record)
 
     async def _until_due(self) -> None:
@@ -174,54 +182,55 @@ class Autoscaler:
     async def run_once(self) -> LoopRecord:
         """Runs one loop and returns its record, without asking `leading` first. Raises all errors except those of providers."""
         self._loops += 1
-        self._seen_stuck, self._seen_ready = self._state_machine.pods.became_stuck, self._state_machine.nodes.became_ready
+        state = self._state_machine.state
+        self._seen_stuck, self._seen_ready = state.pods.became_stuck, state.nodes.became_ready
         self._woken = anyio.Event()
         turn = _Turn(number=self._loops, at=self._clocks.wall(), watch=Watch(self._clocks.clock))
         self.counts.begun(turn.at)
         marks = [self._clocks.clock()]
-        inquiry = await self._sense(turn)
+        turn.silent = await self._sensor.look(turn.done, turn.watch)
+        turn.notes = await self._prepare()
         marks.append(self._clocks.clock())
-        plans = await self._plan(inquiry, turn.watch)
+        plans = await self._plan(turn)
         self._again_at = plans.scale_up.again_at
         marks.append(self._clocks.clock())
         turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
         given_up = self._give_up(plans, turn.watch)
         marks.append(self._clocks.clock())
-        scale_down = await self._plan_shrinking(turn)
+        scale_down = await self._plan_scale_down(turn)
         marks.append(self._clocks.clock())
         turn.scale_down = self._scale_down(scale_down, given_up, turn.watch)
         marks.append(self._clocks.clock())
-        self.last = turn.record(self.group_registry, inquiry.changes.generation, plans, marks)
+        self.last = turn.record(self.group_registry, plans, marks)
         return self.last
 
-    async def _sense(self, turn: "_Turn") -> Inquiry:
-        """Observes the groups, cleans up lost instances, and collects the one inquiry that all plans are made on."""
-        turn.silent = await self._sensor.look(turn.done, turn.watch)
-        turn.notes = await self._prepare()
-        changes = await self._sensor.collect(turn.watch)
-        group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
-        return Inquiry(
+    def _inquiry(self, turn: "_Turn", changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
+        """The one inquiry for all plans of the turn. A second call is for a planner that has lost everything."""
+        if turn.inquiry is not None:
+            turn.inquiry = replace(turn.inquiry, changes=changes)
+            return turn.inquiry
+        group_status, now, shrinks = dict(self.group_registry.group_status), self._clocks.clock(), self._scale_down_loop
+        turn.inquiry = Inquiry(
             changes=changes,
             rules=self._rules(),
             group_status=group_status,
             barred={name: why for name, each in group_status.items() if (why := each.closed(now)) is not None},
-            daemons=self._sensor.daemons,
-            headroom_requests=self._sensor.headroom_requests,
+            daemons=auxiliary.daemons or (),
+            headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
             now=self._clocks.steady(),
-            scale_down=None
-            if self._scale_down_loop is None
-            else self._scale_down_loop.sense(group_status, self._sensor.replicas),
+            scale_down=None if shrinks is None else shrinks.sense(group_status, auxiliary.replicas or {}),
         )
+        return turn.inquiry
 
-    async def _plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+    async def _plan(self, turn: "_Turn") -> Plans:
         try:
-            return await self._planning.plan(inquiry, watch)
+            return await self._planning.plan(partial(self._inquiry, turn), turn.watch)
         except Exception:
-            self._begin_again()
+            self._planning.forget()
             raise
 
-    async def _plan_shrinking(self, turn: "_Turn") -> ScaleDownProposal | None:
+    async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:
         """The scale-down plan, or None. An error is only noted, because a failed loop would delay the next scale-up."""
         if self._scale_down_loop is None:
             return None
@@ -230,13 +239,9 @@ class Autoscaler:
         except Exception as error:
             _log.exception("planning of removals failed")
             self.counts.errors["internalError"] += 1
-            self._begin_again()
+            self._planning.forget()
             turn.notes = (*turn.notes, f"removals were not planned: {type(error).__name__}")
             return None
-
-    def _begin_again(self) -> None:
-        self._planning.forget()
-        self._sensor.begin_again()
 
     def _give_up(self, plans: Plans, watch: Watch) -> tuple[NodeName, ...]:
         if self._scale_down_loop is None:
@@ -250,32 +255,34 @@ class Autoscaler:
         if plan is None or self._scale_down_loop is None:
             return None
         with watch:
-            healthy = is_healthy(self.group_registry.group_status.values())
-            return self._scale_down_loop.act(plan, self.group_registry.group_status, healthy=healthy, given_up=given_up)
+            groups = self.group_registry.group_status
+            return self._scale_down_loop.act(plan, groups, healthy=is_healthy(groups.values()), given_up=given_up)
 
     async def _grow(self, plan: ScaleUpResult, done: Done, watch: Watch) -> int:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
             granted = self.group_registry.grant(
-                [wish for scale_up in scale_ups for wish in _wishes(scale_up)], self._clocks.clock()
+                [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)], self._clocks.clock()
             )
         await self._actor.grow(granted.scale_ups, done)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
-        told = [
-            (by_group[call.group], call, self.group_registry.group_status[call.group].group.max_size)
+        groups = self.group_registry.group_status
+        grown = [
+            (by_group[call.group], call, groups[call.group].group.max_size)
             for call, problem in done.asked
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
-            words = (*triggered(told), *stuck(self.group_registry.group_status.values(), self._config.status_object))
-            chosen, left_out = self._announcer.select(words, self._clocks.clock())
+            events = (*triggered(grown), *stuck(groups.values(), self._config.status_object))
+            chosen, left_out = self._announcer.select(events, self._clocks.clock())
             self._submit((*chosen, *plan.refused))
         return left_out + plan.left_out
 
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
-        """The scale-up without the nodes whose pods have all been placed while the plan was made."""
-        nodes = tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
+        """The scale-up without nodes whose pods were all placed while the plan was made; empty while scale-up is paused."""
+        paused = "scale-up" in self._state_machine.pausing.paused
+        nodes = () if paused else tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
         return scale_up if len(nodes) == scale_up.count else ScaleUp(group=scale_up.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
@@ -293,8 +300,9 @@ class Autoscaler:
         return not served
 
     def _waits(self, pod: Pod) -> bool:
-        now = self._state_machine.pods.known(pod.uid)
-        return now is not None and now.node is None and not now.ended and self._state_machine.reservations.get(pod.uid) is None
+        state = self._state_machine.state
+        now = state.pods.known(pod.uid)
+        return now is not None and now.node is None and not now.ended and state.reservations.get(pod.uid) is None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -309,11 +317,12 @@ class _Turn:
     notes: Sequence[str] = ()
     events_left_out: int = 0
     scale_down: ScaleDownRecord | None = None
+    inquiry: Inquiry | None = None
 
-    def record(
-        self, group_registry: NodeGroupRegistry, generation: Generation, plans: Plans, marks: Sequence[Instant]
-    ) -> LoopRecord:
-        """`marks`: begin of the loop, then the ends of: observe, plan scale-up, act on it, plan scale-down, act on it."""
+    def record(self, group_registry: NodeGroupRegistry, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
+        """The loop's record. `marks`: begin of the loop, then the ends of: observe, plan scale-up, act on it, plan scale-down,
+        act on it.
+        """
         sense, grown, growing, shrunk, scale_down_loop = (after - before for before, after in pairwise(marks))
         planned, act = grown + shrunk, growing + scale_down_loop
         watch, done, plan = self.watch, self.done, plans.scale_up
@@ -321,10 +330,11 @@ class _Turn:
             number=self.number,
             at=self.at,
             instant=marks[-1],
-            generation=generation,
+            generation=Generation(0) if self.inquiry is None else self.inquiry.changes.generation,
             group_status=dict(group_registry.group_status),
             pending=plan.pending,
             planned={scale_up.group: scale_up.count for scale_up in plan.scale_ups},
+            needed_by={scale_up.group: NeededBy.of(scale_up) for scale_up in plan.scale_ups},
             asked=tuple(done.asked),
             queued=group_registry.queued,
             deleted=done.deleted,
@@ -340,60 +350,13 @@ class _Turn:
                 *(slack_problems(plans.slack) if plans.slack else ()),
             ),
             events_left_out=self.events_left_out,
-            spent=Spent(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
+            spent=LoopDurations(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
             scale_down=self.scale_down,
             slack=plans.slack,
         )
 
 
-def _wishes(scale_up: ScaleUp) -> list[Wish]:
-    """One wish per run of nodes of equal priority. Nodes come in descending priority; a node's first pod has its highest."""
+def _scale_up_infos(scale_up: ScaleUp) -> list[ScaleUpInfo]:
+    """One scale-up for each run of nodes of equal priority. A node's priority is the highest of its pods, that of the first."""
     priorities = (pods[0].priority if pods else 0 for pods in scale_up.nodes)
-    return [Wish(group=scale_up.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]
-
-
-def _tell(record: LoopRecord) -> None:
-    """Logs the loop as one line."""
-    pending = record.pending
-    asked = {call.group: f"{call.seen}->{call.to}" if problem is None else str(problem) for call, problem in record.asked}
-    _log.info(
-        "autoscaler loop",
-        generation=record.generation,
-        seconds=round(record.spent.whole, 3),
-        planning=round(record.spent.plan, 3),
-        pending=pending.total,
-        schedulable=pending.schedulable,
-        unhelpable=pending.unhelpable,
-        not_looked_at=pending.not_looked_at,
-        planned=dict(record.planned),
-        asked=asked,
-        in_creation=record.in_creation,
-        queued=sum(queued.nodes for queued in record.queued),
-        deleted=dict(record.deleted),
-        problems=list(record.problems),
-        **({} if record.scale_down is None else _told(record.scale_down)),
-        **({} if record.slack is None else _told_slack(record.slack)),
-    )
-
-
-def _told(scale_down: ScaleDownRecord) -> dict[str, object]:
-    return {
-        "scale_down": scale_down.status,
-        "unneeded": dict(scale_down.unneeded),
-        "begun": list(scale_down.begun),
-        "given_up": list(scale_down.given_up),
-        "ended": {end.order.node: str(end.unremovable_reason or end.outcome) for end in scale_down.ended},
-        "under_way": scale_down.under_way[0],
-        "homeless": scale_down.homeless,
-    }
-
-
-def _told_slack(slack: SlackPlan) -> dict[str, object]:
-    placeholders = slack.state.placeholders
-    return {
-        "slack": len(placeholders),
-        "slack_placed": sum(each.place is not None for each in placeholders),
-        "slack_coming": len(slack.coming),
-        "slack_pushed": len(slack.pushed),
-        "nodes_for_slack": slack.alone,
-    }
+    return [ScaleUpInfo(group=scale_up.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]

@@ -1,29 +1,30 @@
 """The inquiries and answers between the autoscaler's loop and its planner, and `PlanMaker`, which makes the plans on a replica.
 
-An `Inquiry` of frozen values goes in; `Plans` come out, and then the `ScaleDownProposal` of the same inquiry. The plans for
-scale-up, slack and scale-down are made on one snapshot, one after the other. The loop requests the scale-down plan separately,
-so that scale-up never waits for it. Deliberately absent: acting on the plans, and the planning process (`runtime.planner`).
+The planner collects the changes of the cluster, and the loop makes the `Inquiry` that goes with them, of frozen values. `Plans`
+come out, and then the `ScaleDownProposal` of the same inquiry. The plans for scale-up, slack and scale-down are made on one
+snapshot, one after the other. The loop requests the scale-down plan separately, so that scale-up never waits for it.
+Deliberately absent: acting on the plans, and the planning process (`runtime.planner`).
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.rule import SlackPolicy
-from slackwater.model.buffers import NO_HEADROOM_REQUESTS, HeadroomRequests
+from slackwater.controllers.slack.policy import SlackPolicy
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Announce
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.placeholders import is_placeholder
-from slackwater.model.promises import Observed
-from slackwater.runtime.autoscaler.announcing import Announcer, not_triggered
-from slackwater.runtime.autoscaler.clocks import Watch
+from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests, is_placeholder
+from slackwater.model.start_time_slo import Observed
+from slackwater.ports.clock import Watch
+from slackwater.runtime.autoscaler.plan_events import Announcer, not_triggered
 from slackwater.runtime.autoscaler.scaledown_planning import (
     ScaleDownInquiry,
     ScaleDownProposal,
@@ -31,8 +32,8 @@ from slackwater.runtime.autoscaler.scaledown_planning import (
     room_needed_again,
     staying,
 )
-from slackwater.runtime.autoscaler.slack_planning import Planned, SlackPlan
-from slackwater.snapshot.replica import SnapshotReplica
+from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackPlan
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,12 @@ class PlannerObservation:
     resident_bytes: int = 0
 
 
-class Planning(Protocol):
+#: What the loop asks, once the changes are collected. The second argument are the last known auxiliary objects. It is called
+#: when both and the state machine show the same state, and again if the planner ends before it has answered.
+MakeInquiry = Callable[[Changes, AuxiliaryObjects], Inquiry]
+
+
+class LoopPlanner(Protocol):
     """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long they
     block the event loop.
 
@@ -122,7 +128,7 @@ class Planning(Protocol):
     the whole cluster.
     """
 
-    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
+    async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
         """The plans for scale-up and slack."""
         ...
 
@@ -134,15 +140,11 @@ class Planning(Protocol):
 
     def observation(self) -> PlannerObservation: ...
 
-    async def run(self) -> None:
-        """Keeps the planner available; runs until cancelled."""
-        ...
-
 
 class ScaleUpPlanner(Protocol):
     """Plans scale-up and slack on the replica's snapshot, and leaves the snapshot unchanged."""
 
-    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> Planned: ...
+    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> LoopPlans: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +152,17 @@ class _Grown:
     """The input of the scale-down plan: the inquiry, the scale-up plan, and the nodes whose drain that plan rolls back."""
 
     inquiry: Inquiry
-    found: Planned
+    found: LoopPlans
     given_up: tuple[NodeName, ...]
 
 
 class PlanMaker:
     """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry."""
 
-    def __init__(self, scale_up: ScaleUpPlanner) -> None:
+    def __init__(self, scale_up: ScaleUpPlanner, clock: Callable[[], float] = time.monotonic) -> None:
+        """Creates it without a replica. `clock` is read at each step of a scale-down plan."""
         self._scale_up = scale_up
+        self._clock = clock
         self._announcer = Announcer()
         self._grown: _Grown | None = None
         self.replica = SnapshotReplica()
@@ -182,7 +186,7 @@ class PlanMaker:
         )
 
     def _grow(self, replica: SnapshotReplica, inquiry: Inquiry) -> _Grown:
-        """Plans scale-up. If drains are to be rolled back for pods, plans once more with their nodes available."""
+        """Plans scale-up. If drains are to be rolled back for pods, plans a second time with their nodes available."""
         found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
@@ -202,7 +206,13 @@ class PlanMaker:
         replica.learn(evictions, more=True)  # the second scale-up plan may have replaced them
         with staying(replica, grown.given_up):
             return propose_scale_down(
-                replica, grown.inquiry.scale_down, inquiry.group_status, grown.found, grown.given_up, now=inquiry.now
+                replica,
+                grown.inquiry.scale_down,
+                inquiry.group_status,
+                grown.found,
+                grown.given_up,
+                now=inquiry.now,
+                clock=self._clock,
             )
 
     def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> ScaleUpResult:

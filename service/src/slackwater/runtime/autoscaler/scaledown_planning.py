@@ -5,27 +5,27 @@ While scale-down is planned, the pods for which the scale-up plan found existing
 none may get the room of nodes that are being drained: these drains are rolled back before new nodes are requested.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.give_up import kept_after_all, room_in_leaving
+from slackwater.controllers.scaledown.drains.running_drains import kept_after_all, room_in_leaving
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.model.controllers import Targets
+from slackwater.fit.assumed_bindings import assume_free_devices
+from slackwater.model.auxiliary import Targets
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
-from slackwater.runtime.autoscaler.slack_planning import Planned, SlackPlan
+from slackwater.model.reasons import UnremovableReason
+from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackPlan
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.replica import SnapshotReplica
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale
     if not homeless or not inquiry.revocable:
         return ()
     with replica.without_below(inquiry.policy.rules.priority_cutoff) as counted, settled(replica.snapshot, scale_up):
-        planning_input = PlanningInput(snapshot=replica.snapshot, standing=counted, groups={}, group_of={})
+        planning_input = PlanningInput(snapshot=replica.snapshot, running_pods=counted, groups={}, group_of={})
         return room_in_leaving(planning_input, inquiry.revocable, homeless)
 
 
@@ -76,19 +76,21 @@ def propose_scale_down(
     replica: SnapshotReplica,
     inquiry: ScaleDownInquiry,
     group_status: Mapping[GroupName, NodeGroupStatus],
-    found: Planned,
+    found: LoopPlans,
     given_up: tuple[NodeName, ...],
     *,
     now: UnixTime,
+    clock: Callable[[], float],
 ) -> ScaleDownProposal:
-    """Plans scale-down after scale-up and slack (`found`). `given_up`: nodes whose drain is rolled back. Leaves the snapshot
-    unchanged."""
-    began, state = time.monotonic(), inquiry.state
+    """Plans scale-down after scale-up and slack (`found`). `given_up`: nodes whose drain is rolled back. `clock` is read at
+    each step. Leaves the snapshot unchanged."""
+    began, state = clock(), inquiry.state
     for name in given_up:
         state = state.ended(name)
 
     def over() -> bool:
-        return inquiry.timeout_seconds > 0 and time.monotonic() - began > inquiry.timeout_seconds
+        spent = clock() - began
+        return inquiry.timeout_seconds > 0 and spent > inquiry.timeout_seconds
 
     known = {name: each for name, each in group_status.items() if each.known}
     starting = {name for each in known.values() for name in each.starting}
@@ -98,14 +100,14 @@ def propose_scale_down(
     with replica.without_below(cutoff) as counted, settled(snapshot, found.plan) as arriving:
         planning_input = PlanningInput(
             snapshot=snapshot,
-            standing=counted,
+            running_pods=counted,
             groups={name: each.group for name, each in known.items()},
             group_of={name: group for name, group in members if group is not None},
             budgets=replica.budgets,
             replicas=inquiry.replicas,
             arriving=arriving,
             pending=tuple(replica.pending.values()),
-            placeholders=standing_there(snapshot, found.slack),
+            placeholders=running_there(snapshot, found.slack),
         )
         plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=over)
     homeless = plan.homeless
@@ -114,11 +116,11 @@ def propose_scale_down(
         plan=plan,
         given_up=(homeless.node,) if homeless is not None and more else (),
         reasons=plan.reasons,
-        seconds=time.monotonic() - began,
+        seconds=clock() - began,
     )
 
 
-def standing_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[Pod, ...]:
+def running_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[Pod, ...]:
     """The placeholders on existing nodes. Those planned on upcoming nodes are no reason to keep an existing node."""
     if slack is None:
         return ()
@@ -129,14 +131,18 @@ def standing_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[
 @contextmanager
 def settled(snapshot: ClusterSnapshot, scale_up: ScaleUpPlan) -> Iterator[frozenset[NodeName]]:
     """A trial in which the schedulable pods are placed on the existing nodes that the scale-up plan found for them; yields
-    these nodes. Nothing else makes pending pods count for scale-down plans.
+    these nodes.
+
+    Only through it pending pods count in scale-down plans.
     """
     arriving = set()
     with snapshot.fork():
         for pod, name in scale_up.schedulable:
             row = snapshot.facts.live_row(name)
             if row is not None:
-                snapshot.place(snapshot.kind_id(pod.kind, pod.labels), row)
+                kind = snapshot.kind_id(pod.kind, pod.labels)
+                assume_free_devices(snapshot, kind, row)
+                snapshot.place(kind, row)
                 arriving.add(name)
         yield frozenset(arriving)
 

@@ -6,33 +6,43 @@ Deliberately absent: the rules of planning.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Final
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.attaching import attaching
-from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason
-from slackwater.controllers.scaleup.outcome import PassedOver
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason, Template
+from slackwater.controllers.scaleup.outcome import SkippedPod
 from slackwater.controllers.scaleup.pending import Demand, which_count
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.scaleup.template import template_of
-from slackwater.controllers.slack.pod_headroom import specimens
-from slackwater.controllers.slack.rule import PPM, SlackPolicy
-from slackwater.controllers.slack.slo_sizing import NO_PROMISES, promised
+from slackwater.controllers.scaleup.template import attaching, template_of
+from slackwater.controllers.scaleup.template_devices import awaits_slices, publishing
+from slackwater.controllers.slack.planning_input import example_pods
+from slackwater.controllers.slack.policy import PPM, SlackPolicy
+from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.controllers.slack.state import SlackState
 from slackwater.fit.filter.taint_toleration import tolerated
-from slackwater.model.equivalence import Kind
 from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.kubernetes_version import Rule
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
-from slackwater.model.promises import Observed
-from slackwater.runtime.autoscaler.headroom import Asking, asking_now
+from slackwater.model.pod_constraints import Kind
+from slackwater.model.start_time_slo import Observed
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
-from slackwater.runtime.autoscaler.slack_planning import Planned, SlackInquiry, plan_with_slack
-from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
-from slackwater.snapshot.replica import SnapshotReplica
+from slackwater.runtime.autoscaler.slack_planning import (
+    HeadroomDemand,
+    LoopPlans,
+    RunningPodRequests,
+    SlackInquiry,
+    asking_now,
+    plan_with_slack,
+)
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+#: How long, in seconds, a new node may take until its devices are published; until then it counts as upcoming.
+_PUBLISHED_WITHIN: Final = 900.0
 
 
 def leads_of(
@@ -40,27 +50,36 @@ def leads_of(
     groups: Sequence[GrowableGroup],
     starts: Mapping[GroupName, Sequence[float]],
     policy: SlackPolicy,
+    *,
+    comparing: bool = False,
 ) -> dict[str, int]:
-    """The lead time of each pod class in whole seconds: the start time of a node plus the time that a plan takes."""
-    return {each.of.name: ceil(_start_seconds(each, groups, starts, policy) + policy.loop_seconds) for each in observed}
+    """The lead time of each pod class in whole seconds: from the need of a node until it takes pods.
+
+    It is the longest start time of the groups that fit the class, plus the time until the next plan is made.
+    `comparing`: the cluster supports the toleration operators Gt and Lt."""
+
+    def start_seconds(seen: Observed) -> float:
+        kinds = [share.kind for share in seen.mix]
+        ours = [group.name for group in groups if any(_takes(group, kind, comparing) for kind in kinds)]
+        return _start_seconds(seen, ours, starts, policy)
+
+    return {each.of.name: ceil(start_seconds(each) + policy.loop_seconds) for each in observed}
 
 
 def _start_seconds(
-    seen: Observed, groups: Sequence[GrowableGroup], starts: Mapping[GroupName, Sequence[float]], policy: SlackPolicy
+    seen: Observed, ours: Sequence[GroupName], starts: Mapping[GroupName, Sequence[float]], policy: SlackPolicy
 ) -> float:
-    kinds = [share.kind for share in seen.mix]
-    ours = [group.name for group in groups if any(_takes(group, kind) for kind in kinds)]
     known = [_at_share(starts[name], seen.of.share_ppm) for name in ours if starts.get(name)]
     return max(known, default=policy.node_start_seconds)
 
 
 def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
-    """The smallest of the durations that at least `share_ppm` millionths of them do not exceed."""
+    """The percentile of the durations at `share_ppm` millionths: at least that share of them does not exceed it."""
     return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
 
 
-def _takes(group: GrowableGroup, kind: Kind) -> bool:
-    """Could a new node of the group take such a pod, by labels, taints and room? The plan checks the other constraints."""
+def _takes(group: GrowableGroup, kind: Kind, comparing: bool) -> bool:
+    """Could a new node of the group take a pod of the class, by labels, taints and room? The plan checks the rest."""
     if group.template is None:
         return False
     node = group.template.node
@@ -68,42 +87,44 @@ def _takes(group: GrowableGroup, kind: Kind) -> bool:
     return (
         kind.requests.within(node.allocatable)
         and all(node.labels.get(key) == value for key, value in kind.node_selector)
-        and all(tolerated(taint, kind.tolerations) for taint in hard)
+        and all(tolerated(taint, kind.tolerations, comparing=comparing) for taint in hard)
     )
 
 
 class ReplicaScaleUpPlanner:
-    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`: makes the scale-up and slack plans of each inquiry."""
+    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`: makes the scale-up and slack plans of each inquiry. `clock` is
+    read at each step of a plan."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._slack_state = SlackState()
-        self._promised = NO_PROMISES
+        self._slos = NO_SLOS
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
 
-    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> Planned:
+    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> LoopPlans:
         policy, slack = inquiry.rules.policy, inquiry.rules.slack
         demand = _demand(replica, inquiry.now, inquiry.rules)
         groups = [self._group(replica, group_status, inquiry, policy) for group_status in inquiry.group_status.values()]
-        standing = [pod for group in groups if group.template is not None for pod in group.template.standing]
-        asking = Asking() if slack is None else self._asking(replica, inquiry, slack, groups)
-        replica.learn([*standing, *specimens(asking.pod_headroom)])
+        running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
+        headroom = HeadroomDemand() if slack is None else self._headroom(replica, inquiry, slack, groups)
+        replica.learn([*running_pods, *example_pods(headroom.pod_headroom)])
         snapshot = replica.snapshot
         # Expendable pods do not block other pods, because kube-scheduler preempts them.
         with replica.without_below(policy.pending.priority_cutoff) as counted:
-            for group_status in inquiry.group_status.values():
-                _leave_out(replica, group_status)
+            for group_status, group in zip(inquiry.group_status.values(), groups, strict=True):
+                _leave_out(replica, group_status, group, inquiry.now)
             if slack is None:
-                plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.monotonic, hints=self._hints)
-                found = Planned(plan=plan)
+                plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=self._clock, hints=self._hints)
+                found = LoopPlans(plan=plan)
             else:
                 found = plan_with_slack(
                     snapshot,
                     demand,
                     groups,
                     policy=policy,
-                    clock=time.monotonic,
-                    slack=SlackInquiry(policy=slack, now=inquiry.now, asking=asking, state=self._slack_state),
+                    clock=self._clock,
+                    slack=SlackInquiry(policy=slack, now=inquiry.now, headroom=headroom, state=self._slack_state),
                     pod_requests=RunningPodRequests(counted),
                     hints=self._hints,
                 )
@@ -111,13 +132,14 @@ class ReplicaScaleUpPlanner:
         self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
         return found
 
-    def _asking(
+    def _headroom(
         self, replica: SnapshotReplica, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]
-    ) -> Asking:
+    ) -> HeadroomDemand:
         starts = {name: group_status.starts for name, group_status in inquiry.group_status.items()}
-        leads = leads_of(inquiry.observed, groups, starts, slack)
-        self._promised = promised(inquiry.observed, leads, self._promised, unneeded_seconds=slack.unneeded_seconds)
-        return asking_now(replica, inquiry.headroom_requests).with_promises(self._promised)
+        comparing = replica.snapshot.follows(Rule.COMPARING_TOLERATIONS)
+        leads = leads_of(inquiry.observed, groups, starts, slack, comparing=comparing)
+        self._slos = size_for_slos(inquiry.observed, leads, self._slos, unneeded_seconds=slack.unneeded_seconds)
+        return asking_now(replica, inquiry.headroom_requests).with_slos(self._slos)
 
     def _group(
         self, replica: SnapshotReplica, group_status: NodeGroupStatus, inquiry: Inquiry, policy: ScaleUpPolicy
@@ -129,6 +151,7 @@ class ReplicaScaleUpPlanner:
             inquiry.barred.get(group_status.name),
             daemons=inquiry.daemons,
             policy=policy,
+            now=inquiry.now,
             known=known,
         )
         if found.template is not None and any(name in replica.nodes for name in group_status.ready):
@@ -140,7 +163,7 @@ def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Dem
     """The pending pods to plan for. Passes over pods that our own filter refuses on every node, because no new node helps."""
     strict_for = rules.strict_for
     hopeless = [
-        PassedOver(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
+        SkippedPod(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
         for pod in replica.pending.values()
         if pod.kind.missing_request is not None and pod.kind.scheduler_name == strict_for
     ]
@@ -148,7 +171,7 @@ def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Dem
     pods = (pod for pod in replica.pending.values() if pod.uid not in passed)
     pending = rules.policy.pending
     preemptible = replica.lowest_priority(pending.priority_cutoff)
-    demand = which_count(pods, rules=pending, now=now, reserved=replica.promised, preemptible=preemptible)
+    demand = which_count(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
     return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 
@@ -159,10 +182,12 @@ def growable_group(
     *,
     daemons: Sequence[Pod],
     policy: ScaleUpPolicy,
+    now: UnixTime | None = None,
     known: Node | None = None,
 ) -> GrowableGroup:
     """The input of scale-up for one group, with a template node. `why_not`: why the group may not grow, by its status; None if
-    it may. `known`: the last known node of the group, used if the provider gives no template."""
+    it may. `known`: the last known node of the group, used if the provider gives no template. `now`:
+    without it no node counts as upcoming for its devices."""
     group = group_status.group
     if group.template is None and known is not None:
         group = replace(group, template=known)
@@ -173,21 +198,40 @@ def growable_group(
         daemons=daemons,
         system=policy.system,
         taints=policy.taints,
+        kubernetes=replica.snapshot.facts.kubernetes,
     )
     csi_nodes = replica.snapshot.volumes.objects.csi_nodes or {}
     said = (None if group.template is None else group.template.csi) or (None if known is None else known.csi)
     template = attaching(template, [csi_nodes[name] for name in group_status.ready if name in csi_nodes], said=said)
+    said_slices = (() if group.template is None else group.template.slices) or (() if known is None else known.slices)
+    published = replica.snapshot.devices.by_node
+    template = publishing(template, published, group_status.ready, said=said_slices)
     return GrowableGroup(
         group=group_status.group,
         template=template,
-        upcoming=group_status.upcoming,
+        upcoming=group_status.upcoming + len(_without_slices(replica, group_status, template, now)),
         skip_reason=skip_reason_of(group_status, why_not),
     )
 
 
-def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus) -> None:
+def _without_slices(
+    replica: SnapshotReplica, group_status: NodeGroupStatus, template: Template | None, now: UnixTime | None
+) -> list[NodeName]:
+    """The group's new, ready nodes whose devices are not published yet. Later they count as nodes without devices."""
+    if template is None or not template.node.slices:
+        return []
+    published, nodes = replica.snapshot.devices.by_node, replica.nodes
+    ready = (name for name in group_status.ready if name in nodes and _is_new(nodes[name], now))
+    return [name for name in ready if awaits_slices(nodes[name], template.node, published)]
+
+
+def _is_new(node: Node, now: UnixTime | None) -> bool:
+    return now is not None and node.created_at is not None and now - node.created_at < _PUBLISHED_WITHIN
+
+
+def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus, group: GrowableGroup, now: UnixTime) -> None:
     """Closes the group's nodes that have registered but not started, because they count as upcoming nodes already."""
-    for name in group_status.starting:
+    for name in (*group_status.starting, *_without_slices(replica, group_status, group.template, now)):
         if name in replica.nodes:
             replica.snapshot.close(replica.row_of(name))
 

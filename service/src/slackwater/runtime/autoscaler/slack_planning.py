@@ -4,13 +4,15 @@
     found.plan                # scale-up for pods, then for placeholders
     found.slack               # the placeholders with their places, and the state for the next plan
 
-Slack does not change the plan for the pods: no placeholders are in the snapshot while it is made. Placeholders then get the
-room that is left on existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest
-sufficient size (expander `smallest-node`), as far as the limits allow after the pods' nodes. Deliberately absent: the caller
-(the loop, or a simulation from a file), and how long state is kept.
+- `plan_with_slack`: the plan.
+- `RunningPodRequests`: the requests of the pods on each row, which slack rules need and a snapshot has only as sums.
+- `asking_now`, `HeadroomDemand`: the placeholders that annotated workloads and pods and CapacityBuffers request.
+
+In: a replica's snapshot and pods, and the objects that request headroom. Out: `LoopPlans`. Invariant: slack does not change the
+plan for the pods. The callers are the planning process and simulations from a file; they keep the state.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -21,20 +23,118 @@ from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan, Unhelpa
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
-from slackwater.controllers.slack.planning_input import Site, SlackInput, slack_input_of
-from slackwater.controllers.slack.rule import SlackPolicy
-from slackwater.controllers.slack.sizing import Cut
+from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of
+from slackwater.controllers.slack.policy import SlackPolicy
+from slackwater.controllers.slack.rate_sizing import RuleSizes
+from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.controllers.slack.state import Placeholder, SlackState
-from slackwater.fit.packing import NOWHERE
+from slackwater.fit.binpacking import NOWHERE
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Pod, is_daemon
+from slackwater.model.placeholders import HeadroomRequests
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.autoscaler.headroom import Asking
-from slackwater.runtime.autoscaler.tenancy import RunningPodRequests
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import PodsByRow
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadroomDemand:
+    """The requested pod headroom. `buffers` and `slos` have the headroom of each CapacityBuffer and start-time SLO;
+    `problems` say, for example, which annotations cannot be read."""
+
+    pod_headroom: tuple[PodHeadroom, ...] = ()
+    buffers: tuple[ResolvedBuffer, ...] = ()
+    slos: SLOSizing = NO_SLOS
+    problems: tuple[str, ...] = ()
+
+    def with_slos(self, slos: SLOSizing) -> "HeadroomDemand":
+        """A copy with the headroom for start-time SLOs added."""
+        pod_headroom, problems = (*self.pod_headroom, *slos.pod_headroom), (*self.problems, *slos.problems)
+        return replace(self, pod_headroom=pod_headroom, slos=slos, problems=problems)
+
+
+def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:
+    """The requested headroom, by all pods of the replica."""
+    return asked_by([*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()], headroom_requests)
+
+
+def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> HeadroomDemand:
+    """The requested headroom, by the annotations of these pods and by `headroom_requests`.
+
+    A placeholder is like the newest pod of its controller. It is like the pod template if there is no such pod, or if the
+    controller is a Deployment, whose ReplicaSets own the pods.
+    """
+    owners = {(each.namespace, each.ref) for each in headroom_requests.marked} | set(headroom_requests.workloads)
+    carrying: list[Pod] = []
+    newest: dict[tuple[str, Owner], Pod] = {}
+    for pod in pods:
+        eviction_facts = pod.eviction_facts
+        if eviction_facts.slack and not pod.ended and not pod.deleting:
+            carrying.append(pod)
+        if owners and eviction_facts.owner is not None and (key := (pod.key.namespace, eviction_facts.owner)) in owners:
+            _note(newest, key, pod)
+    buffers = resolved(headroom_requests, newest)
+    found = marked(headroom_requests.marked, carrying, newest)
+    pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
+    return HeadroomDemand(pod_headroom=(*found.pod_headroom, *pod_headroom), buffers=tuple(buffers), problems=found.problems)
+
+
+def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod) -> None:
+    known = newest.get(key)
+    if not pod.ended and (known is None or (pod.created_at, pod.key) > (known.created_at, known.key)):
+        newest[key] = pod
+
+
+class RunningPodRequests:
+    """Implements `controllers.slack.planning_input.PodRequests` by reading the pods of each row; keeps no state."""
+
+    def __init__(self, running_pods: PodsByRow) -> None:
+        self._running_pods = running_pods
+
+    def asks(self, rows: Sequence[Row]) -> list[Amounts]:
+        # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
+        seen: set[tuple[int, int]] = set()
+        found: dict[Amounts, None] = {}
+        for row in rows:
+            for pod, kind in self._running_pods.on(row):
+                key = (kind, id(pod.eviction_facts))
+                if key not in seen:
+                    seen.add(key)
+                    if comes_again(pod):
+                        found[pod.kind.requests] = None
+        return list(found)
+
+    def of(self, pods: Iterable[Pod]) -> list[Amounts]:
+        """The requests of those pods that may come again, each once; for pods without a node."""
+        return list(dict.fromkeys(pod.kind.requests for pod in pods if comes_again(pod)))
+
+    def daemons(self, row: Row) -> Amounts:
+        taken = NOTHING
+        for pod, _ in self._running_pods.on(row):
+            if is_daemon(pod):
+                taken = taken.plus(pod.kind.requests)
+        return taken
+
+    def in_use(self, row: Row) -> bool:
+        """Does the row have a pod other than DaemonSet pods?"""
+        return any(not is_daemon(pod) for pod, _ in self._running_pods.on(row))
+
+
+def comes_again(pod: Pod) -> bool:
+    """May pods like this one come again, so that slack is sized for them?
+
+    Excluded are DaemonSet pods, which come with their nodes; StatefulSet pods, because a database is no reason to keep a node
+    warm; and pods with the slack annotation `0`.
+    """
+    owner = pod.eviction_facts.owner
+    return not is_daemon(pod) and pod.eviction_facts.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")
+
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 
@@ -45,7 +145,7 @@ class SlackInquiry:
 
     policy: SlackPolicy
     now: UnixTime
-    asking: Asking = field(default_factory=Asking)
+    headroom: HeadroomDemand = field(default_factory=HeadroomDemand)
     state: SlackState = field(default_factory=SlackState)
 
 
@@ -55,16 +155,16 @@ class SlackPlan:
 
     `coming`: placeholders on nodes that this plan adds, with the group. `unhelpable`: placeholders that fit nowhere, for which
     no group can grow. `pushed`: numbers of placeholders that lost their place. `alone_in`: nodes kept for slack alone, by
-    group. `asking`: the requested pod headroom.
+    group. `headroom`: the requested pod headroom.
     """
 
     state: SlackState
     coming: Mapping[int, GroupName]
     unhelpable: tuple[Unhelpable, ...]
-    cuts: Mapping[str, Cut]
+    cuts: Mapping[str, RuleSizes]
     pushed: tuple[int, ...]
     alone_in: Mapping[GroupName, int]
-    asking: Asking = field(default_factory=Asking)
+    headroom: HeadroomDemand = field(default_factory=HeadroomDemand)
 
     @property
     def alone(self) -> int:
@@ -73,7 +173,7 @@ class SlackPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class LoopPlans:
     """The scale-up plan and the slack plan; `slack` is None if slack is off."""
 
     plan: ScaleUpPlan
@@ -90,10 +190,12 @@ def plan_with_slack(
     slack: SlackInquiry,
     pod_requests: RunningPodRequests,
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
-) -> Planned:
+) -> LoopPlans:
     """Plans scale-up and slack together: real pods first, then placeholders on what they leave.
 
-    Leaves the snapshot unchanged.
+    No placeholders are in the snapshot while the plan for the pods is made. Placeholders then get the room that is left on
+    existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest sufficient size
+    (expander `smallest-node`), as far as the limits allow after the pods' nodes. The snapshot is left unchanged.
 
     :raises UnreadLabel: the snapshot was built without an equivalence group that the plan needs.
     """
@@ -102,7 +204,7 @@ def plan_with_slack(
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
         grounds = stage.grounds(slack.policy, pod_requests, demand.counted)
-        asked = SlackDemand(policy=slack.policy, grounds=grounds, pod_headroom=slack.asking.pod_headroom)
+        asked = SlackDemand(policy=slack.policy, grounds=grounds, pod_headroom=slack.headroom.pod_headroom)
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, pod_requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
@@ -115,9 +217,9 @@ def plan_with_slack(
         cuts=found.cuts,
         pushed=found.settled.pushed,
         alone_in=alone,
-        asking=slack.asking,
+        headroom=slack.headroom,
     )
-    return Planned(plan=replace(plan, scale_ups=together.scale_ups), slack=own)
+    return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups), slack=own)
 
 
 class _Stage:
@@ -157,11 +259,15 @@ class _Stage:
 
     def grounds(self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]) -> dict[str, SlackInput]:
         """The input of each slack rule: existing and upcoming nodes. Newly planned nodes count once they are requested."""
-        sites = [Site(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None]
+        slack_nodes = [
+            SlackNode(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None
+        ]
         rows = [Row(row) for row in range(self._there)]
         waiting = pod_requests.of(pending)
         return {
-            rule.name: slack_input_of(self._snapshot, rule, rows=rows, sites=sites, pod_requests=pod_requests, waiting=waiting)
+            rule.name: slack_input_of(
+                self._snapshot, rule, rows=rows, slack_nodes=slack_nodes, pod_requests=pod_requests, waiting=waiting
+            )
             for rule in policy.rules
             if rule.asks
         }
@@ -238,6 +344,6 @@ def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUp
 def _room(group: GrowableGroup) -> Amounts:
     assert group.template is not None
     taken = NOTHING
-    for pod in group.template.standing:
+    for pod in group.template.running_pods:
         taken = taken.plus(pod.kind.requests)
     return group.template.node.allocatable.minus(taken).not_below_zero()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.controllers.slack.forecasters import Forecaster
-from slackwater.controllers.slack.sizing import MOST_PIECES
-from slackwater.controllers.slack.slo_sizing import PromisedRoom
+from slackwater.controllers.slack.rate_sizing import MOST_PIECES
+from slackwater.controllers.slack.slo_sizing import SLORoom
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts
@@ -52,7 +52,7 @@ def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
 def slack_problems(plan: SlackPlan) -> list[str]:
     """The problems for the status: annotations that cannot be read, and rules that request more placeholders than allowed."""
     short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
-    return [*plan.asking.problems, *short]
+    return [*plan.headroom.problems, *short]
 
 
 def _short(plan: SlackPlan) -> list[str]:
@@ -65,7 +65,7 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
     return {
         "sources": [_source(name, share, plan) for name, share in shares.items()],
         "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
-        "promises": [_promise(name, room) for name, room in plan.asking.promises.rooms.items()],
+        "startTimeSLOs": [_slo(name, room) for name, room in plan.headroom.slos.rooms.items()],
         "nodesForSlackAlone": plan.alone,
         "nodesForSlackAloneByGroup": dict(plan.alone_in),
         "pushedOff": [f"slack/{number}" for number in plan.pushed],
@@ -100,7 +100,7 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
     }
 
 
-def _promise(name: str, room: PromisedRoom) -> dict[str, Any]:
+def _slo(name: str, room: SLORoom) -> dict[str, Any]:
     """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is that of the last day; None if no pod arrived."""
     of, kept, forecaster = room.observed.of, room.observed.kept, room.forecast.forecaster
     return {

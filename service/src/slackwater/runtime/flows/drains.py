@@ -1,4 +1,9 @@
-"""Connects the drains controller with the cluster state (pods on a node, disruption budgets) and with migrations."""
+"""Drives node removals on the cluster state, and puts pauses into force.
+
+- `Removals`: connects the drains controller with the cluster state (pods on a node, disruption budgets) and with migrations.
+- `ActivePauses`: ends what is under way and can be ended, when a person pauses an activity. The policies keep new work from
+  beginning.
+"""
 
 from collections.abc import Iterable
 
@@ -6,13 +11,15 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.migration.drain_migrations import DrainMigrations
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.drains import Drains
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import NodeView, seen
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainPolicy, Facts
+from slackwater.controllers.preemption.state import Preemptions
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, seen
+from slackwater.controllers.scaledown.drains.running_drains import Drains
+from slackwater.fit.drainability import DrainPolicy, RuleFacts
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.pauses import Activity, Pause
+from slackwater.model.reasons import UnremovableReason
 
 
 class _StateNodeViews:
@@ -28,7 +35,7 @@ class _StateNodeViews:
         if row is None:
             return NodeView(None)
         pods = (self._cluster_state.pods.get(uid) for uid in self._cluster_state.reservations.on_node(name))
-        facts = Facts(now=now, policy=self.rules)
+        facts = RuleFacts(now=now, policy=self.rules)
         return seen(self._cluster_state.nodes.by_row[row], (pod for pod in pods if pod is not None), facts)
 
     def disruptions(self) -> Disruptions:
@@ -56,3 +63,30 @@ class Removals:
 
     def tick(self, policy: Policy, now: Instant) -> list[Effect]:
         return [*self.drains.step(now), *self.migrations.tick(policy, now)]
+
+
+class ActivePauses:
+    """The activities that are paused, with their notes."""
+
+    def __init__(self, preemptions: Preemptions, removals: Removals) -> None:
+        self._preemptions = preemptions
+        self._removals = removals
+        self.pauses: tuple[Pause, ...] = ()
+
+    @property
+    def paused(self) -> frozenset[Activity]:
+        return frozenset(pause.activity for pause in self.pauses)
+
+    def seen(self, pauses: tuple[Pause, ...], now: Instant) -> list[Effect]:
+        """Takes in the pauses as they are now. Rolls drains back, except where the provider already deletes the machine, and
+        ends preemptions whose victims still stay."""
+        before, self.pauses = self.paused, pauses
+        begun = self.paused - before
+        effects: list[Effect] = []
+        if "preemption" in begun:
+            self._preemptions.pause(now)
+        if "scale-down" in begun:
+            for drain in self._removals.drains.active:
+                node, why = drain.order.node, "scale-down is paused"
+                effects += self._removals.drains.cancel(node, UnremovableReason.CANCELLED, why, now)[1]
+        return effects

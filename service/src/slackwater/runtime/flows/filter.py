@@ -12,11 +12,11 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.node_choices import Choices
+from slackwater.controllers.nomination.counts import ChosenNodes
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.fit.filter.ledger_fit import judge_ledger
+from slackwater.fit.filter.node_accounting import judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
 from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, let_pass, vertical
 from slackwater.model.ids import Instant, NodeName, Row
@@ -25,12 +25,12 @@ from slackwater.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What filter would base its answer for a pod on. `reason`: why filter refuses the pod on every node, or OK.
+class FilterFacts:
+    """The facts from which filter decides its answer for one pod. `reason`: why filter refuses the pod on every node, or OK.
 
     `denied`: nodes in bind back-off for the pod. `quarantined`: nodes in quarantine. `waits_for`: victims of its preemption.
-    `only_on`: the node on which its bind or its migration has room. `columns`: a copy in which the pod's own hold and the room
-    of preemptors with lower priority are free.
+    `only_on`: the only node allowed, because room is kept there for the pod's bind or migration under way. `columns`: a copy of
+    the accounting columns in which the pod's own hold and the room of preemptors with lower priority count as free.
     """
 
     reason: Reason
@@ -41,7 +41,7 @@ class Seen:
     columns: NodeColumns
 
 
-class Placing:
+class PlacementFlow:
     """Answers filter and prioritize for one pod and many nodes."""
 
     def __init__(
@@ -51,13 +51,15 @@ class Placing:
         migrating: Migrating,
         preemptions: Preemptions,
         preemptors: Preemptors,
-        choices: Choices,
+        choices: ChosenNodes,
         on_record: Callable[[], Int64 | None],
         room_wanted: Callable[[NodeName, Instant], None],
         seed: int,
     ) -> None:
-        """`on_record`: the over-reservation of each row, by which a restart may count more than now; None if there is none.
-        `room_wanted` asks the permits controller to persist lower permits on a node."""
+        """Connects the flow with the controllers. `room_wanted` asks the permits controller to persist lower permits on a node.
+
+        `on_record`: the over-reservation of each row, by which a restart may count more than now; None if there is none.
+        """
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
@@ -246,12 +248,15 @@ class Placing:
         return codes
 
     def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
-        """Refuses rows on which persisted permits still reserve room that pods have given back. If we bind, the bind waits for
-        those writes; if kube-scheduler binds, filter has to refuse. `wanting`: requests the writes."""
-        excess = self._on_record()
-        if excess is None:
+        """Refuses rows on which persisted permits still reserve room that pods have given back. `wanting`: requests the writes
+        that free it.
+
+        If we bind, the bind waits for those writes; if kube-scheduler binds, filter has to refuse.
+        """
+        over_reservation_of = self._on_record()
+        if over_reservation_of is None:
             return
-        short = self._is_short(pod, rows, codes, excess[:, rows])
+        short = self._is_short(pod, rows, codes, over_reservation_of[:, rows])
         codes[short] = Reason.HELD_FOR_OTHERS
         if wanting:
             for row in rows[short].tolist():
@@ -259,8 +264,11 @@ class Placing:
                     self._room_wanted(node.name, now)
 
     def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
-        """Refuses rows that have no room in addition to pods that may still be bound there. Filter returned several nodes
-        for them, when kube-scheduler counted as we do. Only rows where we count more strictly; for a vertical pod, all."""
+        """Refuses rows that have no room in addition to pods that may still be bound there.
+
+        Those are pods for which filter returned several nodes, when kube-scheduler counted as we do. Only rows where we count
+        more strictly are refused; for a vertical pod, all.
+        """
         coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
         if coming is not None:
             short = self._is_short(pod, rows, codes, coming)
@@ -274,7 +282,7 @@ class Placing:
         short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
         return short
 
-    def seen(self, pod: Pod, policy: Policy, now: Instant) -> Seen:
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
         """What filter would base its answer for the pod on, for explanations. Changes nothing."""
         uid = pod.uid
         with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
@@ -282,7 +290,7 @@ class Placing:
         for hold in self._holds.all_of(uid):
             columns.held[:, hold.counted] -= vertical(hold.amounts)
         reason, only_on = self._itself(pod, policy, now)
-        return Seen(
+        return FilterFacts(
             reason=reason,
             denied=frozenset(node for of, node, _, _ in self._bind_backoff.left(now) if of == uid),
             quarantined=frozenset(name for name, _ in self._quarantine.items()),
@@ -325,7 +333,7 @@ class Placing:
             self._event_counts.sample_misses += 1
             self._sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
-        if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
+        if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
             return False  # the holds end soon: then the pod is activated, or kube-scheduler retries it; no preemption is needed
         begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
         if begun:  # the end of the preemption activates it, not any free room
@@ -344,7 +352,7 @@ class Placing:
             codes = self._judge(pod, rows, policy, now)
             if (self._admitting.of(pod.kind)[rows] & let_pass(codes)).any():
                 return None
-            return None if self._only_promised(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
+            return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
         """Rows outside `asked` that fit the pod, by our accounting and by the nodes' own constraints."""
@@ -362,7 +370,7 @@ class Placing:
         scores[rows == NO_ROW] = 0
         return randomized(scores, self._rng) if policy.randomize_scores else scores
 
-    def _only_promised(self, pod: Pod, rows: Rows) -> bool:
+    def _only_held(self, pod: Pod, rows: Rows) -> bool:
         """Would the pod fit on one of the rows if holds did not count?"""
         if not len(rows):
             return False

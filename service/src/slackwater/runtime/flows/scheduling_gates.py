@@ -25,7 +25,7 @@ from slackwater.model.effects import Effect, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
-from slackwater.runtime.flows.filter import Placing
+from slackwater.runtime.flows.filter import PlacementFlow
 from slackwater_protocol.names import GATE
 
 #: The most pods judged or opened in one tick; the others follow in the next ticks.
@@ -47,13 +47,13 @@ class SchedulingGates:
         self,
         cluster_state: ClusterState,
         *,
-        placing: Placing,
+        placement: PlacementFlow,
         potential_victims: PotentialVictims,
         preemptors: Preemptors,
         preemptions: Preemptions,
     ) -> None:
         self._pods = cluster_state.pods
-        self._placing = placing
+        self._placement = placement
         self._potential_victims = potential_victims
         self._preemptors = preemptors
         self._preemptions = preemptions
@@ -65,12 +65,13 @@ class SchedulingGates:
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:
-            steering = policy.steering
-            patience = steering.gate_seconds if steering.enabled and steering.gated else 0.0
-            self._waiting[pod.uid] = _Waiting(Instant(now + patience))
+            nomination = policy.nomination
+            nominated_first = nomination.enabled and nomination.gated and not nomination.paused
+            gate_seconds = nomination.gate_seconds if nominated_first else 0.0
+            self._waiting[pod.uid] = _Waiting(Instant(now + gate_seconds))
 
     def judge_soon(self, uids: Iterable[PodUid], now: Instant) -> None:
-        """Makes the pods due now: no node could be nominated for them in advance."""
+        """Makes the pods due now, because no node could be nominated for them in advance."""
         for uid in uids:
             waiting = self._waiting.get(uid)
             if waiting is not None and not waiting.judged:
@@ -96,7 +97,7 @@ class SchedulingGates:
         return effects
 
     def _preempts(self, pod: Pod, policy: Policy, now: Instant) -> bool:
-        refused = self._placing.refused_everywhere(pod, policy, now) if self._is_plain(pod) else None
+        refused = self._placement.refused_everywhere(pod, policy, now) if self._is_plain(pod) else None
         if refused is None:
             return False
 

@@ -1,6 +1,6 @@
 """`python -m slackwater.runtime.planner`: the entry point of the planning process.
 
-Questions come in by standard input, answers go out by standard output. The process ends as soon as its input ends, even while
+Messages come in by standard input, answers go out by standard output. The process ends as soon as its input ends, even while
 it plans: the service has closed the pipe, or has ended. The service has precedence: the planning process has a lower CPU
 priority, and the kernel kills it first if memory runs out. It ignores interrupts from a terminal, which the service handles.
 """
@@ -12,11 +12,12 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from typing import BinaryIO, Final
 
-from slackwater.runtime.planner.pipes import read_frame, write_frame
+from slackwater.runtime.planner.children import Children, Output
 from slackwater.runtime.planner.session import Session
+from slackwater.runtime.planner.value_frames import read_frame
 
 #: The most frames that are read ahead; with more the service has to wait.
 _MOST_WAITING: Final = 64
@@ -26,24 +27,29 @@ _FIRST_TO_BE_KILLED: Final = "1000"
 
 
 def main() -> None:
-    """Answers questions until the input ends."""
+    """Takes in messages until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _give_way()
     gc.set_threshold(50_000, 20, 20)
     # Standard output becomes standard error, so that a stray print does not end up among the answers.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    output = Output(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     arrivals: Queue[bytes] = Queue(_MOST_WAITING)
     threading.Thread(target=_read, args=(sys.stdin.buffer, arrivals), name="reader", daemon=True).start()
-    session = Session()
+    session = Session(next_frame=lambda: _arrived(arrivals), plan_done=output.plan, begin_answer=Children(output).begin)
     while True:
-        for frame in session.take(arrivals.get()):
-            write_frame(answers, frame)
-        answers.flush()
+        session.take(arrivals.get())
 
 
-def _read(questions: BinaryIO, arrivals: "Queue[bytes]") -> None:
-    while (frame := read_frame(questions)) is not None:
+def _arrived(arrivals: "Queue[bytes]") -> bytes | None:
+    try:
+        return arrivals.get_nowait()
+    except Empty:
+        return None
+
+
+def _read(messages: BinaryIO, arrivals: "Queue[bytes]") -> None:
+    while (frame := read_frame(messages)) is not None:
         arrivals.put(frame)
     # Not `sys.exit`, which would end this thread only: nobody needs the plan that is being made.
     os._exit(0)

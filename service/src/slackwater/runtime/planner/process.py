@@ -1,92 +1,37 @@
-"""Runs the planning process for the service: starts it, sends it changes and inquiries, and restarts it when it ends.
+"""Runs the planning process for the service: starts it when it is needed, and restarts it when it ends.
 
-    planning = ProcessPlanning(clock=..., timeout_seconds=...)
-    tasks.start_soon(planning.run)             # keeps a process alive until cancelled
-    plans = await planning.plan(inquiry, watch)
+    process = PlanningProcess(feed, clock=..., plan_seconds=...)
+    tasks.start_soon(process.run)              # until cancelled
+    plans = await process.plan(make, watch)    # a plan of the autoscaler
+    answer = await process.ask(make)           # a person's question, on the same replica
 
-Inquiries and answers are encoded and decoded in pieces of bounded size, and the event loop is free between two pieces. The end
-of the process is noticed at once, and the next process gets the whole cluster. A plan that the end interrupts is requested once
-more. Deliberately absent: how plans are made.
+The process starts with the first plan or question. It ends when no question has come for `idle_seconds`, unless plans are made.
+Its unexpected end is noticed at once, and the next process gets the whole cluster. A plan that the end interrupts is requested
+a second time; a question that it interrupts gets an error. This module does not make plans and answers (`session`, `children`),
+and does not send messages (`link`).
 """
 
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
-import anyio.lowlevel
 import structlog
 from anyio import get_cancelled_exc_class
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
-from slackwater.model.backoff import ExponentialBackoff
-from slackwater.model.changes import Changes, NodeChange, PodChange
-from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.storage import Storage
-from slackwater.runtime.autoscaler.clocks import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, PlannerObservation, Plans
+from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.model.ids import Instant
+from slackwater.ports.clock import Watch
+from slackwater.ports.protocols import WhatIfRefused
+from slackwater.runtime.autoscaler.planning import MakeInquiry, PlannerObservation, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.planner.frames import Decoder, Encoder
-from slackwater.runtime.planner.pipes import HEAD, framed
-from slackwater.runtime.planner.session import SPINE, Ask, AskShrink, Failed
-
-#: Entries processed before other tasks get a turn: about a millisecond of work.
-_SLICE: Final = 2_000
-
-
-class KnownObjects:
-    """What the planning process has been sent of the cluster, to feed a new process and to decode pods sent back by UID."""
-
-    def __init__(self) -> None:
-        #: In the order of their last changes, as in the replica.
-        self.pods: dict[PodUid, Pod] = {}
-        self._nodes: dict[NodeName, Node] = {}
-        self._budgets: tuple[DisruptionBudget, ...] | None = None
-        self._namespaces: Mapping[str, Mapping[str, str]] | None = None
-        self._storage: Storage | None = None
-
-    async def note(self, changes: Changes, watch: Watch) -> None:
-        """Takes in the changes that are sent next."""
-        for name, node in changes.nodes:
-            if node is None:
-                self._nodes.pop(name, None)
-            else:
-                self._nodes[name] = node
-        for start in range(0, len(changes.pods), _SLICE):
-            with watch:
-                for uid, pod in changes.pods[start : start + _SLICE]:
-                    self.pods.pop(uid, None)
-                    if pod is not None:
-                        self.pods[uid] = pod
-            await anyio.lowlevel.checkpoint()
-        self._budgets = self._budgets if changes.budgets is None else changes.budgets
-        self._namespaces = self._namespaces if changes.namespaces is None else changes.namespaces
-        self._storage = self._storage if changes.storage is None else changes.storage
-
-    async def everything(self, last: Changes, watch: Watch) -> Changes:
-        """Everything that was sent, `last` included, as changes for a process that has received nothing."""
-        pods: list[PodChange] = []
-        uids = list(self.pods)
-        for start in range(0, len(uids), _SLICE):
-            with watch:
-                pods.extend(PodChange(uid, self.pods[uid]) for uid in uids[start : start + _SLICE])
-            await anyio.lowlevel.checkpoint()
-        return Changes(
-            generation=last.generation,
-            nodes=[NodeChange(name, node) for name, node in self._nodes.items()],
-            pods=pods,
-            promised=last.promised,
-            budgets=self._budgets,
-            namespaces=self._namespaces,
-            storage=self._storage,
-        )
-
+from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Failed, PlannerQuestion
+from slackwater.runtime.planner.pipe import LOST, Link
+from slackwater.runtime.planner.replica_feed import ReplicaFeed
 
 _log = structlog.get_logger(__name__)
 
@@ -95,12 +40,19 @@ COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.runtime.planner")
 #: A process that ends soon after its start is started again after a pause, which doubles.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=60.0)
 _LONG_LIFE: Final = 60.0
-#: How long a plan waits for a process to start.
+#: How long a plan, and a question, wait for a process to start.
 _START_SECONDS: Final = 90.0
-#: The errors of pipe operations if the process has ended.
-_LOST: Final = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_START_FOR_QUESTION_SECONDS: Final = 60.0
 #: Attempts at one plan: another one if the process ended during the first.
 _ATTEMPTS: Final = 2
+#: One question is answered at a time; at most so many others wait, for at most so long.
+_MOST_WAITING: Final = 16
+_QUESTION_WAIT_SECONDS: Final = 30.0
+#: A question that takes longer, the start of the process included, is given up.
+ANSWER_SECONDS: Final = 120.0
+#: The service waits a little longer than the child that answers, whose word on its deadline is clearer.
+_GRACE_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 300.0
 
 
 class PlannerLostError(Exception):
@@ -111,56 +63,61 @@ class PlanFailedError(Exception):
     """Planning raised an error in the planning process; the message is its traceback."""
 
 
-@dataclass(slots=True, eq=False)
-class _Life:
-    """One planning process, from start to end. `fed`: it has the cluster, so that it needs only changes."""
-
-    process: Process
-    began: Instant
-    decoder: Decoder
-    encoder: Encoder = field(default_factory=lambda: Encoder(SPINE))
-    fed: bool = False
-    answers: BufferedByteReceiveStream = field(init=False)
-
-    def __post_init__(self) -> None:
-        assert self.process.stdout is not None
-        self.answers = BufferedByteReceiveStream(self.process.stdout)
-
-    async def say(self, frame: bytes) -> None:
-        assert self.process.stdin is not None
-        await self.process.stdin.send(framed(frame))
-
-    async def hear(self) -> bytes:
-        (length,) = HEAD.unpack(await self.answers.receive_exactly(HEAD.size))
-        return await self.answers.receive_exactly(length)
-
-    def kill(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
+class QuestionFailedError(Exception):
+    """Answering raised an error in the planning process; the message is its traceback."""
 
 
-class ProcessPlanning:
-    """Implements `runtime.autoscaler.planning.Planning` with a process. A plan that takes longer than `timeout_seconds` fails,
-    and its process is killed."""
+#: Makes the question, once the replica's changes are collected: it and the changes show the same state. It may raise.
+MakeQuestion = Callable[[], PlannerQuestion]
 
-    def __init__(self, *, clock: Callable[[], Instant], timeout_seconds: float, command: Sequence[str] = COMMAND) -> None:
+
+class Questions(Protocol):
+    """Answers questions on the replica, without waiting for plans."""
+
+    async def ask(self, make: MakeQuestion) -> bytes:
+        """The answer to a question. Raises what `make` raises, and `WhatIfRefused`: if the question cannot be answered, and
+        with `busy` if it cannot be answered now.
+        """
+        ...
+
+
+class PlanningProcess:
+    """Implements `Questions` and `runtime.autoscaler.planning.LoopPlanner` with a process. A plan that takes longer than
+    `plan_seconds` fails, and its process is killed. `pieces`: further types whose long collections are sent in pieces."""
+
+    def __init__(
+        self,
+        feed: ReplicaFeed,
+        *,
+        clock: Callable[[], Instant],
+        plan_seconds: float,
+        pieces: frozenset[type] = frozenset(),
+        command: Sequence[str] = COMMAND,
+        answer_seconds: float = ANSWER_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._feed = feed
         self._clock = clock
-        self._timeout = timeout_seconds
+        self._plan_seconds, self._answer_seconds, self._idle_seconds = plan_seconds, answer_seconds, idle_seconds
+        self._framed_types = FRAMED_TYPES | pieces
         self._command = tuple(command)
-        self._told = KnownObjects()
-        self._life: _Life | None = None
+        self._link: Link | None = None
         self._changed = anyio.Event()
-        #: The process that made the last scale-up plan; only this one can plan the scale-down.
-        self._planned: _Life | None = None
+        #: The link to the process that made the last scale-up plan; only this process can plan the scale-down.
+        self._planned: Link | None = None
+        #: Somebody needs a process. `_plans`: the autoscaler does, for as long as it runs.
+        self._wanted, self._plans = anyio.Event(), False
+        self._asked_at = Instant(0.0)
+        self._one, self._waiting = anyio.Lock(), 0
         #: Notes for the status that no plan has carried yet.
         self._news: list[str] = []
-        #: The number of processes that ended unexpectedly.
-        self._restarts = 0
+        #: The number of processes that ended unexpectedly, and how the last one did.
+        self._restarts, self._how = 0, ""
 
     @property
     def pid(self) -> int | None:
         """The process ID of the running planning process; None if there is none."""
-        return None if self._life is None else self._life.process.pid
+        return None if self._link is None else self._link.process.pid
 
     def observation(self) -> PlannerObservation:
         """The number of restarts, and the memory of the process; 0 if no process runs or its memory is unknown."""
@@ -170,11 +127,12 @@ class ProcessPlanning:
     # --- the process ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keeps a planning process running until cancelled."""
+        """Keeps a planning process running while one is needed. Runs until cancelled."""
         short_lives = 0
         while True:
+            await self._wanted.wait()
             seconds = await self._one_life()
-            short_lives = 0 if seconds >= _LONG_LIFE else short_lives + 1
+            short_lives = 0 if seconds >= _LONG_LIFE or not self._wanted.is_set() else short_lives + 1
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
     async def _one_life(self) -> float:
@@ -183,52 +141,76 @@ class ProcessPlanning:
         async with await anyio.open_process(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
         ) as process:
-            self._now(_Life(process, began, Decoder(pod_of=lambda uid: self._told.pods[uid])))
+            self._feed.begin()
+            link = Link(process, self._feed, self._framed_types)
+            self._now(link)
             _log.info("planning process runs", pid=process.pid)
             try:
-                await process.wait()
+                async with anyio.create_task_group() as group:
+                    group.start_soon(link.hear, name="answers of the planning process")
+                    group.start_soon(self._end_when_idle, link, name="end of the planning process")
+                    await process.wait()
+                    group.cancel_scope.cancel()
             finally:
                 self._now(None)
+                link.lose()
+                self._feed.end()
         seconds = self._clock() - began
-        self._restarts += 1
-        how = _how(process.returncode)
-        self._news.append(f"the planning process {how} after {seconds:.0f} s; a new one gets the whole cluster")
-        _log.error("planning process ended", pid=process.pid, how=how, seconds=round(seconds, 1), restarts=self._restarts)
+        if self._wanted.is_set():
+            self._ended(process.returncode, process.pid, seconds)
+        else:
+            _log.info("planning process ended, since nobody asks", pid=process.pid, seconds=round(seconds, 1))
         return seconds
 
-    def _now(self, life: _Life | None) -> None:
-        self._life = life
+    def _ended(self, code: int | None, pid: int, seconds: float) -> None:
+        self._restarts, self._how = self._restarts + 1, _how(code)
+        self._news.append(f"the planning process {self._how} after {seconds:.0f} s; a new one gets the whole cluster")
+        _log.error("planning process ended", pid=pid, how=self._how, seconds=round(seconds, 1), restarts=self._restarts)
+
+    async def _end_when_idle(self, link: Link) -> None:
+        while not self._is_idle():  # noqa: ASYNC110 - an event for each question would be more to wait for
+            await anyio.sleep(self._idle_seconds / 10)
+        self._wanted = anyio.Event()
+        self._now(None)  # whoever asks from now on waits for the next process
+        link.kill()
+
+    def _is_idle(self) -> bool:
+        return not self._plans and not self._waiting and self._clock() - self._asked_at > self._idle_seconds
+
+    def _now(self, link: Link | None) -> None:
+        self._link = link
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
-    async def _another_than(self, old: _Life | None) -> _Life:
-        with anyio.move_on_after(_START_SECONDS):
-            while self._life is None or self._life is old:
+    async def _another_than(self, old: Link | None, seconds: float) -> Link:
+        self._wanted.set()
+        with anyio.move_on_after(seconds):
+            while self._link is None or self._link is old or self._link.ending:
                 await self._changed.wait()
-            return self._life
-        raise PlannerLostError(f"no planning process for {_START_SECONDS:.0f} s: it has ended {self._restarts} times")
+            return self._link
+        how = f", the last one {self._how}" if self._how else ""
+        raise PlannerLostError(f"no planning process for {seconds:.0f} s: it has ended {self._restarts} times{how}")
 
-    # --- questions --------------------------------------------------------------------------------------------------------
+    # --- plans --------------------------------------------------------------------------------------------------------------
 
-    async def plan(self, inquiry: Inquiry, watch: Watch) -> Plans:
-        """Sends the inquiry and returns the plans.
+    async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
+        """Sends the changes and the inquiry, and returns the plans.
 
         :raises PlannerLostError: no process ran, or two ended while planning.
         :raises PlanFailedError: planning raised an error.
-        :raises TimeoutError: planning took longer than `timeout_seconds`.
+        :raises TimeoutError: planning took longer than `plan_seconds`.
         """
-        await self._told.note(inquiry.changes, watch)
-        life: _Life | None = None
+        self._plans, link = True, None
         for attempt in range(1, _ATTEMPTS + 1):
-            life = await self._another_than(life)
+            link = await self._another_than(link, _START_SECONDS)
             try:
-                plans = await self._asked(life, inquiry, watch)
-            except _LOST as error:
+                plans = await self._planned_by(link, make, watch)
+            except LOST as error:
                 if attempt == _ATTEMPTS:
                     raise PlannerLostError(f"the planning process ended {attempt} times while it made one plan") from error
             else:
                 assert isinstance(plans, Plans), plans
-                self._planned = life
+                self._planned = link
                 news, self._news = self._news, []
                 return replace(plans, notes=(*news, *plans.notes))
         raise AssertionError("unreachable")
@@ -236,58 +218,82 @@ class ProcessPlanning:
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         """The scale-down plan for the last inquiry; None if the process that planned its scale-up has ended, because a new one
         does not know that plan. Raises `PlanFailedError` and TimeoutError like `plan`."""
-        life = self._planned
-        if life is None or life is not self._life:
+        link = self._planned
+        if link is None or link is not self._link:
             return None
         try:
-            plan = await self._asked(life, None, watch)
-        except _LOST:
+            plan = await self._planned_by(link, None, watch)
+        except LOST:
             return None
         assert plan is None or isinstance(plan, ScaleDownProposal), plan
         return plan
 
     def forget(self) -> None:
-        self._told = KnownObjects()
-        if self._life is not None:
-            self._life.fed = False
+        """Makes the next message hold the whole cluster."""
+        self._planned = None
+        if self._link is not None:
+            self._link.fed = False
 
-    async def _asked(self, life: _Life, inquiry: Inquiry | None, watch: Watch) -> Plans | ScaleDownProposal | None:
+    async def _planned_by(self, link: Link, make: MakeInquiry | None, watch: Watch) -> Plans | ScaleDownProposal | None:
         """Requests scale-up and slack plans, or without an inquiry the scale-down plan. On a timeout or cancellation the
         process is killed, because its state is then unknown."""
         try:
-            with anyio.fail_after(self._timeout):
-                question = AskShrink() if inquiry is None else await self._question(life, inquiry, watch)
-                answer = await self._answer(life, question, watch)
+            with anyio.fail_after(self._plan_seconds):
+                answer = await link.plan(make, watch)
         except (TimeoutError, get_cancelled_exc_class()):
-            life.kill()
+            link.kill()
             raise
         if isinstance(answer, Failed):
             raise PlanFailedError(answer.traceback)
         return answer
 
-    async def _question(self, life: _Life, inquiry: Inquiry, watch: Watch) -> Ask:
-        """The question; it holds the whole cluster if the process has received nothing yet."""
-        anew = not life.fed
-        if anew:
-            inquiry = replace(inquiry, changes=await self._told.everything(inquiry.changes, watch))
-        return Ask(inquiry=inquiry, anew=anew)
+    # --- questions ----------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, life: _Life, question: Ask | AskShrink, watch: Watch) -> Plans | ScaleDownProposal | Failed | None:
-        frames = life.encoder.frames(question)
-        frame: bytes | None = b""
-        while frame is not None:
-            with watch:
-                frame = next(frames, None)
-            if frame is not None:
-                await life.say(frame)
-        life.fed = life.fed or isinstance(question, Ask)
-        while True:
-            frame = await life.hear()
-            with watch:
-                arrived = life.decoder.take(frame)
-            if arrived is not None:
-                assert arrived.value is None or isinstance(arrived.value, Plans | ScaleDownProposal | Failed), arrived
-                return arrived.value
+    async def ask(self, make: MakeQuestion) -> bytes:
+        """Answers a question as `Questions` describes. Also raises `QuestionFailedError`."""
+        if self._waiting >= _MOST_WAITING:
+            raise WhatIfRefused(f"{self._waiting} questions wait already, want fewer", busy=True)
+        self._waiting += 1
+        try:
+            with anyio.move_on_after(_QUESTION_WAIT_SECONDS) as waiting:
+                await self._one.acquire()
+            if waiting.cancelled_caught:
+                raise WhatIfRefused("other questions are being answered, want one at a time", busy=True)
+            try:
+                return await self._answered(make)
+            finally:
+                self._one.release()
+        finally:
+            self._waiting -= 1
+            self._asked_at = self._clock()
+
+    async def _answered(self, make: MakeQuestion) -> bytes:
+        try:
+            with anyio.fail_after(self._answer_seconds + _GRACE_SECONDS):
+                link = await self._another_than(None, _START_FOR_QUESTION_SECONDS)
+                kind, content = await link.ask(make, self._answer_seconds, Watch(self._clock))
+        except TimeoutError:
+            raise self._too_long() from None
+        except PlannerLostError as error:
+            raise WhatIfRefused(f"nobody can answer: {error}", busy=True) from error
+        except LOST as error:
+            raise WhatIfRefused(
+                "the planning process ended while it answered; another one starts: ask again", busy=True
+            ) from error
+        match kind:
+            case AnswerKind.ANSWERED:
+                return content
+            case AnswerKind.REFUSED:
+                raise WhatIfRefused(content.decode())
+            case AnswerKind.ENDED if content.endswith(b"SIGALRM"):
+                raise self._too_long()
+            case AnswerKind.ENDED:
+                raise WhatIfRefused(f"the process that answered {content.decode()}: ask again, or ask less", busy=True)
+            case _:
+                raise QuestionFailedError(content.decode())
+
+    def _too_long(self) -> WhatIfRefused:
+        return WhatIfRefused(f"the answer took longer than {self._answer_seconds:g} s: ask less", busy=True)
 
 
 def resident_bytes(pid: int) -> int:

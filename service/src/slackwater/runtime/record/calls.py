@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Rows
-from slackwater.model.drains import DrainOrder
+from slackwater.model.effects import DrainOrder
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 FORMAT: Final = "slackwater.dev/record/v4"
 START: Final = "start"
@@ -105,14 +105,14 @@ def read_event(raw: msgspec.Raw) -> Event:
     return event
 
 
-class Filtered(msgspec.Struct, array_like=True, frozen=True):
+class FilterArgs(msgspec.Struct, array_like=True, frozen=True):
     """The arguments of `filter` or `prioritize`. `rows` as bytes of int64; None: as in the call before."""
 
     pod: Pod
     rows: bytes | None
 
 
-class Chosen(msgspec.Struct, array_like=True, frozen=True):
+class ChoiceArgs(msgspec.Struct, array_like=True, frozen=True):
     pod: Pod
     row: Row
 
@@ -123,12 +123,12 @@ class Bound(msgspec.Struct, array_like=True, frozen=True):
     node: NodeName
 
 
-class Preempted(msgspec.Struct, array_like=True, frozen=True):
+class PreemptArgs(msgspec.Struct, array_like=True, frozen=True):
     pod: Pod
     proposed: dict[NodeName, list[PodUid]]
 
 
-class Asked(msgspec.Struct, array_like=True, frozen=True):
+class PermitArgs(msgspec.Struct, array_like=True, frozen=True):
     """The arguments of `ask_permit`. `number` counts these calls; frames of `permit_answer` refer to it."""
 
     number: int
@@ -136,7 +136,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     caller: Caller | None
 
 
-class Begun(msgspec.Struct, array_like=True, frozen=True):
+class BeginArgs(msgspec.Struct, array_like=True, frozen=True):
     orders: list[DrainOrder]
     unix_now: UnixTime | None
 
@@ -147,7 +147,7 @@ class Cancelled(msgspec.Struct, array_like=True, frozen=True):
     detail: str
 
 
-class Adopted(msgspec.Struct, array_like=True, frozen=True):
+class AdoptArgs(msgspec.Struct, array_like=True, frozen=True):
     rules: DrainPolicy
     limits: DrainLimits
 

@@ -1,4 +1,5 @@
-"""`python -m slackwater.sandbox.controlplane [--print]`: builds the control plane's binaries into the cache."""
+"""`python -m slackwater.sandbox.controlplane [--kubernetes X] [--print]`: builds the control plane's binaries into the
+cache."""
 
 import argparse
 import sys
@@ -12,14 +13,15 @@ from slackwater.sandbox.controlplane.recipe import TARGETS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0 where the binaries are there, 1 where they could not be built, 130 after Ctrl-C."""
+    """Exit status: 0 if the binaries are there, 1 if they could not be built, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m slackwater.sandbox.controlplane", description=__doc__)
+    parser.add_argument("--kubernetes", metavar="X", help="another version of Kubernetes than the default, for example 1.35.4")
     parser.add_argument("--print", action="store_true", help="print the path of each file, one a line")
     asked = parser.parse_args(arguments)
     started = time.monotonic()
     try:
         with shown_on(sys.stderr) as progress:
-            binaries = build(progress)
+            binaries = build(progress, kubernetes=asked.kubernetes)
     except ControlPlaneError as err:
         print(err, file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
-"""Builds the control plane's binaries once for each recipe, and finds them again.
+"""Builds the control plane's binaries once for each recipe, and finds earlier builds.
 
-A build is a folder of the cache named by `recipe_key`: the five binaries and the file of KWOK's stages. Everything
-comes from Go modules; nothing is downloaded ready-made, and no container is needed.
+A build is a folder of the cache named by `recipe_key`, with the five binaries and the file of KWOK's stages. Everything is
+compiled from Go modules; no ready-made binaries are downloaded, and no container is needed.
 """
 
 import os
@@ -15,9 +15,10 @@ from typing import Final, Literal
 from slackwater.sandbox.controlplane import toolchain as toolchains
 from slackwater.sandbox.controlplane.cache import cache_root, fill
 from slackwater.sandbox.controlplane.errors import BuildFailed
-from slackwater.sandbox.controlplane.gocommand import GoCommands
+from slackwater.sandbox.controlplane.modules import module_of
 from slackwater.sandbox.controlplane.recipe import (
     BUILD_FLAGS,
+    DEFAULT,
     GO_FILES,
     KWOK_PATH,
     KWOK_STAGES,
@@ -28,6 +29,7 @@ from slackwater.sandbox.controlplane.recipe import (
     ldflags,
     recipe_key,
 )
+from slackwater.sandbox.controlplane.toolchain import GoCommands
 
 StepState = Literal["running", "done"]
 
@@ -39,16 +41,16 @@ STEPS: Final = (
     *(target.name for target in TARGETS),
     _STAGES_STEP,
 )
-#: The name of step 0, in which a process is whose build another one is making.
+#: The name of step 0: another process makes the build, and this one waits.
 WAITING: Final = "waiting for another process that builds it"
 _STAGES_FILE: Final = "kwok-stages.yaml"
-#: A registry that hiccups once should not cost a newcomer the demo; what was fetched is kept by Go.
+#: Attempts to download the modules: a registry may fail once. Go keeps what was downloaded.
 _FETCH_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStep:
-    """Where a build is. Sent when a step starts, while it goes on, and when it is done."""
+    """The progress of a build. Sent when a step starts, while it runs, and when it is done."""
 
     name: str  #: one of `STEPS`, or `WAITING`
     index: int  #: 1..total, 0 for `WAITING`
@@ -77,34 +79,38 @@ class Binaries:
         return self.directory / _STAGES_FILE
 
 
-def find(environ: Mapping[str, str] = os.environ) -> Binaries | None:
-    """The build of the present recipe if it is in the cache."""
-    entry = _entry(toolchains.locate(environ), environ)
+def find(environ: Mapping[str, str] = os.environ, *, kubernetes: str | None = None) -> Binaries | None:
+    """The build of the present recipe for a version of Kubernetes (None: the default), if it is in the cache."""
+    entry = _entry(toolchains.locate(environ), environ, module_of(kubernetes, environ=environ))
     return Binaries(directory=entry) if entry.is_dir() else None
 
 
-def build(progress: Progress | None = None, *, environ: Mapping[str, str] = os.environ) -> Binaries:
-    """The build of the present recipe, made now unless it is in the cache; blocks (minutes where Go's cache is cold).
+def build(
+    progress: Progress | None = None, *, environ: Mapping[str, str] = os.environ, kubernetes: str | None = None
+) -> Binaries:
+    """The build of the present recipe for a version of Kubernetes, None for the default. Makes it if it is not in the cache,
+    which blocks for minutes if Go's cache is cold.
 
-    ToolchainError without Go; BuildFailed with the end of the output and the log's path.
+    Raises ToolchainError without Go, and BuildFailed with the end of the output and the log's path.
     """
     toolchain = toolchains.locate(environ)
-    entry = _entry(toolchain, environ)
-    tell = progress or _silent
+    module = module_of(kubernetes, environ=environ)
+    entry = _entry(toolchain, environ, module)
+    report = progress or _silent
     log = entry.with_name(entry.name + ".log")
 
     def make(folder: Path) -> None:
         log.write_text("")
         go = GoCommands(go=toolchain.go, log=log, environ=environ)
-        _Build(go=go, folder=folder, progress=tell).run(toolchain, environ)
+        _Build(go=go, folder=folder, progress=report, kubernetes=module).run(toolchain, environ)
 
     waiting = BuildStep(name=WAITING, index=0, total=len(STEPS), seconds=0.0)
-    fill(entry, make, waiting=lambda: tell(waiting))
+    fill(entry, make, waiting=lambda: report(waiting))
     return Binaries(directory=entry)
 
 
-def _entry(toolchain: toolchains.Toolchain, environ: Mapping[str, str]) -> Path:
-    return cache_root(environ) / "controlplane" / recipe_key(toolchain.version)
+def _entry(toolchain: toolchains.Toolchain, environ: Mapping[str, str], module: Path) -> Path:
+    return cache_root(environ) / "controlplane" / recipe_key(toolchain.version, module=module)
 
 
 def _silent(_step: BuildStep) -> None:
@@ -116,6 +122,7 @@ class _Build:
     go: GoCommands
     folder: Path
     progress: Progress
+    kubernetes: Path = DEFAULT
 
     def run(self, toolchain: toolchains.Toolchain, environ: Mapping[str, str]) -> None:
         with self._step(_TOOLCHAIN_STEP):
@@ -127,13 +134,16 @@ class _Build:
         with self._step(_STAGES_STEP):
             self._write_stages()
 
+    def _module(self, name: str) -> Path:
+        return self.kubernetes if name == DEFAULT.name else GO_FILES / name
+
     def _fetch(self, module: str) -> None:
         step = f"modules of {module}"
         packages = [target.package for target in TARGETS if target.module == module]
         with self._step(step):
             for attempt in range(1, _FETCH_ATTEMPTS + 1):
                 try:
-                    self.go.run(step, GO_FILES / module, ["list", "-deps", *BUILD_FLAGS, *packages])
+                    self.go.run(step, self._module(module), ["list", "-deps", *BUILD_FLAGS, *packages])
                 except BuildFailed:
                     if attempt == _FETCH_ATTEMPTS:
                         raise
@@ -143,8 +153,8 @@ class _Build:
     def _compile(self, target: Target) -> None:
         with self._step(target.name) as compiled:
             output = str(self.folder / target.name)
-            flags = ["build", "-v", *BUILD_FLAGS, f"-ldflags={ldflags()}", "-o", output]
-            self.go.run(target.name, GO_FILES / target.module, [*flags, target.package], on_line=compiled)
+            flags = ["build", "-v", *BUILD_FLAGS, f"-ldflags={ldflags(self.kubernetes)}", "-o", output]
+            self.go.run(target.name, self._module(target.module), [*flags, target.package], on_line=compiled)
 
     def _write_stages(self) -> None:
         ask = ["list", "-m", "-f", "{{.Dir}}", KWOK_PATH]
@@ -168,5 +178,5 @@ class _Build:
 
 
 def join_stages(source: Path) -> str:
-    """KWOK's stages under `source`, and ours, as one YAML stream; FileNotFoundError where a release has one no more."""
+    """KWOK's stages under `source` and ours, as one YAML stream. Raises FileNotFoundError if a release lacks one."""
     return "---\n".join(path.read_text() for path in (*(source / name for name in KWOK_STAGES), OUR_STAGES))

@@ -1,8 +1,7 @@
-"""The folder where builds and toolchains are kept between runs, filled by at most one process at a time.
+"""The cache folder for builds and toolchains. At most one process at a time fills an entry.
 
-An entry appears whole or not at all: it is made beside its place and renamed. Entries are never changed afterwards,
-so reading one takes no lock. Deliberately absent: eviction (an entry is one version of the recipe; delete the
-folder to be rid of all).
+An entry appears whole or not at all: it is made in another folder and then renamed. Entries never change, so reading needs no
+lock. There is no eviction: an entry is one version of the recipe, and the folder may be deleted at any time.
 """
 
 import fcntl
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Longer than any build: who waits this long waits for a process that is stuck.
+#: Longer than any build: a process that holds an entry for so long is stuck.
 LOCK_DEADLINE_SECONDS = 3600.0
 
 
@@ -27,10 +26,10 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], None] = lambda: None) -> bool:
-    """Makes `entry` (a folder) with `make(folder)` unless it is there; True if it was made by this call.
+    """Makes the folder `entry` with `make(folder)` unless it exists. True if this call made it.
 
-    `waiting` is called once if another process is making it. Whatever `make` raises is raised after its half-made
-    folder is gone. TimeoutError if another process holds the entry for longer than an hour.
+    Calls `waiting` once if another process is making it. An error of `make` is raised after its unfinished folder was deleted.
+    Raises TimeoutError if another process holds the entry for longer than an hour.
     """
     if entry.is_dir():
         return False

@@ -1,7 +1,7 @@
-"""One program of the control plane as a running process: its log, its signals, its end.
+"""A program of the control plane as a running process: its log, its signals, its end.
 
-Each has a process group of its own, so that Ctrl-C in a terminal reaches only us and we stop them in order, and is
-started through `leash`, so that none outlives us.
+Each process has its own process group, so that Ctrl-C in a terminal reaches only us and we stop the programs in order. `leash`
+starts it, so that it never outlives us.
 """
 
 import contextlib
@@ -22,30 +22,30 @@ from slackwater.sandbox.controlplane.errors import ComponentFailed
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 64 * 1024
-#: What a Go program may be told about its own memory and threads; everything else of our environment stays out.
+#: The variables of our environment that are passed on: settings of a Go program's memory and threads.
 _PASSED_ON: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT")
 _KILLED_WITHIN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to run, and where it says that it is ready."""
+    """A program to run, and the URLs that tell whether it is ready."""
 
     name: str
     program: Path
     arguments: tuple[str, ...]
-    url: str  #: where it serves, without a path
-    ready_paths: tuple[str, ...]  #: it is ready when all of them answer 200
+    url: str  #: its address, without a path
+    ready_paths: tuple[str, ...]  #: it is ready when all of them are answered with 200
 
     def run_by(self, command: Sequence[str]) -> "Launch":
-        """The same, run by a command that is given the program and its arguments; an empty one changes nothing."""
+        """The same program, started by a command that gets program and arguments. An empty command changes nothing."""
         if not command:
             return self
         return replace(self, program=Path(command[0]), arguments=(*command[1:], str(self.program), *self.arguments))
 
 
-class Running(Protocol):
-    """A process that was started. `returncode` is None while it runs, and negative if a signal ended it."""
+class RunningComponent(Protocol):
+    """A started process. `returncode` is None while it runs, and negative if a signal ended it."""
 
     @property
     def pid(self) -> int: ...
@@ -55,10 +55,10 @@ class Running(Protocol):
 
 
 #: Starts the program with its output to the log, `home` as its folder, and a process group of its own.
-Opener = Callable[[Launch, BinaryIO, Path], Awaitable[Running]]
+Opener = Callable[[Launch, BinaryIO, Path], Awaitable[RunningComponent]]
 
 
-async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> Running:
+async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> RunningComponent:
     """Starts the program in a process that dies with this one."""
     return await anyio.open_process(
         [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(launch.program), *launch.arguments],
@@ -72,14 +72,14 @@ async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> Running:
 
 
 class Component:
-    """A process of ours. `start` first; after it ended, `start` again runs it again with the same log file."""
+    """A process that can be started, and started again after it has ended, with the same log file."""
 
     def __init__(self, launch: Launch, *, log: Path, home: Path, opener: Opener = open_leashed) -> None:
         self.launch = launch
         self.log = log
         self._home = home
         self._open = opener
-        self._process: Running | None = None
+        self._process: RunningComponent | None = None
         #: Whether it ought to run: started, and not stopped since. A signal that kills it changes nothing here.
         self.wanted = False
 
@@ -93,33 +93,33 @@ class Component:
 
     @property
     def pid(self) -> int:
-        """Of the process, which is also its group's."""
+        """The ID of the process and of its group."""
         return self._started().pid
 
     async def start(self) -> None:
-        """Starts the process; it is not ready yet."""
+        """Starts the process, without waiting until it is ready."""
         assert not self.running, self.name
         self.wanted = True
         with self.log.open("ab") as log:
             self._process = await self._open(self.launch, log, self._home)
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal to the whole process group; nothing happens if it has ended."""
+        """Sends a signal to the whole process group. Does nothing if it has ended."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     async def ended(self) -> int:
-        """Waits until the process is gone; its exit status, negative for a signal."""
+        """Waits until the process has ended. Returns its exit status, negative for a signal."""
         return await self._started().wait()
 
     async def stop(self, *, within_seconds: float) -> None:
-        """SIGTERM, and SIGKILL if it still runs after `within_seconds`; returns when it is gone."""
+        """Sends SIGTERM, and SIGKILL if it still runs after `within_seconds`. Returns when it has ended."""
         self.wanted = False
         if not self.running:
             return
         self.send(signal.SIGTERM)
-        self.send(signal.SIGCONT)  # a paused process gets its SIGTERM only when it goes on
+        self.send(signal.SIGCONT)  # a paused process receives SIGTERM only when it continues
         with anyio.move_on_after(within_seconds):
             await self.ended()
         if self.running:
@@ -128,7 +128,7 @@ class Component:
                 await self.ended()
 
     def check(self) -> None:
-        """ComponentFailed, with the end of its log, if the process has ended."""
+        """Raises ComponentFailed, with the end of its log, if the process has ended."""
         if not self.running:
             code = self._started().returncode
             assert code is not None, self.name
@@ -143,7 +143,7 @@ class Component:
             file.seek(max(0, size - _TAIL_BYTES))
             return list(deque(file.read().decode(errors="replace").splitlines(), maxlen=_TAIL_LINES))
 
-    def _started(self) -> Running:
+    def _started(self) -> RunningComponent:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
 

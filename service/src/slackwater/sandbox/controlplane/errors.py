@@ -1,6 +1,7 @@
-"""Everything that can go wrong with the real control plane.
+"""The errors of the real control plane.
 
 ControlPlaneError
+├── VersionError       the version of Kubernetes is no full version
 ├── ToolchainError     no Go that is new enough, and none could be installed
 ├── BuildFailed        a go command failed, or took too long
 ├── ComponentFailed    a component exited by itself
@@ -12,15 +13,19 @@ from pathlib import Path
 
 
 class ControlPlaneError(Exception):
-    """Base of this package's errors."""
+    """The base of this package's errors."""
+
+
+class VersionError(ControlPlaneError):
+    """The text that names the version of Kubernetes is no full version. The message says what is wanted."""
 
 
 class ToolchainError(ControlPlaneError):
-    """No usable Go toolchain; the message says what was looked for and what to do."""
+    """There is no usable Go toolchain. The message says what was looked for and what to do."""
 
 
 class BuildFailed(ControlPlaneError):
-    """A go command failed; the message carries the end of its output and where all of it is."""
+    """A go command failed. The message has the end of its output and the path of the rest."""
 
     def __init__(self, step: str, *, reason: str, output: Sequence[str], log: Path) -> None:
         self.step = step
@@ -29,7 +34,7 @@ class BuildFailed(ControlPlaneError):
 
 
 class ComponentFailed(ControlPlaneError):
-    """A component exited although nobody asked it to."""
+    """A component exited without being stopped."""
 
     def __init__(self, component: str, *, exit_code: int, output: Sequence[str], log: Path) -> None:
         self.component = component
@@ -41,7 +46,7 @@ class ComponentFailed(ControlPlaneError):
 
 
 class NotReady(ControlPlaneError):
-    """A component runs but did not get ready in time."""
+    """A component runs, but was not ready in time."""
 
     def __init__(self, component: str, *, seconds: float, seen: str, output: Sequence[str], log: Path) -> None:
         self.component = component

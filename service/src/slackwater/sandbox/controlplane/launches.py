@@ -1,21 +1,23 @@
 """The command line of each component. Pure: paths and ports in, a `Launch` out.
 
-As plain Kubernetes 1.36 as can be: no feature gate is set. What differs from a cluster's, and why, is said beside
-the flag.
+It is a plain Kubernetes 1.36: no feature gate is set. A comment at each flag that differs from a usual cluster says why.
+
+The API server's audit log: its policy, and the binds in it.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.component import Launch
-from slackwater.sandbox.controlplane.layout import Layout
+from slackwater.sandbox.controlplane.layout import LOOPBACK, Layout
 from slackwater.sandbox.controlplane.pki import Pki
-from slackwater.sandbox.controlplane.ports import LOOPBACK
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
-#: Objects that kube-apiserver makes by itself after its start, and that our components and tests count on.
+#: Objects that kube-apiserver creates after its start, and that our components and tests need.
 _DEFAULT_OBJECTS: Final = (
     "/api/v1/namespaces/default",
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
@@ -29,15 +31,15 @@ _DEFAULT_OBJECTS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What all command lines share."""
+class LaunchContext:
+    """The parts that all command lines share."""
 
     binaries: Binaries
     layout: Layout
     pki: Pki
 
     def https(self, port: int) -> list[str]:
-        """Flags by which every Kubernetes component serves on loopback with our certificate."""
+        """The flags with which a component serves on loopback with our certificate."""
         return [
             f"--bind-address={LOOPBACK}",
             f"--secure-port={port}",
@@ -46,12 +48,12 @@ class Place:
         ]
 
     def clients(self, account: str) -> list[str]:
-        """Flags by which a component asks the API server who its own callers are."""
+        """The flags with which a component lets the API server authenticate its callers."""
         kubeconfig = self.layout.kubeconfig(account)
         return [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
 
 
-def etcd(place: Place, *, port: int, peer_port: int) -> Launch:
+def etcd(place: LaunchContext, *, port: int, peer_port: int) -> Launch:
     url, peer_url = f"http://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{peer_port}"
     return Launch(
         name="etcd",
@@ -75,8 +77,8 @@ def etcd(place: Place, *, port: int, peer_port: int) -> Launch:
     )
 
 
-def kube_apiserver(place: Place, *, port: int, etcd_url: str, controllers: bool) -> Launch:
-    disabled = ["ServiceAccount"]  # nobody makes the default service accounts that it asks for
+def kube_apiserver(place: LaunchContext, *, port: int, etcd_url: str, controllers: bool) -> Launch:
+    disabled = ["ServiceAccount"]  # nothing creates the default service accounts that it requires
     if not controllers:
         # It taints new nodes as not ready, and only the controller manager takes the taint away.
         disabled.append("TaintNodesByCondition")
@@ -118,7 +120,7 @@ def kube_apiserver(place: Place, *, port: int, etcd_url: str, controllers: bool)
     )
 
 
-def kube_controller_manager(place: Place, *, port: int) -> Launch:
+def kube_controller_manager(place: LaunchContext, *, port: int) -> Launch:
     return Launch(
         name="kube-controller-manager",
         program=place.binaries.of("kube-controller-manager"),
@@ -138,7 +140,7 @@ def kube_controller_manager(place: Place, *, port: int) -> Launch:
     )
 
 
-def kwok(place: Place, *, port: int) -> Launch:
+def kwok(place: LaunchContext, *, port: int) -> Launch:
     address = f"{LOOPBACK}:{port}"
     return Launch(
         name="kwok",
@@ -155,7 +157,7 @@ def kwok(place: Place, *, port: int) -> Launch:
     )
 
 
-def kube_scheduler(place: Place, *, name: str, port: int, config: Path, leader_elect: bool) -> Launch:
+def kube_scheduler(place: LaunchContext, *, name: str, port: int, config: Path, leader_elect: bool) -> Launch:
     return Launch(
         name=name,
         program=place.binaries.of("kube-scheduler"),
@@ -167,4 +169,54 @@ def kube_scheduler(place: Place, *, name: str, port: int, config: Path, leader_e
             f"--config={config}",
             f"--leader-elect={str(leader_elect).lower()}",
         ),
+    )
+
+
+#: The policy: writes, without bodies. Leases and events are left out: they would be most of the file.
+POLICY: Final[dict[str, Any]] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "None", "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+        {"level": "None", "resources": [{"group": group, "resources": ["events"]} for group in ("", "events.k8s.io")]},
+        {"level": "None", "users": ["system:apiserver"]},
+        {"level": "Metadata"},
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindRequest:
+    """One request to bind a pod, and the API server's answer."""
+
+    user: str
+    namespace: str
+    pod: str
+    status: int  #: HTTP status; 201 if it bound the pod
+
+
+def bind_requests(log: Path) -> Iterator[BindRequest]:
+    """All bind requests in `log`, the oldest first. A last line that is still being written is left out."""
+    with log.open(encoding="utf-8") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            request = _bind_request(json.loads(line))
+            if request is not None:
+                yield request
+
+
+def _bind_request(event: dict[str, Any]) -> BindRequest | None:
+    target = event.get("objectRef") or {}
+    if event["verb"] != "create" or event["stage"] != "ResponseComplete":
+        return None
+    if (target.get("resource"), target.get("subresource")) != ("pods", "binding"):
+        return None
+    return BindRequest(
+        user=event["user"]["username"],
+        namespace=target["namespace"],
+        pod=target["name"],
+        status=event["responseStatus"]["code"],
     )

@@ -1,9 +1,8 @@
-"""Turns into another program that dies with the process that started it, however that one ends.
+"""Executes another program, which the kernel kills when the process that started it ends, for whatever reason.
 
-Run as a script, `leash.py PARENT_PID PROGRAM ARGUMENT...`, with nothing of this project imported: a script instead of
-a function between fork and exec, where a process with threads may not run Python. On Linux the kernel sends the
-signal when the starting *thread* ends, so start it from a thread that lives as long as the program should.
-Elsewhere it only starts the program.
+It is run as a script, `leash.py PARENT_PID PROGRAM ARGUMENT...`, and imports nothing of this project. It is not a function
+between fork and exec, because a process with threads must not run Python there. On Linux the kernel sends the signal when the
+starting *thread* ends, so start it from a thread that lives long enough. On other systems it only starts the program.
 """
 
 import ctypes
@@ -15,12 +14,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """Has the kernel kill this process when `parent`, which started it, ends. SystemExit if `parent` has ended already."""
+    """Lets the kernel kill this process when its parent `parent` ends. Raises SystemExit if that has ended already."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-        # It may have died before the line above.
+        # The parent may have ended before the line above.
         if os.getppid() != parent:
             sys.exit(f"process {parent}, which started this, is gone")
 

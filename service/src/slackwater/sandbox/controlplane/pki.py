@@ -1,17 +1,21 @@
-"""Keys and certificates of one control plane, made in Python.
+"""Creates the keys and certificates of one control plane: a CA, one serving certificate, and the key pair of service accounts.
 
-A CA, one serving certificate, and the key pair of service accounts.
-Users are known by token, so there are no client certificates. The CA's own key is never written: nothing else can
-be signed by it later.
+Users have tokens, so there are no client certificates. The CA's key is never written, so nothing else can be signed later.
+
+The users of the API server, with their tokens and kubeconfig files.
 """
 
+import base64
 import os
-from dataclasses import dataclass
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,7 +28,7 @@ _SKEW: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pki:
-    """PEM files; all of them readable by their owner only."""
+    """The paths of the PEM files, which only their owner can read."""
 
     ca_file: Path
     serving_cert: Path  #: for 127.0.0.1, ::1 and localhost; used by every component that serves HTTPS
@@ -34,7 +38,7 @@ class Pki:
 
 
 def make_pki(folder: Path, *, now: datetime) -> Pki:
-    """Writes a new PKI into `folder` (made if missing), valid for a year from `now` (aware)."""
+    """Writes a new PKI into `folder`, which is created if missing. Valid for a year from `now`, which is timezone-aware."""
     folder.mkdir(parents=True, exist_ok=True)
     pki = Pki(
         ca_file=folder / "ca.crt",
@@ -57,7 +61,7 @@ def make_pki(folder: Path, *, now: datetime) -> Pki:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that is readable by its owner only from its first moment on; an old one is replaced."""
+    """Writes a file that only its owner can read, from its creation on. Replaces an old one."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
@@ -121,3 +125,60 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+_MASTERS: Final = ("system:masters",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiUser:
+    """One user of the API server."""
+
+    name: str  #: its name in this package, and of its kubeconfig file
+    user: str  #: its name in RBAC and in the audit log
+    groups: tuple[str, ...] = ()
+    token: str = field(repr=False)
+
+
+def make_accounts() -> dict[str, ApiUser]:
+    """The accounts by name, with new tokens.
+
+    `scheduler` has the rights of Kubernetes' default RBAC. `slackwater` has none, because tests apply our own ClusterRole. The
+    controller manager and KWOK act for many users, so they may do everything.
+    """
+    users: dict[str, tuple[str, tuple[str, ...]]] = {
+        "admin": ("admin", _MASTERS),
+        "scheduler": ("system:kube-scheduler", ()),
+        "controller-manager": ("system:kube-controller-manager", _MASTERS),
+        "kwok": ("kwok", _MASTERS),
+        "slackwater": ("slackwater", ()),
+    }
+    return {
+        name: ApiUser(name=name, user=user, groups=groups, token=secrets.token_hex(16))
+        for name, (user, groups) in users.items()
+    }
+
+
+def write_token_file(path: Path, accounts: Sequence[ApiUser]) -> None:
+    """Writes the file for kube-apiserver's --token-auth-file."""
+    write_private(path, "".join(_token_line(account) for account in accounts).encode())
+
+
+def _token_line(account: ApiUser) -> str:
+    # An empty fourth column would make the user a member of a group named "".
+    groups = f',"{",".join(account.groups)}"' if account.groups else ""
+    return f"{account.token},{account.user},{account.name}{groups}\n"
+
+
+def write_kubeconfig(path: Path, account: ApiUser, *, server: str, ca_file: Path) -> None:
+    """Writes a kubeconfig that needs no other file."""
+    ca = base64.b64encode(ca_file.read_bytes()).decode()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "slackwater", "cluster": {"server": server, "certificate-authority-data": ca}}],
+        "users": [{"name": account.name, "user": {"token": account.token}}],
+        "contexts": [{"name": account.name, "context": {"cluster": "slackwater", "user": account.name}}],
+        "current-context": account.name,
+    }
+    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())

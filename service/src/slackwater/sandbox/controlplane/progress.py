@@ -10,13 +10,13 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from slackwater.sandbox.controlplane.build import BuildStep, Progress
 
-#: A log that says nothing for minutes looks stuck, to people and to CI.
+#: The interval of lines in a log: without any for minutes a build looks stuck.
 QUIET_SECONDS: Final = 30.0
 
 
 @contextmanager
 def shown_on(stream: TextIO) -> Iterator[Progress]:
-    """A callback for `build` that writes to `stream`; writes nothing at all when the build is in the cache."""
+    """A callback for `build` that writes to `stream`, and writes nothing if the build is in the cache."""
     if not stream.isatty():
         yield _PlainLines(stream)
         return

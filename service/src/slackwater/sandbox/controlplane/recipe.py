@@ -1,7 +1,7 @@
-"""What the control plane is built from: modules, targets, flags, and the key that names one build.
+"""The build recipe of the control plane: modules, targets, flags, and the key that names a build.
 
-Data only. Versions live in go/*/go.mod and nowhere else; there is no Go code of ours, the targets are upstream's
-own main packages.
+Versions are in go/*/go.mod only: `go/kubernetes` has the default version, `go/kubernetes-X` version X of it. There is no Go
+code of ours: the targets are upstream's main packages. Other versions' go.mod files are made by `modules`.
 """
 
 import hashlib
@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Final
 
 GO_FILES: Final = Path(__file__).parent / "go"
+#: The module of the default version of Kubernetes.
+DEFAULT: Final = GO_FILES / "kubernetes"
+_KUBERNETES: Final = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One binary."""
 
-    name: str  #: of the file, and of the component
+    name: str  #: the name of the file and of the component
     module: str  #: folder under `GO_FILES`
     package: str  #: import path of the main package
 
@@ -64,9 +67,20 @@ def required_version(go_mod: str, path: str) -> str:
     return found[1]
 
 
-def ldflags(go_files: Path = GO_FILES) -> str:
+def version_of(module: Path = DEFAULT) -> str:
+    """The version of Kubernetes that a module's go.mod requires, for example "1.36.3"."""
+    return required_version((module / "go.mod").read_text(), "k8s.io/kubernetes").removeprefix("v")
+
+
+def recipes() -> dict[str, Path]:
+    """The modules of this recipe by the version of Kubernetes, the oldest first."""
+    found = {version_of(module): module for module in GO_FILES.glob(f"{_KUBERNETES}*") if (module / "go.mod").exists()}
+    return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+
+
+def ldflags(module: Path = DEFAULT) -> str:
     """Linker flags: no debug tables, and the version that Kubernetes' own release script stamps."""
-    version = required_version((go_files / "kubernetes" / "go.mod").read_text(), "k8s.io/kubernetes")
+    version = f"v{version_of(module)}"
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     # The first is what /version answers, the second what goes into the User-Agent.
@@ -74,18 +88,24 @@ def ldflags(go_files: Path = GO_FILES) -> str:
     return " ".join(["-s -w", *(f"-X {pkg}.{name}={value}" for pkg in packages for name, value in stamps.items())])
 
 
-def recipe_key(go_version: tuple[int, int], *, go_files: Path = GO_FILES) -> str:
-    """Names the build: 16 hex digits over everything that can change a binary, the machine's kind included."""
+def recipe_key(go_version: tuple[int, int], *, go_files: Path = GO_FILES, module: Path | None = None) -> str:
+    """The name of the build: 16 hex digits of a hash over everything that can change a binary, including the machine's type.
+    `module` is that of Kubernetes, the default version's if it is None."""
     digest = hashlib.sha256()
-    for part in _ingredients(go_version, go_files):
+    for part in _ingredients(go_version, go_files, module or go_files / _KUBERNETES):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:16]
 
 
-def _ingredients(go_version: tuple[int, int], go_files: Path) -> Iterator[bytes]:
+def _ingredients(go_version: tuple[int, int], go_files: Path, module: Path) -> Iterator[bytes]:
     yield repr((go_version, sys.platform, platform.machine())).encode()
-    yield repr((TARGETS, KWOK_STAGES, BUILD_FLAGS, ldflags(go_files))).encode()
-    for path in sorted(path for path in go_files.rglob("*") if path.is_file()):
-        yield path.relative_to(go_files).as_posix().encode()
+    yield repr((TARGETS, KWOK_STAGES, BUILD_FLAGS, ldflags(module))).encode()
+    # Other versions of Kubernetes change nothing, and each version's module counts under the same name.
+    others = {folder.name for folder in go_files.glob(f"{_KUBERNETES}*")}
+    shared = {path.relative_to(go_files).as_posix(): path for path in go_files.rglob("*") if path.is_file()}
+    files = {name: path for name, path in shared.items() if name.split("/")[0] not in others}
+    files |= {f"{_KUBERNETES}/{path.relative_to(module).as_posix()}": path for path in module.rglob("*") if path.is_file()}
+    for name, path in sorted(files.items(), key=lambda item: Path(item[0])):
+        yield name.encode()
         yield path.read_bytes()

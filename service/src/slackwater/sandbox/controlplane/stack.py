@@ -4,8 +4,8 @@
         await cp.start_scheduler(config_text)
         async with cp.session() as api, api.get("/api/v1/nodes") as answer: ...
 
-Everything listens on loopback, on ports chosen free, and is stopped in reverse order when the block is left, however
-it is left. Deliberately absent: a client for the API (use `session`), and any knowledge of Slackwater.
+Everything listens on free ports of loopback, and is stopped in reverse order at the end of the block. This module knows nothing
+about Slackwater. `session` is an HTTP session with the API server; there is no other client.
 """
 
 import random
@@ -25,20 +25,18 @@ import aiohttp
 import anyio
 import yaml
 
-from slackwater.sandbox.controlplane import audit, launches
-from slackwater.sandbox.controlplane.accounts import Account, make_accounts, write_kubeconfig, write_token_file
+from slackwater.sandbox.controlplane import launches
 from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.component import Component, Launch
 from slackwater.sandbox.controlplane.errors import ControlPlaneError, NotReady
-from slackwater.sandbox.controlplane.layout import Layout
-from slackwater.sandbox.controlplane.pki import make_pki
-from slackwater.sandbox.controlplane.ports import FreePorts
+from slackwater.sandbox.controlplane.layout import FreePorts, Layout
+from slackwater.sandbox.controlplane.pki import ApiUser, make_accounts, make_pki, write_kubeconfig, write_token_file
 
 
 def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:
-    """`config` (text, or a file) with `clientConnection.kubeconfig` set if it is not; all else as it was.
+    """`config` (a text or a file) with `clientConnection.kubeconfig` set, if it is not set already.
 
-    kube-scheduler ignores --kubeconfig once it is given --config. ValueError if it is no KubeSchedulerConfiguration.
+    kube-scheduler ignores --kubeconfig if it is given --config. Raises ValueError if it is no KubeSchedulerConfiguration.
     """
     text = config.read_text() if isinstance(config, Path) else config
     document = yaml.safe_load(text)
@@ -57,9 +55,9 @@ _READY: Final = "ready"
 
 
 async def until_ready(component: Component, session: aiohttp.ClientSession, *, within_seconds: float) -> None:
-    """Returns when all `ready_paths` of `component` have answered 200.
+    """Returns when all `ready_paths` of `component` were answered with 200.
 
-    ComponentFailed if it ends meanwhile, NotReady after `within_seconds`, saying what was seen last.
+    Raises ComponentFailed if it ends meanwhile, and NotReady, with the last answer, after `within_seconds`.
     """
     seen = "not asked yet"
     with anyio.move_on_after(within_seconds):
@@ -116,7 +114,7 @@ class ControlPlane:
         self._ports = ports or FreePorts(random.Random())
         self._ready_within_seconds = ready_within_seconds
         self._components: dict[str, Component] = {}
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, ApiUser] = {}
         self._cleanup = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -138,7 +136,7 @@ class ControlPlane:
 
     @property
     def api_url(self) -> str:
-        """Of the API server, as "https://127.0.0.1:PORT"."""
+        """The address of the API server, as "https://127.0.0.1:PORT"."""
         return self.url("kube-apiserver")
 
     @property
@@ -153,7 +151,7 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log of all writes; `audit.bind_requests` reads it."""
+        """The API server's audit log of all writes; `launches.bind_requests` reads it."""
         return self._layout.audit_log
 
     def kubeconfig(self, account: str) -> Path:
@@ -165,15 +163,15 @@ class ControlPlane:
         return self._session(account, base_url=self.api_url, connections=connections)
 
     def url(self, component: str) -> str:
-        """Where `component` serves (health, metrics), without a path."""
+        """The address of `component` (health, metrics), without a path."""
         return self._component(component).launch.url
 
     def pid(self, component: str) -> int:
-        """Process id of `component`."""
+        """The process ID of `component`."""
         return self._component(component).pid
 
     def running(self) -> list[str]:
-        """Names of the components that run, in the order of their start."""
+        """The names of the running components, in the order of their start."""
         return [name for name, component in self._components.items() if component.running]
 
     # What can be done to it
@@ -207,7 +205,7 @@ class ControlPlane:
         await self._launch(launch)
 
     async def stop(self, component: str) -> None:
-        """Ends `component`: SIGTERM, and SIGKILL if that does not end it."""
+        """Stops `component` with SIGTERM, then with SIGKILL if it does not end."""
         await self._component(component).stop(within_seconds=_STOP_WITHIN_SECONDS)
 
     async def start(self, component: str) -> None:
@@ -219,20 +217,20 @@ class ControlPlane:
         await self._until_ready(found)
 
     async def restart(self, component: str) -> None:
-        """Stops it unless it is gone already, and starts it again: same data, same port, same log."""
+        """Stops a component if it runs, and starts it again with the same data, port and log."""
         await self.stop(component)
         await self.start(component)
 
     async def ended(self, component: str) -> int:
-        """Waits until it is gone; its exit status, negative for a signal."""
+        """Waits until a component has ended. Returns its exit status, negative for a signal."""
         return await self._component(component).ended()
 
     def kill(self, component: str, number: Signals) -> None:
-        """Sends it a signal."""
+        """Sends a signal to a component."""
         self._component(component).send(number)
 
     def pause(self, component: str) -> None:
-        """Stops it in its tracks: connections stay open, nothing is answered."""
+        """Pauses a component: its connections stay open, and it answers nothing."""
         self.kill(component, SIGSTOP)
 
     def resume(self, component: str) -> None:
@@ -240,9 +238,9 @@ class ControlPlane:
         self.kill(component, SIGCONT)
 
     async def wait_ready(self) -> None:
-        """Waits until all components are ready, save those that `stop` ended, and the API's default objects are there.
+        """Waits until all components are ready, except stopped ones, and the API's default objects exist.
 
-        ComponentFailed if one is not running, NotReady if one takes too long.
+        Raises ComponentFailed if one does not run, and NotReady if one takes too long.
         """
         for component in [component for component in self._components.values() if component.wanted]:
             await self._until_ready(component)
@@ -254,11 +252,11 @@ class ControlPlane:
         self._layout = Layout(root=directory.absolute())
         self._layout.make()
         pki = make_pki(self._layout.pki, now=datetime.now(UTC))
-        self._place = launches.Place(binaries=self._binaries, layout=self._layout, pki=pki)
+        self._place = launches.LaunchContext(binaries=self._binaries, layout=self._layout, pki=pki)
         self._tls = ssl.create_default_context(cafile=str(pki.ca_file))
         self._accounts = make_accounts()
         write_token_file(self._layout.tokens, list(self._accounts.values()))
-        self._layout.audit_policy.write_text(yaml.safe_dump(audit.POLICY))
+        self._layout.audit_policy.write_text(yaml.safe_dump(launches.POLICY))
 
     async def _start_everything(self) -> None:
         place, take = self._place, self._ports.take
@@ -274,7 +272,8 @@ class ControlPlane:
             await self._launch(lambda: launches.kwok(place, port=take()))
 
     async def _launch(self, make: Callable[[], Launch]) -> Component:
-        """Starts what `make` says, with new ports as long as somebody else takes them first; ready on return."""
+        """Starts the program that `make` returns and waits until it is ready. Tries other ports if another
+        process takes them."""
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             component = await self._start(make())
             try:
@@ -324,7 +323,7 @@ class ControlPlane:
             raise ControlPlaneError(f"no component {name!r} was started; there are {', '.join(self._components)}")
         return self._components[name]
 
-    def _account(self, name: str) -> Account:
+    def _account(self, name: str) -> ApiUser:
         if name not in self._accounts:
             raise ControlPlaneError(f"no account {name!r}; there are {', '.join(self._accounts)}")
         return self._accounts[name]

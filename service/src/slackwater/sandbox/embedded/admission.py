@@ -14,7 +14,7 @@ from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
 
 _NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: The seconds that a pod stays on a node that is not ready: admission's default.
-_PATIENCE: Final = 300
+_TOLERATION_SECONDS: Final = 300
 _GATED: Final = {
     "type": "PodScheduled",
     "status": "False",
@@ -80,18 +80,18 @@ def _new_pod(body: Json, now: str) -> Json:
         "securityContext": {},
     }
     spec = {**defaults, **spec}
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_patience(spec.get("tolerations") or ())]
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_default_tolerations(spec.get("tolerations") or ())]
     status: Json = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": now}]
     return {**body, "spec": spec, "status": status}
 
 
-def _patience(given: Sequence[Json]) -> list[Json]:
+def _default_tolerations(given: Sequence[Json]) -> list[Json]:
     """The tolerations of every pod that does not have its own."""
     taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     return [
-        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
         for taint in taints
         if not any(known.get("key") in {taint, None} and known.get("effect") in {"NoExecute", None} for known in given)
     ]

@@ -1,8 +1,8 @@
-"""Agents of virtual machines as Neon's behave towards a scheduler: one for each machine, for as long as it runs in one place.
+"""Simulates autoscaler agents as Neon's behave towards a scheduler: one for each machine, as long as it runs on one node.
 
-Going up an agent asks first and grows to its permit; going down it shrinks first and tells. An answer that breaks the
-protocol's rules is in `broken`. All machines are of whole compute units (CPU and memory together). Deliberately absent: what
-agents measure.
+To grow, an agent asks first, and grows to its permit. To shrink, it shrinks first, and then reports it. Answers that break the
+protocol's rules are collected in `broken`. All machines have whole compute units (CPU and memory together). Agents measure
+nothing here.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,21 +20,21 @@ from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.units import byte_count, milli_cpu
 
-#: Carries a request's body; status and body of its answer. Raises `extending.NoWord` where none came.
+#: Sends the body of a request. Returns status and body of the answer, or raises `extender_client.ConnectionLost` if none came.
 AskPermit = Callable[[bytes], Awaitable[tuple[int, bytes]]]
 
 UNIT_CPU: Final = 250
 UNIT_MEMORY: Final = 2**30
 _OK: Final = 200
 _ALIVE: Final = frozenset({"Running", "PreMigrating", "Scaling"})
-#: Protocol v5.0, v4.0, v3.0; the last counts memory in slots.
+#: Protocol v5.0, v4.0 and v3.0. The last counts memory in slots.
 _VERSIONS: Final = (7, 6, 5)
 _SLOTS: Final = 5
 
 
 @dataclass(slots=True)
 class Agent:
-    """One machine's agent, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
+    """The agent of one machine, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
 
     namespace: str
     machine: str
@@ -44,7 +44,7 @@ class Agent:
     low: int
     high: int
     permit: tuple[int, int] | None = None
-    #: Of its permit, what it has not asked to have less of since, whether or not that was answered.
+    #: The part of its permit that it has not given back since, whether or not that was answered.
     may_use: tuple[int, int] = (0, 0)
     asked: int | None = None
     denied: int = 0
@@ -52,26 +52,27 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
-    """`wants` says how many units a machine of this name would like at this time (seconds); it is cut to its bounds."""
+class AgentBehavior:
+    """`wants` returns how many units a machine of this name wants at this time, in seconds. It is limited to the machine's
+    bounds."""
 
     wants: Callable[[str, float], int]
     tick_seconds: float = 2.0
     retry_seconds: float = 1.0
     answer_seconds: float = 5.0
-    grow_seconds: float = 0.0  #: until a machine has grown to what was permitted, at most
+    grow_seconds: float = 0.0  #: the longest time until a machine has grown to its permit
 
 
 @dataclass(slots=True)
 class Agents:
-    """All of them. `run` until cancelled."""
+    """All agents. Runs until cancelled."""
 
     api: ApiServer
     ask: AskPermit
     rng: Random
-    habits: Habits
-    living: dict[str, Agent] = field(default_factory=dict)  #: by Pod
-    broken: list[tuple[str, str]] = field(default_factory=list)  #: a pod, and what was wrong with an answer to its agent
+    behavior: AgentBehavior
+    living: dict[str, Agent] = field(default_factory=dict)  #: agents by Pod
+    broken: list[tuple[str, str]] = field(default_factory=list)  #: pods, and what was wrong with an answer to their agent
     _numbers: Any = field(default_factory=count)
 
     async def run(self) -> None:
@@ -105,20 +106,20 @@ class Agents:
             while True:
                 failed = agent.failed
                 await self.step(agent)
-                pause = self.habits.retry_seconds if agent.failed > failed else self.habits.tick_seconds
+                pause = self.behavior.retry_seconds if agent.failed > failed else self.behavior.tick_seconds
                 await anyio.sleep(pause * self.rng.uniform(0.8, 1.2))
 
     async def step(self, agent: Agent) -> None:
-        """One request, and what follows from its answer."""
-        wanted = min(max(self.habits.wants(agent.machine, anyio.current_time()), agent.low), agent.high)
+        """Sends one request and acts on its answer."""
+        wanted = min(max(self.behavior.wants(agent.machine, anyio.current_time()), agent.low), agent.high)
         if agent.permit is None:
-            wanted = agent.in_use  # nobody has permitted anything yet
+            wanted = agent.in_use  # nothing was permitted yet
         if wanted < agent.in_use:
-            self._become(agent, wanted)  # what is given back is given back before it is told
+            self._become(agent, wanted)  # an agent shrinks before it reports that
         agent.asked = max(wanted, agent.in_use)
         agent.may_use = min(agent.may_use[0], agent.asked), min(agent.may_use[1], agent.asked)
         try:
-            with anyio.fail_after(self.habits.answer_seconds):
+            with anyio.fail_after(self.behavior.answer_seconds):
                 status, body = await self.ask(self._request(agent, agent.asked))
         except (TimeoutError, ConnectionError):
             agent.failed += 1
@@ -127,7 +128,7 @@ class Agents:
             agent.failed += 1
             return
         if self._permitted(agent, agent.asked, msgspec.json.decode(body)["permit"]) > agent.in_use:
-            await anyio.sleep(self.habits.grow_seconds * self.rng.random())
+            await anyio.sleep(self.behavior.grow_seconds * self.rng.random())
             self._become(agent, min(agent.permit or (agent.in_use,)))
 
     def _request(self, agent: Agent, units: int) -> bytes:
@@ -145,7 +146,7 @@ class Agents:
         return msgspec.json.encode(body)
 
     def _permitted(self, agent: Agent, asked: int, permit: Json) -> int:
-        """Compute units that the machine may have now."""
+        """The compute units that the machine may have now."""
         cpu, memory = milli_cpu(permit["vCPUs"]), byte_count(permit["mem"]) * (UNIT_MEMORY if agent.version == _SLOTS else 1)
         units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
         within = agent.in_use <= min(units) and max(units) <= asked
@@ -170,7 +171,7 @@ def _amounts(agent: Agent, units: tuple[int, int]) -> Json:
 
 
 def a_machine(name: str, *, low: int, high: int, use: int, scheduler: str = "slackwater", movable: bool = True) -> Json:
-    """A VirtualMachine of so many compute units, with an agent."""
+    """A VirtualMachine with so many compute units, and with an agent."""
     guest = {
         "cpus": {bound: f"{units * UNIT_CPU}m" for bound, units in (("min", low), ("max", high), ("use", use))},
         "memorySlots": {"min": low, "max": high, "use": use},

@@ -1,27 +1,26 @@
-"""The embedded cluster as a whole: an API server, and what lives around one."""
+"""The embedded cluster: an API server, kubelets, controllers, and the timers on which they act."""
 
 from collections.abc import Callable
 from random import Random
 
 import msgspec
 
-from slackwater.sandbox.embedded.agenda import Agenda
 from slackwater.sandbox.embedded.faults import Json
-from slackwater.sandbox.embedded.kinds import BUDGETS, PODS, ResourceKind
-from slackwater.sandbox.embedded.kubelets import Kubelets, Paces
-from slackwater.sandbox.embedded.machines import Machines, Moves
+from slackwater.sandbox.embedded.kinds import BUDGETS, PODS, ResourceKind, selects
+from slackwater.sandbox.embedded.kubelets import KubeletDelays, Kubelets
+from slackwater.sandbox.embedded.machines import Machines, MigrationBehavior
 from slackwater.sandbox.embedded.patches import MERGE
-from slackwater.sandbox.embedded.selectors import selects
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
+from slackwater.sandbox.embedded.timers import Timers
 
 
 class Disruptions:
-    """Recounts a namespace's budgets `delay_seconds` after its pods or budgets have changed. All its pods are expected."""
+    """The disruption controller: counts a namespace's budgets `delay_seconds` after pods or budgets there have changed."""
 
-    def __init__(self, api: ApiServer, agenda: Agenda, *, delay_seconds: Callable[[], float] = lambda: 0.02) -> None:
+    def __init__(self, api: ApiServer, timers: Timers, *, delay_seconds: Callable[[], float] = lambda: 0.02) -> None:
         self._api = api
-        self._agenda = agenda
+        self._timers = timers
         self._delay = delay_seconds
         self._due: set[str] = set()
         api.store.on_change.append(self._heard)
@@ -30,7 +29,7 @@ class Disruptions:
         namespace = change.key[0]
         if kind in {PODS, BUDGETS} and namespace not in self._due:
             self._due.add(namespace)
-            self._agenda.after(self._delay(), lambda: self._recount(namespace))
+            self._timers.after(self._delay(), lambda: self._recount(namespace))
 
     def _recount(self, namespace: str) -> None:
         self._due.discard(namespace)
@@ -78,20 +77,27 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def _amount(said: int | str, of: int) -> int:
-    """A share is rounded up, as the controller does for both."""
+    """An amount or a percentage, which is rounded up as the controller does."""
     return said if isinstance(said, int) else -(-int(said.removesuffix("%")) * of // 100)
 
 
 class Sandbox:
-    """`run` it, and talk to `api`. A scheduler is started beside it, where there is one to ask (`scheduler.Scheduler`)."""
+    """The cluster: call `run`, and send requests to `api`. A scheduler (`scheduler.Scheduler`) is started separately."""
 
-    def __init__(self, *, rng: Random, wall: Callable[[], float], paces: Paces = Paces(), moves: Moves = Moves()) -> None:
+    def __init__(
+        self,
+        *,
+        rng: Random,
+        wall: Callable[[], float],
+        kubelet_delays: KubeletDelays = KubeletDelays(),
+        migration_behavior: MigrationBehavior = MigrationBehavior(),
+    ) -> None:
         self.api = ApiServer(rng=rng, wall=wall)
-        self.agenda = Agenda()
-        self.kubelets = Kubelets(self.api, self.agenda, rng=rng, wall=wall, paces=paces)
-        self.disruptions = Disruptions(self.api, self.agenda)
-        self.machines = Machines(self.api, self.agenda, rng=rng, moves=moves)
+        self.timers = Timers()
+        self.kubelets = Kubelets(self.api, self.timers, rng=rng, wall=wall, kubelet_delays=kubelet_delays)
+        self.disruptions = Disruptions(self.api, self.timers)
+        self.machines = Machines(self.api, self.timers, rng=rng, migration_behavior=migration_behavior)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        await self.agenda.run()
+        """Runs until cancelled."""
+        await self.timers.run()

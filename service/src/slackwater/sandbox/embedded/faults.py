@@ -1,4 +1,4 @@
-"""What is refused, in the API server's words: the Status bodies of the errors that the sandbox gives."""
+"""The errors of the sandbox's API server, as Status objects with the API server's texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, whatever its status."""
+    """An answer of any status."""
 
     status: int
     body: bytes
@@ -19,7 +19,7 @@ class Answer:
 
 
 class Fault(Exception):
-    """A refusal. Becomes a Status object with this code and reason."""
+    """Raised to refuse a request. It becomes a Status object with this code and reason."""
 
     def __init__(
         self, code: int, reason: str, message: str, *, details: Json | None = None, retry_after: int | None = None
@@ -54,7 +54,7 @@ class Fault(Exception):
 
 
 def no_such_path() -> Fault:
-    """Refused in plain text, before the API proper."""
+    """The plain-text answer for a path outside the API."""
     return Fault(404, "", "404 page not found\n")
 
 
@@ -80,14 +80,14 @@ def other_uid(plural: str, name: str, wanted: str, found: str) -> Fault:
 
 
 def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> Fault:
-    """`causes`: (field, what is wrong) each."""
+    """The refusal of an invalid object. `causes` are pairs of field and problem."""
     said = "; ".join(f"{field}: {wrong}" for field, wrong in causes)
     found = [{"reason": f"FieldValue{_cause(wrong)}", "message": wrong, "field": field} for field, wrong in causes]
     return Fault(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details={"name": name, "kind": kind, "causes": found})
 
 
 def _cause(wrong: str) -> str:
-    """By the word that each cause begins with."""
+    """The cause's reason, from the first word of its text."""
     first = wrong.partition(" ")[0].rstrip(":")
     return first if first in {"Required", "Forbidden"} else "Invalid"
 

@@ -1,18 +1,23 @@
-"""The resource types that the sandbox serves, and how a path names an object of one."""
+"""The resource types that the sandbox serves, and how paths name their objects.
 
+Label and field selectors, of requests and of objects.
+"""
+
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
-from slackwater.sandbox.embedded.faults import no_such_path
+from slackwater.sandbox.embedded.faults import Json, bad_request, no_such_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKind:
-    """One type. `custom`: defined by a CRD, so it knows no strategic merge patch. `counted`: `metadata.generation` counts
-    changes of what is not status. `halves`: status is written through its own path, and all else through the other."""
+    """A resource type. `custom`: defined by a CRD, so it has no strategic merge patch. `counted`: `metadata.generation` counts
+    changes outside the status. `halves`: the status is written by its own path, and everything else by the other."""
 
-    prefix: str  #: of its paths, such as /apis/policy/v1
+    prefix: str  #: the beginning of its paths, such as /apis/policy/v1
     plural: str
     kind: str
     namespaced: bool = True
@@ -22,12 +27,12 @@ class ResourceKind:
 
     @property
     def api_version(self) -> str:
-        """As objects name it."""
+        """The `apiVersion` of its objects."""
         return self.prefix.split("/", 2)[2]
 
     @property
     def full_name(self) -> str:
-        """As refusals name it: plural, and the group where there is one."""
+        """The name in error texts: the plural, with the group if there is one."""
         group, _, version = self.api_version.partition("/")
         return f"{self.plural}.{group}" if version else self.plural
 
@@ -45,6 +50,7 @@ MIGRATIONS: Final = ResourceKind(
     prefix=_NEON, plural="virtualmachinemigrations", kind="VirtualMachineMigration", custom=True, counted=True, halves=True
 )
 _STORAGE: Final = "/apis/storage.k8s.io/v1"
+_DEVICES: Final = "/apis/resource.k8s.io/v1"
 
 KINDS: Final = (
     PODS,
@@ -70,13 +76,17 @@ KINDS: Final = (
     ResourceKind(prefix=_STORAGE, plural="csidrivers", kind="CSIDriver", namespaced=False),
     ResourceKind(prefix=_STORAGE, plural="csistoragecapacities", kind="CSIStorageCapacity"),
     ResourceKind(prefix=_STORAGE, plural="volumeattachments", kind="VolumeAttachment", namespaced=False, halves=True),
+    ResourceKind(prefix=_DEVICES, plural="resourceslices", kind="ResourceSlice", namespaced=False),
+    ResourceKind(prefix=_DEVICES, plural="deviceclasses", kind="DeviceClass", namespaced=False),
+    ResourceKind(prefix=_DEVICES, plural="resourceclaims", kind="ResourceClaim", halves=True),
+    ResourceKind(prefix=_DEVICES, plural="resourceclaimtemplates", kind="ResourceClaimTemplate"),
 )
 _BY_COLLECTION: Final = {(kind.prefix, kind.plural): kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path names. `namespace` is empty for the whole cluster, `name` for a collection."""
+    """The object or collection that a path names. `namespace` is empty for all namespaces, `name` for a collection."""
 
     kind: ResourceKind
     namespace: str
@@ -85,7 +95,7 @@ class Target:
 
 
 def target_of(path: str) -> Target:
-    """Raises `Fault` (404) where there is no such type."""
+    """The target of a path. Raises `Fault` (404) if the type does not exist."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     taken = 2 if parts[0] == "api" else 3
     prefix, rest = "/" + "/".join(parts[:taken]), parts[taken:]
@@ -96,3 +106,78 @@ def target_of(path: str) -> Target:
     if kind is None or len(rest) > 3 or (bool(namespace) and not kind.namespaced):
         raise no_such_path()
     return Target(kind, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
+
+
+Match = Callable[[Json], bool]
+
+_SETS: Final = re.compile(r"^\s*([^\s!=,()]+)\s+(in|notin)\s+\(([^)]*)\)\s*$")
+_PARTS: Final = re.compile(r",(?![^(]*\))")
+
+
+def matching(*, labels: str, fields: str) -> Match | None:
+    """A function that tests an object; None if all match. Raises `Fault` (400)."""
+    tests = [*map(_label_test, _PARTS.split(labels) if labels else ()), *map(_field_test, fields.split(",") if fields else ())]
+    return (lambda body: all(test(body) for test in tests)) if tests else None
+
+
+def _label_test(text: str) -> Match:
+    if found := _SETS.match(text):
+        name, how, values = found[1], found[2], {value.strip() for value in found[3].split(",")}
+        return lambda body: (_labels(body).get(name) in values) == (how == "in")
+    name, operator, value = _split(text.strip())
+    if operator == "!=":
+        return lambda body: _labels(body).get(name) != value
+    if operator:
+        return lambda body: _labels(body).get(name) == value
+    if name.startswith("!"):
+        return lambda body: name[1:] not in _labels(body)
+    return lambda body: name in _labels(body)
+
+
+def _field_test(text: str) -> Match:
+    name, operator, value = _split(text.strip())
+    if not operator:
+        raise bad_request(f"invalid selector: {text!r}; can't understand it")
+    path = name.split(".")
+    return lambda body: (_at(body, path) == value) == (operator != "!=")
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    for operator in ("!=", "==", "="):
+        name, found, value = text.partition(operator)
+        if found:
+            return name.strip(), operator, value.strip()
+    return text, "", ""
+
+
+def _at(body: Json, path: list[str]) -> str:
+    found: Any = body
+    for step in path:
+        found = found.get(step) if isinstance(found, dict) else None
+    return "" if found is None else str(found)
+
+
+def _labels(body: Json) -> dict[str, str]:
+    return body["metadata"].get("labels") or {}
+
+
+def selects(selector: Json | None, labels: dict[str, str]) -> bool:
+    """Does a LabelSelector of an object select these labels? An absent selector selects nothing."""
+    if selector is None:
+        return False
+    if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression(rule, labels) for rule in selector.get("matchExpressions") or ())
+
+
+def _expression(rule: Json, labels: dict[str, str]) -> bool:
+    value, values = labels.get(rule["key"]), rule.get("values") or ()
+    match rule["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

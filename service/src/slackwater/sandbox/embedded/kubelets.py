@@ -1,6 +1,6 @@
-"""What kubelets do as far as others see it: nodes get ready, pods start, end, are resized, and go when they are deleted.
+"""Simulates kubelets as others see them: nodes get ready, pods start, end, are resized, and are removed when they are deleted.
 
-Each step takes a while. Deliberately absent: containers, and nodes that refuse a resize.
+Each step takes some time. There are no containers, and no node refuses a resize.
 """
 
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from typing import Any, Final
 import msgspec
 
 from slackwater.sandbox.embedded.admission import rfc3339
-from slackwater.sandbox.embedded.agenda import Agenda
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
 from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
+from slackwater.sandbox.embedded.timers import Timers
 
-#: An annotation of the sandbox's own: how many seconds the pod runs until it has succeeded.
+#: An annotation of the sandbox: after how many seconds the pod succeeds.
 RUNS_FOR: Final = "sandbox.slackwater.dev/runs-for"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paces:
-    """Seconds that things take, each times 0.5 to 1.5."""
+class KubeletDelays:
+    """How many seconds each step takes. Each is multiplied by 0.5 to 1.5."""
 
     start: float = 0.2
     stop: float = 0.2
@@ -36,16 +36,22 @@ class Paces:
 
 
 class Kubelets:
-    """All of them. Hears of changes from the store, and answers through the API."""
+    """All kubelets. They follow the store's changes, and write through the API."""
 
     def __init__(
-        self, api: ApiServer, agenda: Agenda, *, rng: Random, wall: Callable[[], float], paces: Paces = Paces()
+        self,
+        api: ApiServer,
+        timers: Timers,
+        *,
+        rng: Random,
+        wall: Callable[[], float],
+        kubelet_delays: KubeletDelays = KubeletDelays(),
     ) -> None:
         self._api = api
-        self._agenda = agenda
+        self._timers = timers
         self._rng = rng
         self._wall = wall
-        self._paces = paces
+        self._kubelet_delays = kubelet_delays
         self._ending: set[str] = set()
         api.store.on_change.append(self._heard)
 
@@ -53,10 +59,10 @@ class Kubelets:
         if kind is PODS:
             self._pod_changed(change)
         elif kind is NODES and change.type == "ADDED":
-            self._after(self._paces.boot, lambda: self._boot(change.key))
+            self._after(self._kubelet_delays.boot, lambda: self._boot(change.key))
         elif kind is NODES and change.type == "MODIFIED":
             if _NOT_READY in _taints(change.before) and _NOT_READY not in _taints(change.now):
-                self._after(self._paces.boot, lambda: self._boot(change.key))
+                self._after(self._kubelet_delays.boot, lambda: self._boot(change.key))
         elif kind is NODES:
             self._collect(change.key[1])
 
@@ -71,15 +77,15 @@ class Kubelets:
         if "deletionTimestamp" in body["metadata"]:
             if uid not in self._ending:
                 self._ending.add(uid)
-                left = min(body["metadata"]["deletionGracePeriodSeconds"], self._paces.stop)
+                left = min(body["metadata"]["deletionGracePeriodSeconds"], self._kubelet_delays.stop)
                 self._after(left, lambda: self._gone(change.key, uid))
         elif change.before is None or not change.before.body["spec"].get("nodeName"):
-            self._after(self._paces.start, lambda: self._start(change.key, uid))
+            self._after(self._kubelet_delays.start, lambda: self._start(change.key, uid))
         elif body["spec"] != change.before.body["spec"] and body["status"].get("phase") == "Running":
-            self._after(self._paces.resize, lambda: self._resize(change.key, uid))
+            self._after(self._kubelet_delays.resize, lambda: self._resize(change.key, uid))
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
-        self._agenda.after(seconds * self._rng.uniform(0.5, 1.5), act)
+        self._timers.after(seconds * self._rng.uniform(0.5, 1.5), act)
 
     # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -92,10 +98,10 @@ class Kubelets:
         self._patch(f"/api/v1/nodes/{key[1]}/status", {"status": {"conditions": [ready]}})
 
     def _collect(self, node: str) -> None:
-        """Pods of a node that is gone are deleted, as the garbage collector of pods does."""
+        """Deletes the pods of a node that is gone, as the pod garbage collector does."""
         lost = [s.body["metadata"] for s in self._api.store.each(PODS) if s.body["spec"].get("nodeName") == node]
         for meta in sorted(lost, key=lambda meta: (meta["namespace"], meta["name"])):
-            self._after(self._paces.stop, partial(self._gone, (meta["namespace"], meta["name"]), meta["uid"]))
+            self._after(self._kubelet_delays.stop, partial(self._gone, (meta["namespace"], meta["name"]), meta["uid"]))
 
     def _start(self, key: Key, uid: str) -> None:
         pod = self._there(key, uid)
@@ -112,7 +118,7 @@ class Kubelets:
         self._patch(_path(key) + "/status", {"status": status})
         runs_for = (pod["metadata"].get("annotations") or {}).get(RUNS_FOR)
         if runs_for is not None:
-            self._agenda.after(float(runs_for), lambda: self._succeed(key, uid))
+            self._timers.after(float(runs_for), lambda: self._succeed(key, uid))
 
     def _succeed(self, key: Key, uid: str) -> None:
         pod = self._there(key, uid)

@@ -1,8 +1,8 @@
-"""NeonVM's controller as schedulers and agents see it: runner Pods of VirtualMachines, and their migrations.
+"""Simulates NeonVM's controller as schedulers and agents see it: runner Pods of VirtualMachines, and migrations.
 
-Soon after something changes it looks at everything and does the next step of what it finds. Each machine has a runner Pod,
-which bears the machine's labels and annotations and no others; a migration makes a second one, and ends with the first one's
-deletion. Deliberately absent: the machines.
+Shortly after a change it reads everything and takes the next steps. Each machine has a runner Pod, which has exactly the
+machine's labels and annotations. A migration creates a second runner, and ends with the deletion of the first. There are no
+real machines.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from slackwater.sandbox.embedded.agenda import Agenda
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, PODS, ResourceKind
 from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
+from slackwater.sandbox.embedded.timers import Timers
 
 _LOOK_AFTER_SECONDS: Final = 0.1
 _NAME_LABEL: Final = "vm.neon.tech/name"
@@ -27,8 +27,8 @@ _PLACES: Final = {kind: kind.prefix + "/namespaces/{}/" + kind.plural for kind i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
-    """How migrations go. `seconds`: each times 0.5 to 1.5, once the target runs. `fails`: of so many one does, by chance."""
+class MigrationBehavior:
+    """How migrations proceed. `seconds`: the time after the target runs, times 0.5 to 1.5. `fails`: the share that fails."""
 
     seconds: float = 2.0
     fails: float = 0.0
@@ -37,13 +37,15 @@ class Moves:
 class Machines:
     """All machines and migrations."""
 
-    def __init__(self, api: ApiServer, agenda: Agenda, *, rng: Random, moves: Moves = Moves()) -> None:
+    def __init__(
+        self, api: ApiServer, timers: Timers, *, rng: Random, migration_behavior: MigrationBehavior = MigrationBehavior()
+    ) -> None:
         self._api = api
-        self._agenda = agenda
+        self._timers = timers
         self._rng = rng
-        self._moves = moves
+        self._behavior = migration_behavior
         self._due = False
-        self._ends_at: dict[str, float] = {}  # by UID of the migration
+        self._ends_at: dict[str, float] = {}  # by the UID of the migration
         api.store.on_change.append(self._heard)
 
     def _heard(self, kind: ResourceKind, _change: Change) -> None:
@@ -53,7 +55,7 @@ class Machines:
     def _soon(self) -> None:
         if not self._due:
             self._due = True
-            self._agenda.after(_LOOK_AFTER_SECONDS, self._look)
+            self._timers.after(_LOOK_AFTER_SECONDS, self._look)
 
     def _look(self) -> None:
         self._due = False
@@ -70,7 +72,7 @@ class Machines:
     # --- machines ---------------------------------------------------------------------------------------------------------
 
     def _keep(self, machine: Json) -> None:
-        """The machine has a runner, which says what the machine says."""
+        """Ensures that the machine has a runner with the machine's labels and annotations."""
         status, namespace = machine.get("status") or {}, machine["metadata"]["namespace"]
         runner = self._pod(namespace, status.get("podName", ""))
         if runner is None or runner["status"].get("phase") in {"Succeeded", "Failed"}:
@@ -89,7 +91,7 @@ class Machines:
         self._create_runner(name, machine, [_owner(machine, controller=True)])
 
     def _same(self, machine: Json, pod: Json) -> None:
-        """What was written on the pod alone goes."""
+        """Makes the pod's labels and annotations equal to the machine's; others on the pod are removed."""
         want = _copied(machine)
         found = {part: pod["metadata"].get(part) or {} for part in ("labels", "annotations")}
         changes = {
@@ -133,7 +135,7 @@ class Machines:
             if left <= 0:
                 self._end(migration, machine)
             else:
-                self._agenda.after(left, self._soon)
+                self._timers.after(left, self._soon)
 
     def _begin(self, migration: Json, machine: Json) -> None:
         namespace = machine["metadata"]["namespace"]
@@ -161,9 +163,9 @@ class Machines:
         if target is None or source is None:
             self._end(migration, machine)
         elif target["status"].get("phase") == "Running":
-            seconds = self._moves.seconds * self._rng.uniform(0.5, 1.5)
+            seconds = self._behavior.seconds * self._rng.uniform(0.5, 1.5)
             self._ends_at[uid] = anyio.current_time() + seconds
-            self._agenda.after(seconds, self._soon)
+            self._timers.after(seconds, self._soon)
             self._set_status(MACHINES, machine, phase="Migrating")
             self._set_status(MIGRATIONS, migration, phase="Running", targetNode=target["spec"]["nodeName"])
 
@@ -171,7 +173,7 @@ class Machines:
         status, namespace = migration["status"], machine["metadata"]["namespace"]
         source, target = self._pod(namespace, status["sourcePodName"]), self._pod(namespace, status["targetPodName"])
         succeeded = target is not None and target["status"].get("phase") == "Running" and source is not None
-        succeeded = succeeded and self._rng.random() >= self._moves.fails
+        succeeded = succeeded and self._rng.random() >= self._behavior.fails
         if succeeded:
             assert target is not None
             assert source is not None
@@ -191,7 +193,7 @@ class Machines:
         self._set_status(MIGRATIONS, migration, phase="Succeeded" if succeeded else "Failed")
 
     def _clear_away(self) -> None:
-        """Runners of machines or migrations that are gone go too, as the garbage collector of objects has it."""
+        """Deletes runners of machines or migrations that are gone, as the garbage collector does."""
         living = {s.body["metadata"]["uid"] for kind in (MACHINES, MIGRATIONS) for s in self._api.store.each(kind)}
         for stored in self._api.store.all(PODS):
             owners = stored.body["metadata"].get("ownerReferences") or ()
@@ -235,7 +237,7 @@ class Machines:
 
 
 def _copied(machine: Json) -> dict[str, dict[str, str]]:
-    """What the machine's runners have to say."""
+    """The labels and annotations that the machine's runners must have."""
     meta, guest = machine["metadata"], machine["spec"]["guest"]
     resources = msgspec.json.encode({part: guest[part] for part in ("cpus", "memorySlots", "memorySlotSize")}).decode()
     return {

@@ -1,20 +1,24 @@
-"""The three patch types of the API server, applied to a copy.
+"""Applies the three patch types of the API server to a copy of an object.
 
-Merge: RFC 7386. JSON Patch: RFC 6902 (`test`, `add`, `replace`, `remove`). Strategic merge: lists of objects are merged by the
-key that their type names, as far as our writer and people's usual patches touch them; a directive that is not known is refused.
+Merge patch: RFC 7386. JSON Patch: RFC 6902 (`test`, `add`, `replace`, `remove`). Strategic merge patch: lists of objects are
+merged by the key of their type, for the lists that our writer and usual patches change. An unknown directive is refused.
+
+The rules for updates of objects: immutable fields, the fields that each path may change, and versions.
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from slackwater.sandbox.embedded.faults import Fault, Json, bad_request
+from slackwater.sandbox.embedded.admission import qos_class
+from slackwater.sandbox.embedded.faults import Fault, Json, bad_request, invalid, modified
+from slackwater.sandbox.embedded.kinds import NODES, PODS, Target
 
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
-#: By the list's name: the key that tells its items apart. Other lists are replaced as a whole.
+#: The merge keys by the name of the list. Other lists are replaced as a whole.
 _MERGE_KEYS: Final = {
     "conditions": "type",
     "containers": "name",
@@ -29,7 +33,7 @@ _MERGE_KEYS: Final = {
 
 
 def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Json:
-    """Raises `Fault`: 400, 415, or 422 where a test of a JSON Patch fails."""
+    """The patched object. Raises `Fault`: 400, 415, or 422 if a test of a JSON Patch fails."""
     try:
         patch = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -134,3 +138,113 @@ def _operate(target: Any, operation: Json, steps: list[str]) -> None:
 
 def _failed(message: str) -> Fault:
     return Fault(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
+
+
+#: Fields of `metadata` that an update never changes.
+_KEPT_META: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+#: The mutable fields of a pod's spec, besides the containers' images.
+_FREE_SPEC: Final = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
+_IMMUTABLE: Final = "field is immutable"
+_SPEC_FIXED: Final = (
+    "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def updated(target: Target, before: Json, wanted: Json) -> Json:
+    """The object to store for an update to `wanted`; equal to `before` if nothing changes. Raises `Fault` (409, 422)."""
+    kind, name = target.kind, target.name
+    old, meta = before["metadata"], dict(wanted.get("metadata") or {})
+    if meta.get("resourceVersion", old["resourceVersion"]) not in {old["resourceVersion"], ""}:
+        raise modified(kind.full_name, name)
+    for part in ("uid", "name", "namespace"):
+        if meta.get(part, old.get(part)) != old.get(part):
+            raise invalid(kind.kind, name, [(f"metadata.{part}", f"Invalid value: {meta[part]!r}: {_IMMUTABLE}")])
+    meta["resourceVersion"] = old["resourceVersion"]
+    for part in _KEPT_META:
+        meta.pop(part, None)
+        if part in old:
+            meta[part] = old[part]
+    for part in ("labels", "annotations", "ownerReferences", "finalizers"):
+        if part in meta and not meta[part]:
+            del meta[part]
+    after = _halves(target, before, {**wanted, "metadata": {**{k: old[k] for k in ("uid",) if k in old}, **meta}})
+    if kind is PODS:
+        _check_pod(target, before, after)
+    if kind.counted and after.get("spec") != before.get("spec"):
+        after["metadata"]["generation"] = old.get("generation", 1) + 1
+    return after
+
+
+def _halves(target: Target, before: Json, after: Json) -> Json:
+    """Takes the status from an update by the status path, and everything else from an update by other paths."""
+    if not target.kind.halves:
+        return after
+    if target.subresource == "status":
+        kept = _meta_of_status(target, before, after)
+        return {**before, "metadata": kept, **({"status": after["status"]} if "status" in after else {})}
+    if target.subresource == "resize":
+        spec = _resized(target, before["spec"], after["spec"])
+        if spec != before["spec"] and not _names_resources(before):
+            why = "Pod running on node without support for resize"
+            raise Fault(403, "Forbidden", f'pods "{target.name}" is forbidden: {why}')
+        return {**before, "metadata": dict(before["metadata"]), "spec": spec}
+    return {**after, **({"status": before["status"]} if "status" in before else {})}
+
+
+def _meta_of_status(target: Target, before: Json, after: Json) -> Json:
+    """The metadata after an update by the status path. It may change annotations and labels of nodes and pods only."""
+    if target.kind in {NODES, PODS}:
+        return dict(after["metadata"])
+    return dict(before["metadata"])
+
+
+def _names_resources(pod: Json) -> bool:
+    """Does the pod's kubelet report the containers' resources? Only then can they be resized."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return bool(statuses) and all("resources" in status for status in statuses)
+
+
+def _resized(target: Target, before: Json, after: Json) -> Json:
+    """The pod with the containers' new resources. Its QoS class must not change."""
+    wanted = {c["name"]: c.get("resources") or {} for c in after["containers"]}
+    if wanted.keys() != {c["name"] for c in before["containers"]}:
+        wrong = "pod resize may not add or remove containers"
+        causes = [("spec.containers", f"Forbidden: {wrong}"), ("spec.containers", f"Invalid value: {wrong}")]
+        raise invalid("Pod", target.name, causes)
+    spec = {**before, "containers": [{**c, "resources": wanted[c["name"]]} for c in before["containers"]]}
+    if qos_class(spec) != qos_class(before):
+        wrong = f'Invalid value: "{qos_class(spec)}": Pod QOS Class may not change as a result of resizing'
+        raise invalid("Pod", target.name, [("spec", wrong)])
+    return spec
+
+
+def _check_pod(target: Target, before: Json, after: Json) -> None:
+    old, new = before["spec"], after["spec"]
+    if target.subresource == "":
+        if _fixed(old) != _fixed(new):
+            raise invalid("Pod", target.name, [("spec", _SPEC_FIXED)])
+        gates = [gate["name"] for gate in new.get("schedulingGates") or ()]
+        if not set(gates) <= {gate["name"] for gate in old.get("schedulingGates") or ()}:
+            wrong = "Forbidden: only deletion is allowed, but found new scheduling gate"
+            raise invalid("Pod", target.name, [("spec.schedulingGates", wrong)])
+        if "schedulingGates" in new and not gates:
+            del new["schedulingGates"]
+    nominated = after["status"].get("nominatedNodeName")
+    if old.get("nodeName") and nominated and nominated != before["status"].get("nominatedNodeName"):
+        wrong = "Forbidden: may not be set on a pod that is bound"
+        raise invalid("Pod", target.name, [("status.nominatedNodeName", wrong)])
+
+
+def _fixed(spec: Json) -> Json:
+    """The immutable part of an object."""
+
+    def container(of: Json) -> Json:
+        return {key: value for key, value in of.items() if key != "image"}
+
+    fixed: dict[str, Any] = {key: value for key, value in spec.items() if key not in _FREE_SPEC}
+    for part in ("containers", "initContainers"):
+        if part in fixed:
+            fixed[part] = [container(of) for of in fixed[part]]
+    return fixed

@@ -1,19 +1,18 @@
-"""What the API server does with pods beyond storing them: binding, eviction, deletion with grace."""
+"""The API server's actions on pods: binding, eviction, and deletion with a grace period."""
 
 from collections.abc import Callable
 from typing import Any
 
 from slackwater.sandbox.embedded.admission import rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, conflict, other_uid
-from slackwater.sandbox.embedded.kinds import BUDGETS, PODS
-from slackwater.sandbox.embedded.selectors import selects
-from slackwater.sandbox.embedded.store import Key, Store, Stored
+from slackwater.sandbox.embedded.kinds import BUDGETS, PODS, selects
+from slackwater.sandbox.embedded.store import Key, Store, StoredObject
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class PodActions:
-    """The subresources of pods that are no part of an object."""
+    """The subresources of pods that are actions."""
 
     def __init__(self, store: Store, wall: Callable[[], float]) -> None:
         self._store = store
@@ -48,19 +47,19 @@ class PodActions:
         if not _spares(pod.body):
             self._spend(pod.body)
         check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
-        self._tell_of_eviction(key, pod.body)
+        self._report_eviction(key, pod.body)
         self.delete(key, options)
 
-    def _tell_of_eviction(self, key: Key, pod: Json) -> None:
+    def _report_eviction(self, key: Key, pod: Json) -> None:
         others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
         said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-        told = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
-        if told != [said["reason"]]:
+        reasons = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
+        if reasons != [said["reason"]]:
             said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
             self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
     def _spend(self, pod: Json) -> None:
-        """One disruption of the budget that covers the pod, if there is one."""
+        """Takes one disruption from the budget that covers the pod, if there is one."""
         meta = pod["metadata"]
         budgets = [
             stored
@@ -90,8 +89,8 @@ class PodActions:
         key = (meta["namespace"], budget["metadata"]["name"])
         self._store.put(BUDGETS, key, {**budget, "status": status})
 
-    def delete(self, key: Key, options: Json) -> Stored:
-        """The pod as it was left, or its last state. Raises `Fault` (404, 409)."""
+    def delete(self, key: Key, options: Json) -> StoredObject:
+        """Deletes the pod, or marks it as deleting. Returns its state after that. Raises `Fault` (404, 409)."""
         stored = self._store.get(PODS, key)
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
@@ -116,7 +115,7 @@ class PodActions:
 
 
 def _spares(pod: Json) -> bool:
-    """Pods that do no work are no disruption."""
+    """Does the eviction of the pod disrupt nothing, because it has ended or is pending?"""
     return pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 
 

@@ -1,25 +1,34 @@
-"""The scheduler stand-in's queue: what may be tried now, what backs off, and what waits for something to change."""
+"""The scheduling queue of the sandbox's scheduler: active pods, pods that back off, and unschedulable pods.
 
-from collections.abc import Callable
+The cluster as the sandbox's scheduler has observed it, and the scheduler's own filters.
+
+The filters are those that most pods need: cordons, taints, node selectors, anti-affinity to pods on the same host, CPU, memory
+and the number of pods. It has no other plug-ins of kube-scheduler, and no scores.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 import anyio
 
-from slackwater.model.backoff import ExponentialBackoff
-from slackwater.sandbox.embedded.agenda import Agenda
-from slackwater.sandbox.embedded.store import Key
+from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.sandbox.embedded.faults import Json
+from slackwater.sandbox.embedded.kinds import selects
+from slackwater.sandbox.embedded.store import Key, StoredObject
+from slackwater.sandbox.embedded.timers import Timers
+from slackwater_protocol.units import byte_count, milli_cpu
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=10.0)
-#: A pod that nothing has moved is tried again after so long.
+#: An unschedulable pod is tried again after this long, even if nothing has changed.
 _FORGOTTEN_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod in the queue. `until`: it backs off; `dormant`: only a change of the cluster moves it."""
+    """A pod in the queue. `until`: the end of its back-off. `dormant`: it is unschedulable until the cluster changes."""
 
     number: int
     attempts: int = 0
@@ -30,10 +39,10 @@ class _Waiting:
 
 
 class SchedulingQueue:
-    """Keys of pending pods. `priority_of` says which goes first."""
+    """The keys of pending pods. `priority_of` returns a pod's priority."""
 
-    def __init__(self, agenda: Agenda, priority_of: Callable[[Key], int]) -> None:
-        self._agenda = agenda
+    def __init__(self, timers: Timers, priority_of: Callable[[Key], int]) -> None:
+        self._timers = timers
         self._priority_of = priority_of
         self._pods: dict[Key, _Waiting] = {}
         self._numbers = count()
@@ -43,7 +52,7 @@ class SchedulingQueue:
         return len(self._pods)
 
     def add(self, key: Key) -> None:
-        """A pod that is there already is moved instead."""
+        """Adds a pod. One that is in the queue is activated instead."""
         if key not in self._pods:
             self._pods[key] = _Waiting(next(self._numbers))
         else:
@@ -54,7 +63,7 @@ class SchedulingQueue:
         self._pods.pop(key, None)
 
     def move_all(self) -> None:
-        """Something changed in the cluster: whatever waits for that may be tried when it has backed off."""
+        """The cluster has changed: unschedulable pods may be tried again after their back-off."""
         for waiting in self._pods.values():
             self._move(waiting)
         self._wake()
@@ -64,7 +73,7 @@ class SchedulingQueue:
         waiting.moved = True
 
     def failed(self, key: Key) -> None:
-        """An attempt failed: it backs off, and waits for a change unless there was one meanwhile."""
+        """An attempt has failed: the pod backs off, and is unschedulable unless the cluster has changed meanwhile."""
         waiting = self._pods.get(key)
         if waiting is None:
             return
@@ -73,8 +82,8 @@ class SchedulingQueue:
         waiting.until = anyio.current_time() + seconds
         waiting.busy, waiting.dormant = False, not waiting.moved
         number = waiting.number
-        self._agenda.after(seconds, self._wake)
-        self._agenda.after(_FORGOTTEN_SECONDS, lambda: self._remembered(key, number))
+        self._timers.after(seconds, self._wake)
+        self._timers.after(_FORGOTTEN_SECONDS, lambda: self._remembered(key, number))
 
     def _remembered(self, key: Key, number: int) -> None:
         waiting = self._pods.get(key)
@@ -86,7 +95,7 @@ class SchedulingQueue:
         self._woken.set()
 
     async def next(self) -> Key:
-        """The next pod to try; it is busy until `failed` or `remove`."""
+        """The next pod to try. It is in progress until `failed` or `remove`."""
         while True:
             now = anyio.current_time()
             ready = [
@@ -100,3 +109,133 @@ class SchedulingQueue:
                 return key
             self._woken = anyio.Event()
             await self._woken.wait()
+
+
+_KUBELETS_PODS: Final = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodObservation:
+    """A pod. Its requests are `cpu` in millicores and `memory` in bytes."""
+
+    key: Key
+    uid: str
+    raw: bytes
+    labels: Mapping[str, str]
+    spec: Json
+    cpu: int
+    memory: int
+    priority: int
+    node: str
+    nominated: str
+    alive: bool  #: neither ended nor being deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeObservation:
+    """A node, and its allocatable amounts."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Json, ...]
+    unschedulable: bool
+    cpu: int
+    memory: int
+    pods: int
+
+
+def pod_observation(stored: StoredObject) -> PodObservation:
+    body = stored.body
+    meta, spec, status = body["metadata"], body["spec"], body["status"]
+    cpu, memory = _requests(spec, status)
+    return PodObservation(
+        key=(meta["namespace"], meta["name"]),
+        uid=meta["uid"],
+        raw=stored.raw,
+        labels=meta.get("labels") or {},
+        spec=spec,
+        cpu=cpu,
+        memory=memory,
+        priority=spec.get("priority") or 0,
+        node=spec.get("nodeName") or "",
+        nominated=status.get("nominatedNodeName") or "",
+        alive=status.get("phase") not in {"Succeeded", "Failed"} and "deletionTimestamp" not in meta,
+    )
+
+
+def counts(pod: StoredObject) -> bool:
+    """Does the pod take room on its node?"""
+    return pod.body["status"].get("phase") not in {"Succeeded", "Failed"}
+
+
+def node_observation(stored: StoredObject) -> NodeObservation:
+    meta, spec, status = stored.body["metadata"], stored.body["spec"], stored.body["status"]
+    amounts = status.get("allocatable") or status.get("capacity") or {}
+    return NodeObservation(
+        name=meta["name"],
+        labels=meta.get("labels") or {},
+        taints=tuple(spec.get("taints") or ()),
+        unschedulable=bool(spec.get("unschedulable")),
+        cpu=milli_cpu(str(amounts.get("cpu", "0"))),
+        memory=byte_count(str(amounts.get("memory", "0"))),
+        pods=int(amounts.get("pods", _KUBELETS_PODS)),
+    )
+
+
+def _requests(spec: Json, status: Json) -> tuple[int, int]:
+    granted = {s["name"]: s.get("allocatedResources") or {} for s in status.get("containerStatuses") or ()}
+    asked = [_amounts((c.get("resources") or {}).get("requests") or {}) for c in spec["containers"]]
+    given = [_amounts(granted.get(c["name"], {})) for c in spec["containers"]]
+    apps = [(max(a[0], g[0]), max(a[1], g[1])) for a, g in zip(asked, given, strict=True)]
+    inits = [_amounts((c.get("resources") or {}).get("requests") or {}) for c in spec.get("initContainers") or ()]
+    sums = (sum(cpu for cpu, _ in apps), sum(memory for _, memory in apps))
+    return max([sums[0], *(cpu for cpu, _ in inits)]), max([sums[1], *(memory for _, memory in inits)])
+
+
+def _amounts(requests: Mapping[str, object]) -> tuple[int, int]:
+    return milli_cpu(str(requests.get("cpu", "0"))), byte_count(str(requests.get("memory", "0")))
+
+
+def allows(pod: PodObservation, node: NodeObservation) -> bool:
+    """Does the node admit the pod, apart from room? If not, preemption would not help."""
+    tolerations = pod.spec.get("tolerations") or ()
+    if node.unschedulable and not _tolerates(tolerations, "node.kubernetes.io/unschedulable", "", "NoSchedule"):
+        return False
+    for taint in node.taints:
+        if taint["effect"] != "PreferNoSchedule" and not _tolerates(
+            tolerations, taint["key"], taint.get("value", ""), taint["effect"]
+        ):
+            return False
+    return all(node.labels.get(name) == value for name, value in (pod.spec.get("nodeSelector") or {}).items())
+
+
+def _tolerates(tolerations: Iterable[Json], key: str, value: str, effect: str) -> bool:
+    return any(
+        t.get("key", key) == key
+        and t.get("effect", effect) == effect
+        and (t.get("operator") == "Exists" or t.get("value", "") == value)
+        for t in tolerations
+    )
+
+
+def has_room(pod: PodObservation, node: NodeObservation, there: Iterable[PodObservation]) -> bool:
+    """Does the pod fit on the node, with these pods there?"""
+    found = list(there)
+    return (
+        sum(p.cpu for p in found) + pod.cpu <= node.cpu
+        and sum(p.memory for p in found) + pod.memory <= node.memory
+        and len(found) < node.pods
+        and not any(_repels(pod, other) or _repels(other, pod) for other in found if _has_affinity(pod) or _has_affinity(other))
+    )
+
+
+def _has_affinity(pod: PodObservation) -> bool:
+    return "affinity" in pod.spec
+
+
+def _repels(pod: PodObservation, other: PodObservation) -> bool:
+    """Does required anti-affinity keep the two pods apart? Every topology counts as the host."""
+    affinity = ((pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    return pod.key[0] == other.key[0] and any(selects(term.get("labelSelector"), dict(other.labels)) for term in affinity or ())

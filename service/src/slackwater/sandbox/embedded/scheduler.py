@@ -1,11 +1,13 @@
-"""A scheduler that asks an extender as kube-scheduler 1.36 does: in its order, serially, and binding beside the next cycle.
+"""A scheduler that calls an extender as kube-scheduler 1.36 does: in the same order, serially, with binds beside the next
+cycle.
 
-    filter (its own rules first, on a sample) -> prioritize, if more than one node is left -> bind
+    filter (its own filters first, on a sample) -> prioritize, if more than one node is left -> bind
     none left -> victims by its own rules -> preempt -> victims are deleted, the pod is nominated
 
-What it knows of the cluster is what it has heard, `lag` seconds late. Deliberately absent: scores of its own but for a lot.
+It observes the cluster `lag` seconds late. It has no scores of its own: it chooses among equal nodes at random.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
@@ -15,61 +17,63 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from slackwater.sandbox.embedded.agenda import Agenda
-from slackwater.sandbox.embedded.extending import Ask, ExtenderError, Extending
+from slackwater.sandbox.embedded.extender_client import Ask, ExtenderClient, ExtenderError
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.observations import (
+from slackwater.sandbox.embedded.patches import MERGE, STRATEGIC
+from slackwater.sandbox.embedded.queue import (
     NodeObservation,
     PodObservation,
+    SchedulingQueue,
     allows,
     has_room,
     node_observation,
     pod_observation,
 )
-from slackwater.sandbox.embedded.patches import MERGE, STRATEGIC
-from slackwater.sandbox.embedded.queue import SchedulingQueue
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
+from slackwater.sandbox.embedded.timers import Timers
 
-#: An assumed pod whose bind nobody has confirmed is forgotten after so long.
+#: An assumed pod whose bind was not confirmed is forgotten after so long.
 _ASSUMED_SECONDS: Final = 900.0
-#: kube-scheduler's sample: at least so many feasible nodes.
+#: kube-scheduler's sample has at least so many feasible nodes.
 _LEAST_SAMPLE: Final = 100
 _CREATED: Final = 201
 
 
 class Scheduler:
-    """`name` is the schedulerName that it serves. `binds`: it binds by itself, else it calls the extender's bind. `rng` breaks
-    ties."""
+    """`name` is the schedulerName that it serves. `binds`: it binds by itself, else it calls the extender's bind. Its own bind
+    reaches the API server after `bind_delay` seconds, also if the scheduler has ended by then. `rng` breaks ties."""
 
     def __init__(
         self,
         api: ApiServer,
-        agenda: Agenda,
+        timers: Timers,
         ask: Ask,
         *,
         rng: Random,
         name: str = "slackwater",
         binds: bool = True,
         lag: Callable[[], float] = lambda: 0.0,
+        bind_delay: Callable[[], float] = lambda: 0.0,
         timeout_seconds: float = 5.0,
     ) -> None:
-        self.extender = Extending(ask, timeout_seconds=timeout_seconds)
-        self.attempts: dict[str, int] = {}  #: by UID: scheduling cycles
+        self.extender = ExtenderClient(ask, timeout_seconds=timeout_seconds)
+        self.attempts: dict[str, int] = {}  #: the number of scheduling cycles by UID
         self._api = api
-        self._agenda = agenda
+        self._timers = timers
         self._rng = rng
         self._name = name
         self._binds = binds
         self._lag = lag
-        self._told_until = 0.0
+        self._bind_delay = bind_delay
+        self._heard_until = 0.0
         self._pods: dict[Key, PodObservation] = {}
         self._nodes: dict[str, NodeObservation] = {}
         self._on: dict[str, dict[str, PodObservation]] = {}  # by node, by UID
         self._assumed: dict[str, PodObservation] = {}
         self._nominated: dict[str, str] = {}  # by UID
         self._next_start = 0
-        self._queue = SchedulingQueue(agenda, self._priority_of)
+        self._queue = SchedulingQueue(timers, self._priority_of)
         self._group: TaskGroup | None = None
 
     def _priority_of(self, key: Key) -> int:
@@ -78,7 +82,7 @@ class Scheduler:
     # --- what it hears ----------------------------------------------------------------------------------------------------
 
     def attach(self) -> None:
-        """Hears of everything there is, and of each change from now on."""
+        """Reads the whole cluster, and follows its changes from now on."""
         for kind in (NODES, PODS):
             for stored in self._api.store.all(kind):
                 meta = stored.body["metadata"]
@@ -92,12 +96,12 @@ class Scheduler:
         if kind is not PODS and kind is not NODES:
             return
         lag = self._lag()
-        if lag <= 0 and self._told_until <= anyio.current_time():
+        if lag <= 0 and self._heard_until <= anyio.current_time():
             self._hear(kind, change)
             return
-        # In order, whatever the lag of each.
-        self._told_until = max(self._told_until, anyio.current_time() + lag)
-        self._agenda.after(self._told_until - anyio.current_time(), lambda: self._hear(kind, change))
+        # In order, whatever the lag of each change.
+        self._heard_until = max(self._heard_until, anyio.current_time() + lag)
+        self._timers.after(self._heard_until - anyio.current_time(), lambda: self._hear(kind, change))
 
     def _hear(self, kind: ResourceKind, change: Change) -> None:
         if kind is NODES:
@@ -140,7 +144,7 @@ class Scheduler:
     # --- a cycle ----------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with anyio.create_task_group() as group:
             self._group = group
             while True:
@@ -176,7 +180,7 @@ class Scheduler:
         self._bind(pod, node)
 
     def _sample(self, pod: PodObservation) -> tuple[list[str], frozenset[str]]:
-        """Nodes that its own rules let pass, up to the size of its sample; and those where only room is missing."""
+        """The nodes that pass its own filters, up to the size of the sample, and those where only room is missing."""
         names = sorted(self._nodes)
         share = max(50 - len(names) // 125, 5)
         wanted = max(_LEAST_SAMPLE, len(names) * share // 100)
@@ -196,14 +200,12 @@ class Scheduler:
         return allows(pod, node) and has_room(pod, node, self._there(node.name, pod))
 
     def _there(self, node: str, besides: PodObservation) -> list[PodObservation]:
-        """Who counts on a node: bound and assumed pods, and nominated ones that are no less important."""
+        """The pods that count on a node: bound and assumed ones, and nominated ones of the same or a higher priority."""
         bound = self._on.get(node, {})
         assumed = [p for uid, p in self._assumed.items() if p.node == node and uid not in bound]
-        coming = [
-            p
-            for p in self._pods.values()
-            if self._nominated.get(p.uid) == node and p.uid != besides.uid and p.priority >= besides.priority and not p.node
-        ]
+        uids = {uid for uid, name in self._nominated.items() if name == node and uid != besides.uid}
+        waiting = (p for p in self._pods.values() if p.uid in uids) if uids else ()
+        coming = [p for p in waiting if p.priority >= besides.priority and not p.node]
         return [*bound.values(), *assumed, *coming]
 
     # --- bind -------------------------------------------------------------------------------------------------------------
@@ -211,13 +213,13 @@ class Scheduler:
     def _bind(self, pod: PodObservation, node: str) -> None:
         assert self._group is not None
         self._assumed[pod.uid] = _on_node(pod, node)
-        self._agenda.after(_ASSUMED_SECONDS, lambda: self._forget(pod))
+        self._timers.after(_ASSUMED_SECONDS, lambda: self._forget(pod))
         self._group.start_soon(self._binding, pod, node)
 
     async def _binding(self, pod: PodObservation, node: str) -> None:
         try:
             if self._binds:
-                self._send_binding(pod, node)
+                await self._bind_later(pod, node)
             else:
                 await self.extender.bind(pod, node)
         except ExtenderError as error:
@@ -226,6 +228,27 @@ class Scheduler:
             if known is not None and self._waits(known):
                 self._unschedulable(known, "SchedulerError", str(error), nominated=None)
             self._queue.move_all()
+
+    async def _bind_later(self, pod: PodObservation, node: str) -> None:
+        """Raises `ExtenderError` if the API server refuses."""
+        errors: list[ExtenderError] = []
+        arrived = anyio.Event()
+
+        def arrive() -> None:
+            try:
+                self._send_binding(pod, node)
+            except ExtenderError as error:
+                errors.append(error)
+            arrived.set()
+
+        delay = self._bind_delay()
+        if delay <= 0:
+            arrive()
+        else:
+            self._timers.after(delay, arrive)
+            await arrived.wait()
+        if errors:
+            raise errors[0]
 
     def _send_binding(self, pod: PodObservation, node: str) -> None:
         """Binds without the extender. Raises `ExtenderError` if the API server refuses."""
@@ -251,7 +274,7 @@ class Scheduler:
             proposed = await self.extender.preempt(pod, proposed)
         if not proposed:
             nominated = None if self._victims_leave(pod) else ""
-            self._unschedulable(pod, "Unschedulable", f"0/{len(self._nodes)} nodes are available", nominated=nominated)
+            self._unschedulable(pod, "Unschedulable", self._why_nowhere(pod), nominated=nominated)
             return
         node = min(proposed, key=lambda name: (len(proposed[name]), name))
         for uid in proposed[node]:
@@ -261,13 +284,28 @@ class Scheduler:
         self._nominated[pod.uid] = node
         self._unschedulable(pod, "Unschedulable", "preempted victims are leaving", nominated=node)
 
+    def _why_nowhere(self, pod: PodObservation) -> str:
+        """The text of the condition, as kube-scheduler writes it: how many nodes have which reason."""
+        counts: Counter[str] = Counter()
+        for node in self._nodes.values():
+            there = self._there(node.name, pod)
+            if not allows(pod, node):
+                counts["node(s) didn't match Pod's node affinity/selector, or repel it"] += 1
+                continue
+            if sum(other.cpu for other in there) + pod.cpu > node.cpu:
+                counts["Insufficient cpu"] += 1
+            if sum(other.memory for other in there) + pod.memory > node.memory:
+                counts["Insufficient memory"] += 1
+        text = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+        return f"0/{len(self._nodes)} nodes are available" + (f": {text}." if text else "")
+
     def _victims_leave(self, pod: PodObservation) -> bool:
-        """While victims of an earlier attempt are on their way out, no more are chosen."""
+        """Are victims of an earlier attempt still being deleted? Then no more are chosen."""
         node = self._nominated.get(pod.uid, "")
         return any(not p.alive and p.priority < pod.priority for p in self._on.get(node, {}).values())
 
     def _victims(self, pod: PodObservation, name: str) -> list[PodObservation]:
-        """The fewest, least important pods without which it fits; empty where that is of no use."""
+        """The fewest pods of the lowest priority without which the pod fits; empty if it would not fit even then."""
         node = self._nodes.get(name)
         if node is None or not allows(pod, node):
             return []
@@ -291,7 +329,7 @@ class Scheduler:
         self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})
 
     def _unschedulable(self, pod: PodObservation, reason: str, message: str, *, nominated: str | None) -> None:
-        """The pod's condition says so. `nominated`: written too; empty clears, None leaves it."""
+        """Writes the pod's condition, and its nomination: an empty `nominated` clears it, None leaves it."""
         self._queue.failed(pod.key)
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         status: dict[str, Any] = {"conditions": [condition]}
@@ -303,7 +341,7 @@ class Scheduler:
         self._send("PATCH", path, {"metadata": {"uid": pod.uid}, "status": status}, STRATEGIC)
 
     def _send(self, method: str, path: str, body: Any, content_type: str = MERGE) -> None:
-        """A pod that is gone, or another by now, is none of its business."""
+        """Sends a write. Errors about a pod that is gone, or was replaced, are ignored."""
         self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
 
 
@@ -312,7 +350,7 @@ def _on_node(pod: PodObservation, node: str) -> PodObservation:
 
 
 def _touched(change: Change) -> bool:
-    """Whether something may be different for the pod: all but its status counts."""
+    """Has the pod changed in a way that may matter to scheduling, that is, outside its status?"""
     if change.before is None:
         return True
     old, new = change.before.body, change.now.body

@@ -1,7 +1,7 @@
 """An API server as its clients see it: requests with their answers, and watches as lines.
 
-One request is carried out at once; what passes between a request and its answer is the business of whoever calls. Flows
-through: method, path, parameters and body as bytes. Deliberately absent: who may do what, and any connection.
+A request consists of method, path, parameters and body. It is carried out at once; callers simulate delays. There are no
+connections and no authorization.
 """
 
 from collections import OrderedDict
@@ -13,29 +13,32 @@ from typing import Any, Final
 import anyio
 import msgspec
 
+from slackwater.model.kubernetes_version import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
 from slackwater.sandbox.embedded.faults import Answer, Fault, Json, bad_request, exists, no_such_path
-from slackwater.sandbox.embedded.kinds import PODS, ResourceKind, Target, target_of
-from slackwater.sandbox.embedded.patches import patched
+from slackwater.sandbox.embedded.kinds import PODS, Match, ResourceKind, Target, matching, target_of
+from slackwater.sandbox.embedded.patches import patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
-from slackwater.sandbox.embedded.selectors import Match, matching
-from slackwater.sandbox.embedded.store import Change, Store, Stored
-from slackwater.sandbox.embedded.updates import updated
+from slackwater.sandbox.embedded.store import Change, Store, StoredObject
 
-#: Lists whose further pages may still be asked for.
+#: How many lists are kept for requests of further pages.
 _OPEN_LISTS: Final = 64
 _BOOKMARK_SECONDS: Final = 60.0
 
 
+#: The answer to `GET /version`: the sandbox behaves as the default version of the rules.
+_VERSION: Final = msgspec.json.encode({"major": "1", "gitVersion": f"v{DEFAULT_VERSION}"})
+
+
 class ApiServer:
-    """`wall` is its clock for what people read, in seconds since 1970. `rng` makes UIDs."""
+    """`wall` is the wall clock, in seconds since 1970. `rng` creates UIDs."""
 
     def __init__(self, *, rng: Random, wall: Callable[[], float]) -> None:
         self.store = Store()
         self._admission = Admission(rng, wall)
         self._pods = PodActions(self.store, wall)
         self._wall = wall
-        self._lists: OrderedDict[str, tuple[int, list[Stored]]] = OrderedDict()
+        self._lists: OrderedDict[str, tuple[int, list[StoredObject]]] = OrderedDict()
         self._list_numbers = count(1)
 
     def request(
@@ -47,7 +50,9 @@ class ApiServer:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> Answer:
-        """Carries it out. Never raises for what the API refuses."""
+        """Carries out a request. Refusals are answers, not exceptions."""
+        if (method, path) == ("GET", "/version"):
+            return Answer(200, _VERSION, {})
         try:
             target = target_of(path)
             code, found = self._carry_out(method, target, params or {}, body, content_type)
@@ -101,19 +106,19 @@ class ApiServer:
         page = [msgspec.Raw(stored.raw) for stored in items[first : first + limit]]
         return msgspec.json.encode({**head, "items": page})
 
-    def _selected(self, target: Target, params: Mapping[str, str]) -> list[Stored]:
+    def _selected(self, target: Target, params: Mapping[str, str]) -> list[StoredObject]:
         match = _match(params)
         found = self.store.all(target.kind, target.namespace)
         return found if match is None else [stored for stored in found if match(stored.body)]
 
     def forget_lists(self) -> None:
-        """Further pages of lists under way are answered with 410, as after a compaction."""
+        """Forgets all lists, as a compaction does: further pages are answered with 410."""
         self._lists.clear()
 
     async def watch(self, path: str, *, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
-        """Lines, as many as there are together; first an empty list. Ends after `timeoutSeconds`.
+        """Yields the lines of a watch, as many as there are at a time; first an empty list. Ends after `timeoutSeconds`.
 
-        Raises `Fault` where the server says no before the first line. Iterate it within `contextlib.aclosing`.
+        Raises `Fault` if the server refuses the watch. Iterate within `contextlib.aclosing`.
         """
         target = target_of(path)
         match = _match(params)
@@ -131,7 +136,7 @@ class ApiServer:
             except Fault as fault:
                 yield [_line("ERROR", msgspec.json.encode(fault.status()))]
                 return
-            if lines := [line for change in changes if (line := _told(change, target, match)) is not None]:
+            if lines := [line for change in changes if (line := _watch_line(change, target, match)) is not None]:
                 yield lines
             since = upto
             left = ends_at - anyio.current_time()
@@ -143,7 +148,7 @@ class ApiServer:
                 return
 
     def _bookmark(self, kind: ResourceKind, revision: int) -> bytes:
-        """Nothing of the type changed since `revision`, or it would have been told."""
+        """A bookmark: the watch has received all changes of the type up to `revision`."""
         meta = {"resourceVersion": str(revision), "creationTimestamp": None}
         return _line("BOOKMARK", msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}))
 
@@ -162,7 +167,7 @@ class ApiServer:
                 return 201, _success(201)
         raise no_such_path()
 
-    def _create(self, target: Target, body: Json) -> Stored:
+    def _create(self, target: Target, body: Json) -> StoredObject:
         if target.kind.namespaced and not target.namespace:
             raise no_such_path()
         made = self._admission.new(target.kind, target.namespace, body)
@@ -175,10 +180,10 @@ class ApiServer:
         before = self.store.get(target.kind, (target.namespace, target.name)).body
         return 200, self._store_update(target, before, body).raw
 
-    def _store_update(self, target: Target, before: Json, wanted: Json) -> Stored:
+    def _store_update(self, target: Target, before: Json, wanted: Json) -> StoredObject:
         key = (target.namespace, target.name)
         after = updated(target, before, wanted)
-        if after == before:  # it changes nothing: no new version, and no watch hears of it
+        if after == before:  # nothing changes: no new version, and no event for watches
             return self.store.get(target.kind, key)
         stored = self.store.put(target.kind, key, after)
         meta = stored.body["metadata"]
@@ -217,7 +222,7 @@ def _match(params: Mapping[str, str]) -> Match | None:
     return matching(labels=params.get("labelSelector", ""), fields=params.get("fieldSelector", ""))
 
 
-def _told(change: Change, target: Target, match: Match | None) -> bytes | None:
+def _watch_line(change: Change, target: Target, match: Match | None) -> bytes | None:
     """The line of a watch, None where its selector never saw the object."""
     if target.namespace and change.key[0] != target.namespace:
         return None

@@ -1,6 +1,6 @@
-"""What etcd and the watch cache are to an API server: objects with versions, one history, and those who wait for it.
+"""The store of the API server, in place of etcd and the watch cache: objects with versions, and the history of their changes.
 
-Objects that are stored are never changed; a change stores another. Deliberately absent: what may be written, and by whom.
+Stored objects are immutable; a change stores another object. The store checks neither content nor rights.
 """
 
 from bisect import bisect_right
@@ -18,13 +18,13 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 #: (namespace, name).
 Key = tuple[str, str]
 
-#: Changes of one type that are kept for watches; etcd's watch cache keeps about as many.
+#: How many changes of one type are kept for watches, about as many as in the watch cache.
 _KEPT: Final = 5_000
 _FIRST_REVISION: Final = 100
 
 
-class Stored(NamedTuple):
-    """One version of an object. `raw` is its JSON."""
+class StoredObject(NamedTuple):
+    """A version of an object. `raw` is its JSON."""
 
     body: Json
     raw: bytes
@@ -32,20 +32,20 @@ class Stored(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One entry of the history. `before` is what was there, None for an addition."""
+    """An entry of the history. `before` is the earlier version, None for an addition."""
 
     revision: int
     type: ChangeType
     key: Key
-    now: Stored
-    before: Stored | None
+    now: StoredObject
+    before: StoredObject | None
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """Everything of one type. Versions up to `compacted` cannot be watched from any more."""
+class _ObjectsOfType:
+    """The objects of one type. Watches cannot start from versions up to `compacted`."""
 
-    objects: dict[Key, Stored] = field(default_factory=dict)
+    objects: dict[Key, StoredObject] = field(default_factory=dict)
     revisions: list[int] = field(default_factory=list)
     history: list[Change] = field(default_factory=list)
     compacted: int = 0
@@ -53,51 +53,51 @@ class _Shelf:
 
 
 class Store:
-    """`on_change` are called after each change, at once."""
+    """The callbacks in `on_change` are called immediately after each change."""
 
     def __init__(self) -> None:
         self.revision = _FIRST_REVISION
         self.on_change: list[Callable[[ResourceKind, Change], None]] = []
-        self._shelves = {kind: _Shelf() for kind in KINDS}
+        self._shelves = {kind: _ObjectsOfType() for kind in KINDS}
 
-    def find(self, kind: ResourceKind, key: Key) -> Stored | None:
+    def find(self, kind: ResourceKind, key: Key) -> StoredObject | None:
         return self._shelves[kind].objects.get(key)
 
-    def get(self, kind: ResourceKind, key: Key) -> Stored:
+    def get(self, kind: ResourceKind, key: Key) -> StoredObject:
         """Raises `Fault` (404)."""
         found = self._shelves[kind].objects.get(key)
         if found is None:
             raise not_found(kind.full_name, key[1])
         return found
 
-    def all(self, kind: ResourceKind, namespace: str = "") -> list[Stored]:
-        """In the order of their keys, as etcd has them."""
+    def all(self, kind: ResourceKind, namespace: str = "") -> list[StoredObject]:
+        """All objects, in the order of their keys as in etcd."""
         objects = self._shelves[kind].objects
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
 
-    def each(self, kind: ResourceKind) -> Iterator[Stored]:
-        """In no order, and without a copy."""
+    def each(self, kind: ResourceKind) -> Iterator[StoredObject]:
+        """All objects, in no order, and without a copy."""
         return iter(self._shelves[kind].objects.values())
 
-    def put(self, kind: ResourceKind, key: Key, body: Json) -> Stored:
-        """Stores another version, which becomes `body`'s."""
+    def put(self, kind: ResourceKind, key: Key, body: Json) -> StoredObject:
+        """Stores `body` with a new version, which is written into it."""
         shelf = self._shelves[kind]
         before = shelf.objects.get(key)
         now = shelf.objects[key] = self._versioned(body)
         self._record(kind, Change(now.revision, "ADDED" if before is None else "MODIFIED", key, now, before))
         return now
 
-    def remove(self, kind: ResourceKind, key: Key) -> Stored:
-        """What watches learn of it: the last state with the version of its end."""
+    def remove(self, kind: ResourceKind, key: Key) -> StoredObject:
+        """Removes an object. Watches receive its last state with the version of the removal."""
         last = self._shelves[kind].objects.pop(key)
         now = self._versioned(last.body)
         self._record(kind, Change(now.revision, "DELETED", key, now, last))
         return now
 
-    def _versioned(self, body: Json) -> Stored:
+    def _versioned(self, body: Json) -> StoredObject:
         self.revision += 1
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.revision)}}
-        return Stored(body, msgspec.json.encode(body), self.revision)
+        return StoredObject(body, msgspec.json.encode(body), self.revision)
 
     def _record(self, kind: ResourceKind, change: Change) -> None:
         shelf = self._shelves[kind]
@@ -107,29 +107,29 @@ class Store:
             self._forget(shelf, _KEPT)
         shelf.changed.set()
         shelf.changed = anyio.Event()
-        for told in self.on_change:
-            told(kind, change)
+        for notify in self.on_change:
+            notify(kind, change)
 
     def compact(self, keep: int = 0) -> None:
-        """Forgets all but the newest `keep` changes of each type."""
+        """Drops all but the newest `keep` changes of each type."""
         for shelf in self._shelves.values():
             self._forget(shelf, keep)
             shelf.changed.set()
             shelf.changed = anyio.Event()
 
-    def _forget(self, shelf: _Shelf, keep: int) -> None:
+    def _forget(self, shelf: _ObjectsOfType, keep: int) -> None:
         count = len(shelf.history) - keep
         if count > 0:
             shelf.compacted = shelf.revisions[count - 1]
             del shelf.history[:count], shelf.revisions[:count]
 
     def since(self, kind: ResourceKind, revision: int) -> list[Change]:
-        """What came after it. Raises `Fault` (410) where that is forgotten."""
+        """The changes after a version. Raises `Fault` (410) if they were dropped."""
         shelf = self._shelves[kind]
         if revision < shelf.compacted:
             raise expired(revision, shelf.compacted)
         return shelf.history[bisect_right(shelf.revisions, revision) :]
 
     def next_change(self, kind: ResourceKind) -> anyio.Event:
-        """Set when the type changes next."""
+        """An event that is set at the next change of the type."""
         return self._shelves[kind].changed

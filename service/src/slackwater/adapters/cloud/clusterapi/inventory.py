@@ -101,14 +101,14 @@ def is_marked(machine: MachineWire) -> bool:
     return DELETE_MACHINE in (machine.metadata.annotations or {})
 
 
-def still_to_lower(doomed: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
-    """Returns by how much the group's size must still be lowered to delete the `doomed` machines.
+def still_to_lower(to_delete: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
+    """Returns by how much the group's size must still be lowered to delete the machines `to_delete`.
 
     An earlier call whose answer was lost may have lowered the size already. Then there are more machines than `replicas`, and
     as many of the marked ones are already counted.
     """
-    excess = max(len(held.alive) - replicas, 0)
-    return len(doomed) - min(sum(map(is_marked, doomed)), excess)
+    surplus = max(len(held.alive) - replicas, 0)
+    return len(to_delete) - min(sum(map(is_marked, to_delete)), surplus)
 
 
 def given_up(held: Holdings, to: int) -> list[MachineWire]:

@@ -12,8 +12,17 @@ from typing import Final, Literal, TypeVar
 
 import structlog
 
-from slackwater.adapters.cloud.apiserver import CONFLICT, MERGE_PATCH, NOT_FOUND, OK, ApiServer, refusal
-from slackwater.adapters.cloud.bounded import bounded, each, repeated
+from slackwater.adapters.cloud.apiserver import (
+    CONFLICT,
+    MERGE_PATCH,
+    NOT_FOUND,
+    OK,
+    ApiServer,
+    bounded,
+    each,
+    refusal,
+    repeated,
+)
 from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
 from slackwater.adapters.cloud.clusterapi.infrastructure import InfrastructureTemplates
@@ -100,7 +109,7 @@ _REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GroupSelection:
     """Selects which of the annotated objects are managed groups; the defaults select all."""
 
     namespace: str | None = None
@@ -114,7 +123,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _GroupState:
     """The state of a group as it was read. Its size is written with that resourceVersion."""
 
     id: GroupId
@@ -141,19 +150,19 @@ class ClusterApiProvider:
 
     name: Final = "clusterapi"
 
-    def __init__(self, api: ApiServer, wanted: Wanted, *, stamp: Callable[[], str]) -> None:
+    def __init__(self, api: ApiServer, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
         self._wanted = wanted
         self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
         self._writes = ClusterApiWrites(api, self._objects, stamp=stamp)
         self._infrastructure = InfrastructureTemplates(api)
-        self._told: set[tuple[GroupName, str]] = set()
+        self._reported: set[tuple[GroupName, str]] = set()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
-            found = [standing async for standing in self._all()]
-            held = await self._holdings([standing.item for standing in found])
-            self._infrastructure.keep([standing.item for standing in found])
-            shown = [await self._shown(standing, held[standing.item.metadata.uid]) for standing in found]
+            found = [group_state async for group_state in self._all()]
+            held = await self._holdings([group_state.item for group_state in found])
+            self._infrastructure.keep([group_state.item for group_state in found])
+            shown = [await self._shown(group_state, held[group_state.item.metadata.uid]) for group_state in found]
         return sorted(shown, key=lambda group: group.name)
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
@@ -174,70 +183,74 @@ class ClusterApiProvider:
     # Each of these attempts returns None if the group has changed since it was read; its size is not changed then.
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
-        standing = await self._read(group)
-        _check_seen(standing, seen)
-        if to > standing.limits.max_size:
-            raise ProviderError("limit", group, f"got {to} nodes, want at most {standing.limits.max_size}")
-        return await self._writes.scale(standing.id, standing.item, to=to)
+        group_state = await self._read(group)
+        _check_seen(group_state, seen)
+        if to > group_state.limits.max_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at most {group_state.limits.max_size}")
+        return await self._writes.scale(group_state.id, group_state.item, to=to)
 
     async def _lowered(self, group: GroupName, marks: _Marks, *, seen: int, to: int) -> Literal[True] | None:
-        standing = await self._read(group)
-        _check_seen(standing, seen)
-        if to < standing.limits.min_size:
-            raise ProviderError("limit", standing.group, f"got {to} nodes, want at least {standing.limits.min_size}")
-        held = await self._held(standing)
-        running = sum(instance.state == "running" for instance in inventory.instances(standing.item, held))
+        group_state = await self._read(group)
+        _check_seen(group_state, seen)
+        if to < group_state.limits.min_size:
+            raise ProviderError("limit", group_state.group, f"got {to} nodes, want at least {group_state.limits.min_size}")
+        held = await self._held(group_state)
+        running = sum(instance.state == "running" for instance in inventory.instances(group_state.item, held))
         if to < running:
-            raise ProviderError("conflict", standing.group, f"{running} machines have nodes, want at most {to}")
-        return await self._scaled_without(standing, inventory.given_up(held, to), marks, to=to)
+            raise ProviderError("conflict", group_state.group, f"{running} machines have nodes, want at most {to}")
+        return await self._scaled_without(group_state, inventory.given_up(held, to), marks, to=to)
 
     async def _deleted(self, group: GroupName, marks: _Marks, ids: frozenset[InstanceId]) -> Literal[True] | None:
-        standing = await self._read(group)
-        held = await self._held(standing)
-        if standing.item.spec.provider_id_list is not None and not held.machines:
-            return await self._emptied(standing, ids)
+        group_state = await self._read(group)
+        held = await self._held(group_state)
+        if group_state.item.spec.provider_id_list is not None and not held.machines:
+            return await self._emptied(group_state, ids)
         known = inventory.named(held, ids)
         if len(known) < len(ids):
-            await self._check_nobody_elses(standing, ids)
-        doomed = [machine for machine in known if machine.metadata.deletion_timestamp is None]
-        by = inventory.still_to_lower(doomed, held, standing.replicas)
-        to = standing.replicas - by
-        self._check_deletion(standing, held, doomed, by)
-        if by and not await self._scaled_without(standing, doomed, marks, to=to):
+            await self._check_nobody_elses(group_state, ids)
+        to_delete = [machine for machine in known if machine.metadata.deletion_timestamp is None]
+        by = inventory.still_to_lower(to_delete, held, group_state.replicas)
+        to = group_state.replicas - by
+        self._check_deletion(group_state, held, to_delete, by)
+        if by and not await self._scaled_without(group_state, to_delete, marks, to=to):
             return None
-        if len(held.alive) - to < len(doomed):  # their controller would delete fewer machines by itself
-            await each(standing.group, doomed, lambda machine: self._writes.delete(standing.group, machine), width=_WIDTH)
+        if len(held.alive) - to < len(to_delete):  # their controller would delete fewer machines by itself
+            await each(
+                group_state.group, to_delete, lambda machine: self._writes.delete(group_state.group, machine), width=_WIDTH
+            )
         return True
 
-    def _check_deletion(self, standing: _Standing, held: Holdings, doomed: Sequence[MachineWire], by: int) -> None:
-        left = standing.replicas - by
-        if by and left < standing.limits.min_size:
-            wanted = f"want at least {standing.limits.min_size}"
-            raise ProviderError("limit", standing.group, f"{left} nodes would be left, {wanted}")
-        if doomed and held.rolling:
-            raise ProviderError("other", standing.group, "it rolls out: which machines go is not decided here")
+    def _check_deletion(self, group_state: _GroupState, held: Holdings, to_delete: Sequence[MachineWire], by: int) -> None:
+        left = group_state.replicas - by
+        if by and left < group_state.limits.min_size:
+            wanted = f"want at least {group_state.limits.min_size}"
+            raise ProviderError("limit", group_state.group, f"{left} nodes would be left, {wanted}")
+        if to_delete and held.rolling:
+            raise ProviderError("other", group_state.group, "it rolls out: which machines go is not decided here")
 
-    async def _emptied(self, standing: _Standing, ids: frozenset[InstanceId]) -> Literal[True] | None:
+    async def _emptied(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
         """Scales a MachinePool without Machines to 0. Its instances cannot be chosen, so a part of them cannot be deleted."""
-        there = frozenset(InstanceId(id_) for id_ in standing.item.spec.provider_id_list or ())
+        there = frozenset(InstanceId(id_) for id_ in group_state.item.spec.provider_id_list or ())
         if not there & ids:
-            await self._check_nobody_elses(standing, ids)
+            await self._check_nobody_elses(group_state, ids)
             return True
         if not there <= ids:
             raise ProviderError(
-                "other", standing.group, "a MachinePool without Machines does not let us choose the instances to delete"
+                "other", group_state.group, "a MachinePool without Machines does not let us choose the instances to delete"
             )
-        if standing.limits.min_size > 0:
-            raise ProviderError("limit", standing.group, f"0 nodes would be left, want at least {standing.limits.min_size}")
-        return await self._writes.scale(standing.id, standing.item, to=0)
+        if group_state.limits.min_size > 0:
+            raise ProviderError(
+                "limit", group_state.group, f"0 nodes would be left, want at least {group_state.limits.min_size}"
+            )
+        return await self._writes.scale(group_state.id, group_state.item, to=0)
 
     async def _scaled_without(
-        self, standing: _Standing, doomed: Sequence[MachineWire], marks: _Marks, *, to: int
+        self, group_state: _GroupState, to_delete: Sequence[MachineWire], marks: _Marks, *, to: int
     ) -> Literal[True] | None:
-        fresh = [machine for machine in doomed if not inventory.is_marked(machine)]
+        fresh = [machine for machine in to_delete if not inventory.is_marked(machine)]
         marks += fresh
-        await each(standing.group, fresh, lambda machine: self._writes.mark(standing.group, machine), width=_WIDTH)
-        return await self._writes.scale(standing.id, standing.item, to=to)
+        await each(group_state.group, fresh, lambda machine: self._writes.mark(group_state.group, machine), width=_WIDTH)
+        return await self._writes.scale(group_state.id, group_state.item, to=to)
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
@@ -253,77 +266,77 @@ class ClusterApiProvider:
                 await each(group, marks, lambda machine: self._writes.unmark(group, machine), width=_WIDTH)
             raise
 
-    async def _check_nobody_elses(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
+    async def _check_nobody_elses(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
         """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
-        others = [other.item async for other in self._all() if other.item.metadata.uid != standing.item.metadata.uid]
+        others = [other.item async for other in self._all() if other.item.metadata.uid != group_state.item.metadata.uid]
         held = await self._holdings(others)
         for other in others:
             theirs = {instance.id for instance in inventory.instances(other, held[other.metadata.uid])}
             if strangers := ids & theirs:
                 detail = f"{sorted(strangers)} are of {other.metadata.namespace}/{other.metadata.name}"
-                raise ProviderError("conflict", standing.group, detail)
+                raise ProviderError("conflict", group_state.group, detail)
 
     # Reading.
 
-    async def _all(self) -> AsyncIterator[_Standing]:
+    async def _all(self) -> AsyncIterator[_GroupState]:
         for kind in PLURALS:
             async for item in self._objects.groups(kind):
-                standing = self._ours(kind, item)
-                if standing is not None:
-                    yield standing
+                group_state = self._ours(kind, item)
+                if group_state is not None:
+                    yield group_state
 
-    async def _read(self, group: GroupName) -> _Standing:
+    async def _read(self, group: GroupName) -> _GroupState:
         id_ = read_group_id(group)
         item = None if id_ is None or self._wanted.namespace not in (None, id_.namespace) else await self._objects.group(id_)
-        standing = None if item is None or id_ is None else self._ours(id_.kind, item)
-        if standing is None:
+        group_state = None if item is None or id_ is None else self._ours(id_.kind, item)
+        if group_state is None:
             raise ProviderError("gone", group, "no such object, or it is not annotated to be scaled")
-        return standing
+        return group_state
 
-    def _ours(self, kind: Kind, item: GroupWire) -> _Standing | None:
+    def _ours(self, kind: Kind, item: GroupWire) -> _GroupState | None:
         """Returns the group's state; None if it is not managed. Invalid annotations are logged once, and also return None."""
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
         limits = self._said(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
-        return None if limits is None else _Standing(id_, item, limits)
+        return None if limits is None else _GroupState(id_, item, limits)
 
     def _said(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except ValueError as error:
-            if len(self._told) >= _REMEMBERED:
-                self._told.clear()
-            if (group, str(error)) not in self._told:
-                self._told.add((group, str(error)))
+            if len(self._reported) >= _REMEMBERED:
+                self._reported.clear()
+            if (group, str(error)) not in self._reported:
+                self._reported.add((group, str(error)))
                 _log.warning("an annotation does not count", group=group, problem=str(error))
             return otherwise
 
-    async def _held(self, standing: _Standing) -> Holdings:
-        held = await self._holdings([standing.item], standing.id.namespace)
-        return held[standing.item.metadata.uid]
+    async def _held(self, group_state: _GroupState) -> Holdings:
+        held = await self._holdings([group_state.item], group_state.id.namespace)
+        return held[group_state.item.metadata.uid]
 
     async def _holdings(self, groups: Sequence[GroupWire], namespace: str | None = None) -> dict[str, Holdings]:
         sets = [item async for item in self._objects.groups("MachineSet", namespace)]
         machines = [machine async for machine in self._objects.machines(namespace)]
         return inventory.holdings(groups, sets, machines)
 
-    async def _shown(self, standing: _Standing, held: Holdings) -> NodeGroup:
-        item, said = standing.item, standing.item.metadata.annotations or {}
+    async def _shown(self, group_state: _GroupState, held: Holdings) -> NodeGroup:
+        item, said = group_state.item, group_state.item.metadata.annotations or {}
         infrastructure = await self._infrastructure.of(item)
         none: Node | None = None
         return NodeGroup(
-            name=standing.group,
+            name=group_state.group,
             provider=self.name,
-            min_size=standing.limits.min_size,
-            max_size=standing.limits.max_size,
-            target=standing.replicas,
+            min_size=group_state.limits.min_size,
+            max_size=group_state.limits.max_size,
+            target=group_state.replicas,
             instances=inventory.instances(item, held),
-            template=self._said(standing.group, lambda: annotations.template(item, infrastructure), none),
-            options=self._said(standing.group, lambda: annotations.options(said), NO_OPTIONS),
+            template=self._said(group_state.group, lambda: annotations.template(item, infrastructure), none),
+            options=self._said(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
         )
 
 
-def _check_seen(standing: _Standing, seen: int) -> None:
-    if standing.replicas != seen:
-        raise ProviderError("conflict", standing.group, f"the target is {standing.replicas}, not {seen}")
+def _check_seen(group_state: _GroupState, seen: int) -> None:
+    if group_state.replicas != seen:
+        raise ProviderError("conflict", group_state.group, f"the target is {group_state.replicas}, not {seen}")

@@ -13,7 +13,7 @@ import anyio
 import grpc
 import structlog
 
-from slackwater.adapters.cloud.bounded import bounded, each
+from slackwater.adapters.cloud.apiserver import bounded, each
 from slackwater.adapters.cloud.externalgrpc import client as rpc
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.externalgrpc.client import Client
@@ -49,8 +49,8 @@ class ExternalGrpcProvider:
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         found: list[NodeGroup] = []
 
-        async def look(told: pb.NodeGroup) -> None:
-            found.append(await self._group(told))
+        async def look(grpc_message: pb.NodeGroup) -> None:
+            found.append(await self._group(grpc_message))
 
         with bounded(None, timeout_seconds):
             await self._client.ask(rpc.REFRESH, pb.RefreshRequest())
@@ -88,22 +88,22 @@ class ExternalGrpcProvider:
                 limits = await self._limits(group)
                 known = {instance.id: instance.state for instance in await self._instances(group)}
                 await self._check_ours(group, [instance for instance in instances if instance.id not in known])
-                doomed = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
-                if not doomed:
+                to_delete = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
+                if not to_delete:
                     return
-                left = await self._target(group) - len(doomed)
+                left = await self._target(group) - len(to_delete)
                 if left < limits.minSize:
                     raise ProviderError("limit", group, f"{left} nodes would be left, want at least {limits.minSize}")
-                request = pb.NodeGroupDeleteNodesRequest(id=group, nodes=map(_node, doomed))
+                request = pb.NodeGroupDeleteNodesRequest(id=group, nodes=map(_node, to_delete))
                 await self._client.ask(rpc.DELETE_NODES, request, group=group)
 
-    async def _group(self, told: pb.NodeGroup) -> NodeGroup:
-        group = GroupName(told.id)
+    async def _group(self, grpc_message: pb.NodeGroup) -> NodeGroup:
+        group = GroupName(grpc_message.id)
         return NodeGroup(
             name=group,
             provider=self.name,
-            min_size=told.minSize,
-            max_size=told.maxSize,
+            min_size=grpc_message.minSize,
+            max_size=grpc_message.maxSize,
             target=await self._target(group),
             instances=await self._instances(group),
             template=await self._template(group),
@@ -136,10 +136,10 @@ class ExternalGrpcProvider:
 
     async def _instances(self, group: GroupName) -> tuple[Instance, ...]:
         answer = await self._client.ask(rpc.NODES, pb.NodeGroupNodesRequest(id=group), group=group)
-        found = {told.id: reading.instance(told) for told in answer.instances if told.id}
+        found = {grpc_message.id: reading.instance(grpc_message) for grpc_message in answer.instances if grpc_message.id}
         if len(found) != len(answer.instances):
-            told = len(answer.instances)
-            _log.warning("instances left out: each needs an id of its own", group=group, told=told, known=len(found))
+            listed = len(answer.instances)
+            _log.warning("instances left out: each needs an id of its own", group=group, listed=listed, known=len(found))
         return tuple(found.values())
 
     async def _template(self, group: GroupName) -> Node | None:

@@ -11,12 +11,21 @@ from google.protobuf.message import DecodeError
 
 from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
 from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
-from slackwater.model.attachlimits import CSI_DRIVERS, read_attach_limits
+from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName
-from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceError, InstanceId
+from slackwater.model.nodegroups import (
+    CSI_DRIVERS,
+    GroupName,
+    GroupOptions,
+    Instance,
+    InstanceError,
+    InstanceId,
+    read_attach_limits,
+)
 from slackwater.model.objects import Node, Taint
-from slackwater.model.requests import rounded_up
+from slackwater.model.resources import rounded_up
 from slackwater.model.storage import CsiNode
+from slackwater.model.template_devices import read_template_devices
 from slackwater_protocol.units import parse_nanos
 
 _State = Literal["creating", "running", "deleting"]
@@ -28,19 +37,21 @@ _OUT_OF_RESOURCES: Final = 1
 _NANO: Final = 10**9
 
 
-def instance(told: pb.Instance) -> Instance:
+def instance(grpc_message: pb.Instance) -> Instance:
     """Converts an instance; one without a state is taken as running."""
-    error = told.status.errorInfo
+    error = grpc_message.status.errorInfo
     return Instance(
-        id=InstanceId(told.id),
-        state=_STATES.get(told.status.instanceState, "running"),
+        id=InstanceId(grpc_message.id),
+        state=_STATES.get(grpc_message.status.instanceState, "running"),
         error=_error(error) if error.errorCode else None,
     )
 
 
-def _error(told: pb.InstanceErrorInfo) -> InstanceError:
-    kind: Literal["out-of-resources", "other"] = "out-of-resources" if told.instanceErrorClass == _OUT_OF_RESOURCES else "other"
-    return InstanceError(kind=kind, code=told.errorCode, message=told.errorMessage)
+def _error(grpc_message: pb.InstanceErrorInfo) -> InstanceError:
+    kind: Literal["out-of-resources", "other"] = (
+        "out-of-resources" if grpc_message.instanceErrorClass == _OUT_OF_RESOURCES else "other"
+    )
+    return InstanceError(kind=kind, code=grpc_message.errorCode, message=grpc_message.errorMessage)
 
 
 def template(raw: bytes, group: GroupName) -> Node | None:
@@ -51,24 +62,32 @@ def template(raw: bytes, group: GroupName) -> Node | None:
     if not raw:
         return None
     try:
-        told = node_pb2.Node.FromString(raw)
+        grpc_message = node_pb2.Node.FromString(raw)
     except DecodeError as error:
         raise ValueError(f"template of {group}: no v1.Node: {error}") from error
-    status = told.status
+    status = grpc_message.status
     nanos = _nanos(status.allocatable or status.capacity)
     return Node(
-        name=NodeName(told.metadata.name or f"template-of-{group}"),
+        name=NodeName(grpc_message.metadata.name or f"template-of-{group}"),
         uid=f"template-of-{group}",
         resource_version=0,
         allocatable=rounded_up(cpu_nanos=nanos.pop("cpu", 0), memory_nanos=nanos.pop("memory", 0)),
-        labels=dict(told.metadata.labels),
-        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in told.spec.taints),
-        unschedulable=told.spec.unschedulable,
+        labels=dict(grpc_message.metadata.labels),
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in grpc_message.spec.taints),
+        unschedulable=grpc_message.spec.unschedulable,
         ready=True,
         scalars=tuple((name, -(-amount // _NANO)) for name, amount in sorted(nanos.items())),
-        provider_id=told.spec.providerID,
-        csi=_csi(told.metadata.annotations.get(CSI_DRIVERS, ""), group),
+        provider_id=grpc_message.spec.providerID,
+        csi=_csi(grpc_message.metadata.annotations.get(CSI_DRIVERS, ""), group),
+        slices=_slices(grpc_message.metadata.annotations, group),
     )
+
+
+def _slices(annotations: Mapping[str, str], group: GroupName) -> tuple[ResourceSlice, ...]:
+    try:
+        return read_template_devices(annotations)
+    except ValueError as error:
+        raise ValueError(f"template of {group}: {error}") from error
 
 
 def _csi(text: str, group: GroupName) -> CsiNode | None:
@@ -95,27 +114,27 @@ def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
     )
 
 
-def options(told: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
+def options(grpc_message: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
     """Converts a group's options. Every number and flag is set, since the protocol cannot leave them out.
 
     Servers get the defaults with the request and return them for what they do not change. A missing duration is None.
     """
     return GroupOptions(
-        utilization_threshold=told.scaleDownUtilizationThreshold,
-        gpu_utilization_threshold=told.scaleDownGpuUtilizationThreshold,
-        all_or_nothing=told.zeroOrMaxNodeScaling,
-        ignore_daemon_sets=told.ignoreDaemonSetsUtilization,
-        unneeded_seconds=_seconds(told, "scaleDownUnneededDuration", told.scaleDownUnneededDuration),
-        unready_seconds=_seconds(told, "scaleDownUnreadyDuration", told.scaleDownUnreadyDuration),
-        provision_seconds=_seconds(told, "MaxNodeProvisionDuration", told.MaxNodeProvisionDuration),
+        utilization_threshold=grpc_message.scaleDownUtilizationThreshold,
+        gpu_utilization_threshold=grpc_message.scaleDownGpuUtilizationThreshold,
+        all_or_nothing=grpc_message.zeroOrMaxNodeScaling,
+        ignore_daemon_sets=grpc_message.ignoreDaemonSetsUtilization,
+        unneeded_seconds=_seconds(grpc_message, "scaleDownUnneededDuration", grpc_message.scaleDownUnneededDuration),
+        unready_seconds=_seconds(grpc_message, "scaleDownUnreadyDuration", grpc_message.scaleDownUnreadyDuration),
+        provision_seconds=_seconds(grpc_message, "MaxNodeProvisionDuration", grpc_message.MaxNodeProvisionDuration),
     )
 
 
 _Field = Literal["scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNodeProvisionDuration"]
 
 
-def _seconds(told: pb.NodeGroupAutoscalingOptions, field: _Field, duration: Duration) -> float | None:
-    return duration.seconds + duration.nanos / _NANO if told.HasField(field) else None
+def _seconds(grpc_message: pb.NodeGroupAutoscalingOptions, field: _Field, duration: Duration) -> float | None:
+    return duration.seconds + duration.nanos / _NANO if grpc_message.HasField(field) else None
 
 
 def _duration(seconds: float | None) -> Duration | None:

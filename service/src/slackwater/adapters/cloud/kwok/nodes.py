@@ -1,11 +1,18 @@
-"""The Node objects of kwok groups: builds, lists, creates, boots and deletes them. Failures are raised as `ProviderError`."""
+"""The machines of kwok groups: their Node objects, their simulated course, and the record of requested machines.
+
+- `members`, `create`, `boot`, `delete`: the Node objects. Failures are raised as `ProviderError`.
+- `course`, `SimulatedFailures`: what becomes of a requested machine. It depends on seed and name only, so all processes agree
+  on it.
+- `Record`: the machines that were requested and are not up yet.
+"""
 
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from random import Random
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -22,13 +29,69 @@ from slackwater.adapters.cloud.apiserver import (
     Wire,
     listed,
     refusal,
+    repeated,
 )
-from slackwater.adapters.cloud.bounded import repeated
-from slackwater.adapters.cloud.kwok.fates import FAIR, Weather
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, InstanceId
 from slackwater.model.objects import Node
 from slackwater_protocol.names import NODE_GROUP
+
+#: fine: its Node appears and boots. failed: an error instead. silent: it runs, no Node appears. unready: its Node never boots.
+MachineOutcome = Literal["fine", "failed", "silent", "unready"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedFailures:
+    """The simulated behaviour of a group's cloud.
+
+    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is the first value plus a
+    uniformly distributed part between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all machines;
+    together at most 1. `stock` is the number of available machines: others are out of resources until some are deleted.
+    `quota` is the greatest size that the group may grow to. None means no limit.
+    """
+
+    appear_seconds: float = 0.0
+    appear_spread_seconds: float = 0.0
+    boot_seconds: float = 0.0
+    boot_spread_seconds: float = 0.0
+    failing: float = 0.0
+    silent: float = 0.0
+    unready: float = 0.0
+    stock: int | None = None
+    quota: int | None = None
+
+
+FAIR = SimulatedFailures()
+
+
+@dataclass(frozen=True, slots=True)
+class MachineTimeline:
+    """The simulated course of one machine. `appears_after` and `boots_after` are seconds since it was requested."""
+
+    ending: MachineOutcome
+    appears_after: float
+    boots_after: float
+
+
+def course(simulated_failures: SimulatedFailures, seed: int, name: str) -> MachineTimeline:
+    """Returns the course of machine `name`; the same for the same seed and name."""
+    draw = Random(f"{seed}/{name}").random
+    luck, appear, boot = draw(), draw(), draw()
+    appears = simulated_failures.appear_seconds + appear * simulated_failures.appear_spread_seconds
+    return MachineTimeline(
+        _machine_outcome(simulated_failures, luck),
+        appears,
+        appears + simulated_failures.boot_seconds + boot * simulated_failures.boot_spread_seconds,
+    )
+
+
+def _machine_outcome(simulated_failures: SimulatedFailures, luck: float) -> MachineOutcome:
+    if luck < simulated_failures.failing:
+        return "failed"
+    if luck < simulated_failures.failing + simulated_failures.silent:
+        return "silent"
+    return "unready" if luck < simulated_failures.failing + simulated_failures.silent + simulated_failures.unready else "fine"
+
 
 NODES_PATH: Final = "/api/v1/nodes"
 ID_PREFIX: Final = "kwok://"
@@ -53,7 +116,7 @@ class KwokGroup:
     max_size: int
     template: Node
     body: Mapping[str, Any]
-    weather: Weather = FAIR
+    simulated_failures: SimulatedFailures = FAIR
 
     def node_name(self, number: int) -> NodeName:
         """Returns the Node name of a machine. Names sort like the numbers (below a million), and differ between groups."""
@@ -174,3 +237,86 @@ def _new(group: KwokGroup, name: NodeName, *, booted: bool) -> dict[str, Any]:
         "spec": {"providerID": ID_PREFIX + name, "taints": taints},
         "status": body.get("status", {}),
     }
+
+
+class Machines(msgspec.Struct, frozen=True, rename="camel"):
+    """The machines of one group on the record. `next_number` is the lowest number that was never used.
+
+    `asked_at` has, by number, the time of the request in Unix seconds.
+    """
+
+    next_number: int = 0
+    asked_at: dict[int, float] = {}
+
+    def with_more(self, count: int, now: float) -> "Machines":
+        new = dict.fromkeys(range(self.next_number, self.next_number + count), now)
+        return Machines(next_number=self.next_number + count, asked_at=self.asked_at | new)
+
+    def without(self, numbers: Iterable[int]) -> "Machines":
+        gone = frozenset(numbers)
+        left = {number: at for number, at in self.asked_at.items() if number not in gone}
+        return Machines(next_number=self.next_number, asked_at=left)
+
+
+NO_MACHINES = Machines()
+
+
+class _ConfigMapWire(Wire):
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+    data: dict[str, str] | None = None
+
+
+_CONFIG_MAP = msgspec.json.Decoder(_ConfigMapWire)
+_MACHINES = msgspec.json.Decoder(Machines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The record as it was read: all groups, with the ConfigMap's resourceVersion ("" if it does not exist yet)."""
+
+    version: str = ""
+    groups: Mapping[GroupName, Machines] = field(default_factory=dict)
+
+    def of(self, group: GroupName) -> Machines:
+        return self.groups.get(group, NO_MACHINES)
+
+
+class Record:
+    """Reads and writes the record of requested machines: ConfigMap `name`, with one key for each group.
+
+    Writes have the resourceVersion as precondition. A machine is identified by its number, and numbers are never reused; so a
+    late request that creates a Node again creates the same one. Once its Node is up, a machine leaves the record
+    (docs/adr/0040). Failures are raised as `ProviderError`.
+    """
+
+    def __init__(self, api: ApiServer, *, namespace: str, name: str) -> None:
+        self._api = api
+        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._path = f"{self._collection}/{name}"
+        self._name = name
+
+    async def read(self) -> Page:
+        answer = await self._api.ask("GET", self._path)
+        if answer.status == NOT_FOUND:
+            return Page()
+        if answer.status != OK:
+            raise refusal(None, f"read {self._path}", answer)
+        found = _CONFIG_MAP.decode(answer.body)
+        groups = {GroupName(group): _MACHINES.decode(text) for group, text in (found.data or {}).items()}
+        return Page(version=found.metadata.resource_version, groups=groups)
+
+    async def write(self, page: Page, group: GroupName, machines: Machines) -> Literal[True] | None:
+        """Writes one group's machines; returns None, without an effect, if another client has written since `page` was read."""
+        data = {group: msgspec.json.encode(machines).decode()}
+        if not page.version:
+            made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
+            answer = await self._api.ask("POST", self._collection, body=made)
+        else:
+            patch = {"metadata": {"resourceVersion": page.version}, "data": data}
+            answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
+        # 404: the ConfigMap was deleted since. The next attempt reads an empty record and creates it again.
+        if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
+            return None
+        if answer.status not in (OK, CREATED):
+            raise refusal(group, f"write {self._path}", answer)
+        return True

@@ -10,27 +10,24 @@ from typing import Final, Literal
 
 import anyio
 
-from slackwater.adapters.cloud.apiserver import ApiServer
-from slackwater.adapters.cloud.bounded import bounded, each, repeated
+from slackwater.adapters.cloud.apiserver import ApiServer, bounded, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
-from slackwater.adapters.cloud.kwok.arrivals import Arrivals
-from slackwater.adapters.cloud.kwok.fates import course
-from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Member, Members
-from slackwater.adapters.cloud.kwok.record import Machines, Page, Record
+from slackwater.adapters.cloud.kwok.node_creation import Arrivals
+from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, course
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup
 from slackwater.ports.protocols import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
 _BOOT_FAILED: Final = InstanceError(kind="other", code="BOOT_FAILED", message="the machine did not start")
-#: The name of the ConfigMap with the record (see `record`).
+#: The name of the ConfigMap with the record (see `nodes.Record`).
 CONFIG_MAP: Final = "slackwater-kwok"
 #: Nodes that one call deletes at the same time.
 _WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _GroupState:
     """The state of a group as it was read: its record and its Nodes."""
 
     group: KwokGroup
@@ -84,7 +81,7 @@ class KwokProvider:
             page = await self._record.read()
             found = await nodes.members(self._api)
         return [
-            self._shown(_Standing(group=self._groups[name], page=page, members=found.get(name, Members())))
+            self._shown(_GroupState(group=self._groups[name], page=page, members=found.get(name, Members())))
             for name in sorted(self._groups)
         ]
 
@@ -102,122 +99,122 @@ class KwokProvider:
         with bounded(group, timeout_seconds):
             async with self._lock:
                 ids = frozenset(instance.id for instance in instances)
-                doomed = await repeated(lambda: self._struck(group, ids))
-                await each(group, doomed, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
+                to_delete = await repeated(lambda: self._struck(group, ids))
+                await each(group, to_delete, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
 
     # Each of these attempts returns None, without an effect, if another client has written to the record since it was read.
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
-        standing = await self._standing(group)
-        _check_seen(standing, seen)
-        _check_growth(standing.group, to)
-        machines = _after_all(standing).with_more(to - seen, self._now())
-        return await self._record.write(standing.page, group, machines)
+        group_state = await self._group_state(group)
+        _check_seen(group_state, seen)
+        _check_growth(group_state.group, to)
+        machines = _after_all(group_state).with_more(to - seen, self._now())
+        return await self._record.write(group_state.page, group, machines)
 
     async def _lowered(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
-        standing = await self._standing(group)
-        _check_seen(standing, seen)
-        if to < standing.group.min_size:
-            raise ProviderError("limit", group, f"got {to} nodes, want at least {standing.group.min_size}")
-        machines = standing.machines.without(self._given_up(standing, seen - to))
-        return await self._record.write(standing.page, group, machines)
+        group_state = await self._group_state(group)
+        _check_seen(group_state, seen)
+        if to < group_state.group.min_size:
+            raise ProviderError("limit", group, f"got {to} nodes, want at least {group_state.group.min_size}")
+        machines = group_state.machines.without(self._given_up(group_state, seen - to))
+        return await self._record.write(group_state.page, group, machines)
 
     async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
         """Removes the machines from the record; returns their Nodes, which the caller deletes."""
-        standing = await self._standing(group)
-        await self._check_ours(standing, ids)
-        there = [member for member in standing.members.there.values() if member.id in ids]
-        coming = [name for name in standing.coming if ID_PREFIX + name in ids]
-        left = standing.target - len(there) - len(coming)
-        if (there or coming) and left < standing.group.min_size:
-            wanted = f"want at least {standing.group.min_size}"
+        group_state = await self._group_state(group)
+        await self._check_ours(group_state, ids)
+        there = [member for member in group_state.members.there.values() if member.id in ids]
+        coming = [name for name in group_state.coming if ID_PREFIX + name in ids]
+        left = group_state.target - len(there) - len(coming)
+        if (there or coming) and left < group_state.group.min_size:
+            wanted = f"want at least {group_state.group.min_size}"
             raise ProviderError("limit", group, f"{left} nodes would be left, {wanted}")
-        numbers = {standing.group.number_of(name) for name in (*coming, *(member.name for member in there))}
-        on_record = standing.machines.asked_at.keys() & numbers
-        if not on_record or await self._record.write(standing.page, group, standing.machines.without(on_record)):
+        numbers = {group_state.group.number_of(name) for name in (*coming, *(member.name for member in there))}
+        on_record = group_state.machines.asked_at.keys() & numbers
+        if not on_record or await self._record.write(group_state.page, group, group_state.machines.without(on_record)):
             return there
         return None
 
-    async def _check_ours(self, standing: _Standing, ids: frozenset[InstanceId]) -> None:
+    async def _check_ours(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
         """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
-        mine = {member.id for member in (*standing.members.there.values(), *standing.members.leaving.values())}
-        unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in standing.coming}
+        mine = {member.id for member in (*group_state.members.there.values(), *group_state.members.leaving.values())}
+        unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in group_state.coming}
         if not unknown:
             return
         found = await nodes.members(self._api)
-        others = {member.id for group, members in found.items() if group != standing.group.name for member in _all(members)}
+        others = {member.id for group, members in found.items() if group != group_state.group.name for member in _all(members)}
         if strangers := unknown & others:
-            raise ProviderError("conflict", standing.group.name, f"{sorted(strangers)} are of another group")
+            raise ProviderError("conflict", group_state.group.name, f"{sorted(strangers)} are of another group")
 
-    async def _standing(self, name: GroupName) -> _Standing:
+    async def _group_state(self, name: GroupName) -> _GroupState:
         if name not in self._groups:
             raise ProviderError("gone", name, "no such group is configured")
         # Reads the record first: a machine that arrives meanwhile is then in both, and `coming` leaves it out.
         page = await self._record.read()
         members = (await nodes.members(self._api, name)).get(name, Members())
-        return _Standing(group=self._groups[name], page=page, members=members)
+        return _GroupState(group=self._groups[name], page=page, members=members)
 
-    def _given_up(self, standing: _Standing, count: int) -> Iterable[int]:
+    def _given_up(self, group_state: _GroupState, count: int) -> Iterable[int]:
         """Returns the numbers of `count` machines that do not run yet: failed ones first, then the youngest."""
-        waiting = {instance.id: instance for instance in self._instances(standing) if instance.state == "creating"}
+        waiting = {instance.id: instance for instance in self._instances(group_state) if instance.state == "creating"}
         if count > len(waiting):
-            detail = f"{standing.target - len(waiting)} machines run, want at most {standing.target - count}"
-            raise ProviderError("conflict", standing.group.name, detail)
+            detail = f"{group_state.target - len(waiting)} machines run, want at most {group_state.target - count}"
+            raise ProviderError("conflict", group_state.group.name, detail)
 
         def order(entry: tuple[NodeName, int]) -> tuple[bool, int]:
             name, number = entry
             return waiting[InstanceId(ID_PREFIX + name)].error is not None, number
 
-        coming = (entry for entry in standing.coming.items() if ID_PREFIX + entry[0] in waiting)
+        coming = (entry for entry in group_state.coming.items() if ID_PREFIX + entry[0] in waiting)
         return [number for _, number in sorted(coming, key=order)[-count:]]
 
-    def _errors(self, standing: _Standing) -> dict[NodeName, InstanceError | None]:
+    def _errors(self, group_state: _GroupState) -> dict[NodeName, InstanceError | None]:
         """The errors of machines without a Node, in the order of their requests; None for a machine without an error."""
-        weather, left = standing.group.weather, None
-        if weather.stock is not None:
-            left = weather.stock - len(standing.members.there)
+        simulated_failures, left = group_state.group.simulated_failures, None
+        if simulated_failures.stock is not None:
+            left = simulated_failures.stock - len(group_state.members.there)
         errors: dict[NodeName, InstanceError | None] = {}
-        for place, (name, number) in enumerate(sorted(standing.coming.items(), key=lambda entry: entry[1])):
-            life = course(weather, self._seed, name)
-            age = self._now() - standing.machines.asked_at[number]
-            failed = life.fate == "failed" and age >= life.appears_after
+        for place, (name, number) in enumerate(sorted(group_state.coming.items(), key=lambda entry: entry[1])):
+            life = course(simulated_failures, self._seed, name)
+            age = self._now() - group_state.machines.asked_at[number]
+            failed = life.ending == "failed" and age >= life.appears_after
             if left is not None and place >= left:
                 errors[name] = _OUT_OF_STOCK
             else:
                 errors[name] = _BOOT_FAILED if failed else None
         return errors
 
-    def _shown(self, standing: _Standing) -> NodeGroup:
-        group = standing.group
+    def _shown(self, group_state: _GroupState) -> NodeGroup:
+        group = group_state.group
         return NodeGroup(
             name=group.name,
             provider=self.name,
             min_size=group.min_size,
             max_size=group.max_size,
-            target=standing.target,
-            instances=tuple(sorted(self._instances(standing), key=lambda instance: instance.id)),
+            target=group_state.target,
+            instances=tuple(sorted(self._instances(group_state), key=lambda instance: instance.id)),
             template=group.template,
         )
 
-    def _instances(self, standing: _Standing) -> Iterator[Instance]:
-        for member in standing.members.there.values():
+    def _instances(self, group_state: _GroupState) -> Iterator[Instance]:
+        for member in group_state.members.there.values():
             yield Instance(id=member.id, state="running", node=member.name)
-        for member in standing.members.leaving.values():
+        for member in group_state.members.leaving.values():
             yield Instance(id=member.id, state="deleting", node=member.name)
-        for name, error in self._errors(standing).items():
-            life = course(standing.group.weather, self._seed, name)
-            age = self._now() - standing.machines.asked_at[standing.coming[name]]
-            runs = error is None and life.fate == "silent" and age >= life.appears_after
+        for name, error in self._errors(group_state).items():
+            life = course(group_state.group.simulated_failures, self._seed, name)
+            age = self._now() - group_state.machines.asked_at[group_state.coming[name]]
+            runs = error is None and life.ending == "silent" and age >= life.appears_after
             yield Instance(id=InstanceId(ID_PREFIX + name), state="running" if runs else "creating", error=error)
 
 
-def _after_all(standing: _Standing) -> Machines:
+def _after_all(group_state: _GroupState) -> Machines:
     """Returns the group's machines with `next_number` above every Node's number.
 
     If the ConfigMap was deleted, the numbers on the record begin at 0 again.
     """
-    machines, group = standing.machines, standing.group
-    numbers = (group.number_of(member.name) for member in _all(standing.members))
+    machines, group = group_state.machines, group_state.group
+    numbers = (group.number_of(member.name) for member in _all(group_state.members))
     beyond = 1 + max((number for number in numbers if number is not None), default=-1)
     return Machines(next_number=max(machines.next_number, beyond), asked_at=machines.asked_at)
 
@@ -227,13 +224,13 @@ def _all(members: Members) -> Iterator[Member]:
     yield from members.leaving.values()
 
 
-def _check_seen(standing: _Standing, seen: int) -> None:
-    if standing.target != seen:
-        raise ProviderError("conflict", standing.group.name, f"the target is {standing.target}, not {seen}")
+def _check_seen(group_state: _GroupState, seen: int) -> None:
+    if group_state.target != seen:
+        raise ProviderError("conflict", group_state.group.name, f"the target is {group_state.target}, not {seen}")
 
 
 def _check_growth(group: KwokGroup, to: int) -> None:
     if to > group.max_size:
         raise ProviderError("limit", group.name, f"got {to} nodes, want at most {group.max_size}")
-    if group.weather.quota is not None and to > group.weather.quota:
-        raise ProviderError("quota", group.name, f"got {to} nodes, the quota is {group.weather.quota}")
+    if group.simulated_failures.quota is not None and to > group.simulated_failures.quota:
+        raise ProviderError("quota", group.name, f"got {to} nodes, the quota is {group.simulated_failures.quota}")

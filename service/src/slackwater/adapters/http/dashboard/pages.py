@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
-_HEADERS: Final = {
+PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -31,7 +31,7 @@ def add_pages(app: FastAPI) -> None:
 
     @app.get("/", response_class=HTMLResponse, summary="The dashboard")
     async def dashboard() -> HTMLResponse:
-        return HTMLResponse(page, headers=_HEADERS)
+        return HTMLResponse(page, headers=PAGE_HEADERS)
 
     for name, media, content in _files():
         _add_file(app, name, media, content)
@@ -47,6 +47,6 @@ def _files() -> Iterator[tuple[str, str, bytes]]:
 
 def _add_file(app: FastAPI, name: str, media: str, content: bytes) -> None:
     async def file(_request: Request) -> Response:
-        return Response(content, media_type=media, headers=_HEADERS)
+        return Response(content, media_type=media, headers=PAGE_HEADERS)
 
     app.add_route(f"/dashboard/{name}", file, methods=["GET"])

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from slackwater.adapters.http.dashboard.frames import PERIOD_SECONDS, Frames
+from slackwater.adapters.http.dashboard.update_frames import PERIOD_SECONDS, Frames
 
 MOST_LISTENERS: Final = 16
 #: Interval of comments on a stream without events: only sending shows that a connection is lost.
@@ -94,7 +94,7 @@ class _Stream(Response):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async with anyio.create_task_group() as group:
                     group.start_soon(_until_gone, receive, group.cancel_scope)
-                    await self._tell(send)
+                    await self._send_frames(send)
                     group.cancel_scope.cancel()
             finally:
                 self._listeners.leave(scope)
@@ -102,7 +102,7 @@ class _Stream(Response):
         with anyio.move_on_after(1, shield=True), suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _tell(self, send: Send) -> None:
+    async def _send_frames(self, send: Send) -> None:
         seen, silent_since = 0, anyio.current_time()
         while True:
             events = await self._frames.after(seen)

@@ -12,16 +12,14 @@ is an argument, effects are results.
 from collections.abc import Callable
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.leaving import LeavingPods, Problem
-from slackwater.controllers.scaledown.drains.limits import DrainLimits
-from slackwater.controllers.scaledown.drains.node_view import NodeView
-from slackwater.fit.disruptions import Disruptions
-from slackwater.model.drains import DrainEnd, DrainOrder, Phase, RemoveNode
-from slackwater.model.effects import Effect, Evict, MarkNode, UnmarkNode
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
+from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, Problem
+from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
 from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.objects import Taint
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: Where a removal can still be given up: nothing was asked of the provider.
@@ -71,7 +69,9 @@ class Drain:
         return self.phase in _REVOCABLE
 
     def give_up(self, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
-        """Rolls back: the taint is removed, and the node is as before. No effect if that has begun or the removal has ended."""
+        """Rolls back: the taint is removed, and the node is as before. Returns no effect if the rollback has begun or the
+        removal has ended.
+        """
         if self.phase in {"unmarking", "ended"}:
             return []
         self.unremovable_reason, self.detail = unremovable_reason, detail

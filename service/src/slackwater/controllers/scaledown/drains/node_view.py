@@ -1,20 +1,26 @@
-"""What a removal sees of its node: the node and the pods that count there, as the state machine has them now."""
+"""What a removal reads: its node with the pods that count there, and the limits that it keeps.
+
+- `NodeView`, `NodeViews`: the node and its pods, as the state machine has them now.
+- `DrainLimits`, `PriorityGroup`: how long each step may take, and what the removal may do.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from slackwater.fit.disruptions import Disruptions
-from slackwater.fit.drainability import DrainabilityOutcome, Facts, judge
+from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
+from slackwater.fit.pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod
-from slackwater.model.unremovable_reasons import UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node under removal, with its pods by drainability. `movers` have to leave, `awaited` have to complete; `blocked` is a
-    pod that a rule does not let go, and why. `node` is None if the node is gone."""
+    """A node under removal, with its pods by drainability. `node` is None if the node is gone.
+
+    `movers` have to leave, `awaited` have to complete. `blocked` is a pod that a rule keeps on the node, with the reason.
+    """
 
     node: Node | None
     movers: tuple[Pod, ...] = ()
@@ -47,7 +53,7 @@ class NodeViews(Protocol):
         ...
 
 
-def seen(node: Node | None, pods: Iterable[Pod], facts: Facts) -> NodeView:
+def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
     """The node's view, by judging each pod. Budgets do not block here: the eviction API checks them."""
     movers: list[Pod] = []
     daemons: list[Pod] = []
@@ -70,3 +76,41 @@ def seen(node: Node | None, pods: Iterable[Pod], facts: Facts) -> NodeView:
             case DrainabilityOutcome.SKIP:
                 pass
     return NodeView(node, tuple(movers), tuple(daemons), tuple(awaited), blocked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityGroup:
+    """Pods of at least this priority, up to the next group's; each has so many seconds to end."""
+
+    priority: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainLimits:
+    """Limits, in seconds. Defaults are Cluster Autoscaler's, except `deadline_seconds`, which bounds a removal until its
+    provider is asked.
+
+    The first pod of a batch is evicted `settle_seconds` after its last taint, so that schedulers have seen it. Priority groups
+    leave one after another, lower priorities first; a pod below the lowest group leaves with it. A blocked eviction is sent
+    again after `retry_seconds`, or as soon as the budget allows one. With `force` pods whose eviction takes too long are
+    deleted. `delay_seconds` is how long annotations may delay the deletion, `removal_seconds` how long a node may exist after
+    its provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
+    """
+
+    cordon: bool = True
+    settle_seconds: float = 5.0
+    retry_seconds: float = 10.0
+    eviction_seconds: float = 120.0
+    groups: tuple[PriorityGroup, ...] = (PriorityGroup(priority=-(2**31), seconds=600.0),)
+    headroom_seconds: float = 30.0
+    deadline_seconds: float = 3600.0
+    delay_seconds: float = 120.0
+    removal_seconds: float = 900.0
+    force: bool = False
+    evict_daemons: bool = True
+    migrate: bool = True
+
+    def group_of(self, priority: int) -> int:
+        """The group of the priority: the highest whose bound it reaches, else the lowest."""
+        return max((at for at, group in enumerate(self.groups) if group.priority <= priority), default=0)

@@ -1,23 +1,72 @@
-"""The chain of expanders: each is a measure of an option, and a later one decides among options that all earlier ones rate
-equal.
+"""The chain of expanders, and the expanders that need no configuration.
 
-Among options that are equal in all measures one is drawn at random, as in Cluster Autoscaler. The same seed draws the same
-option, so that the same cluster gets the same plan. A measure reads one option alone, so that options can be kept in order
-while others come and go.
+An expander gives an option a merit; a later expander decides among options that all earlier ones rate equal. `chain_of` builds
+the chain:
+
+- `random`: draws one option. The same seed draws the same option, so the same cluster gets the same plan. A draw also decides
+  among options that are equal by all other expanders, as in Cluster Autoscaler.
+- `least-nodes`: prefers options that add the fewest nodes.
+- `least-waste`: prefers options that leave the smallest share of their nodes unused.
+- `most-pods`: prefers options that help the most pods.
+- `smallest-node`: prefers options with the smallest nodes. It is used for placeholders, which justify no larger node.
+- `priority`: has a module of its own (`priority`), since it needs configuration.
+
+Invariant: a merit depends on one option alone, so options can be kept in order while others come and go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.expanders.at_random import draw
-from slackwater.controllers.scaleup.expanders.least_nodes import least_nodes
-from slackwater.controllers.scaleup.expanders.least_waste import waste
-from slackwater.controllers.scaleup.expanders.most_pods import most_pods
 from slackwater.controllers.scaleup.expanders.priority import Priorities, rank
 from slackwater.controllers.scaleup.expanders.scarcity import Resources, Weights
-from slackwater.controllers.scaleup.expanders.smallest_node import node_size
+
+
+def node_size(option: Option, weights: Weights, largest: Resources) -> Fraction:
+    """The mean node's share of the largest node there is, of each resource times its weight (`scarcity`), summed; exact.
+
+    An option without a new node has size 0 and comes first: it costs nothing.
+    """
+    n_nodes = max(option.n_nodes, 1)
+    shares = (
+        weight * Fraction(option.offered.get(name, 0), n_nodes * largest[name])
+        for name, weight in weights.items()
+        if largest.get(name)
+    )
+    return sum(shares, Fraction(0))
+
+
+def most_pods(option: Option) -> int:
+    return -option.n_pods
+
+
+def waste(option: Option, weights: Weights) -> Fraction:
+    """The weighted sum, over resources, of (new capacity - requests of the helped pods) / new capacity.
+
+    It is negative if some of these pods go to existing nodes and their requests exceed the new capacity.
+
+    As in Cluster Autoscaler the unused shares of CPU and memory, of all new nodes together, are added. The shares of every
+    other resource are added too, with its weight (`scarcity`). Shares are of what is allocatable, and exact fractions, so that
+    equal options compare equal.
+    """
+    shares = (
+        weights[name] * Fraction(has - option.asked.get(name, 0), has)
+        for name, has in option.offered.items()
+        if has and name in weights
+    )
+    return sum(shares, Fraction(0))
+
+
+def least_nodes(option: Option) -> int:
+    return option.n_nodes
+
+
+def draw(option: Option, *, seed: int) -> bytes:
+    return blake2b(f"{seed}:{option.names}".encode(), digest_size=8).digest()
+
 
 #: `smallest-node` is for placeholders and cannot be configured.
 ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority", "smallest-node"]

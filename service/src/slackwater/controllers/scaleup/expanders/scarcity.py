@@ -30,7 +30,7 @@ def resources_of(node: Node) -> Resources:
 
 
 def weights_of(nodes: Iterable[Node]) -> Weights:
-    """The weights of the resources of new nodes, given one node of each group; other resources weigh nothing."""
+    """The weights of the resources of new nodes, from one node of each group; other resources weigh nothing."""
     total: dict[str, int] = {}
     for node in nodes:
         for name, amount in resources_of(node).items():

@@ -1,7 +1,7 @@
 // Removals under way: how far each node is, and of each of its pods where the plan sees it go and how far it is.
 import { el, empty, tag } from "./dom.js";
 import { podName } from "./sectiontable.js";
-import { duration, many, number } from "./units.js";
+import { age, duration, many, number } from "./units.js";
 import { whyLink } from "./why.js";
 
 const PHASES = {
@@ -10,6 +10,14 @@ const PHASES = {
 };
 const STEPS = { planned: "to be asked", asked: "asked to leave", taken: "ending", waiting: "asked again later", refused: "refused", migrating: "migrating", gone: "gone" };
 const KINDS = { gone: "good", refused: "bad", waiting: "warn" };
+
+// When it ends if the rest goes as fast as what is gone; a blocked eviction has no end in sight.
+function eta(drain) {
+  if (drain.blocked) return `${many(drain.blocked, "pod")} blocked by a disruption budget.`;
+  const left = drain.podsTotal - drain.gone;
+  if (!left || !drain.gone) return "";
+  return `About ${duration(((Date.now() / 1000 - drain.began) * left) / drain.gone)} left.`;
+}
 
 class DrainsView {
   id = "drains";
@@ -45,13 +53,14 @@ class DrainsView {
       el("table", { "aria-label": `Pods of ${drain.node}` }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...drain.pods.map((pod) => this.pod(pod))))) : el("p", {}, "No pod has to leave.");
     return el("article", { class: "card", "aria-label": `Removal of ${drain.node}` },
       el("h3", {}, whyLink("nodes", drain.node), tag(PHASES[drain.phase] ?? drain.phase, bad ? "bad" : "warn")),
-      el("p", { class: "dim" }, `Group ${drain.group}, ${drain.empty ? "empty" : "drained"}, began ${duration(drain.since)} ago, ${many(drain.evicted, "pod")} evicted.`),
+      el("p", { class: "dim" }, `Group ${drain.group}, ${drain.empty ? "empty" : "drained"}, began ${age(drain.began)} ago, ${many(drain.evicted, "pod")} evicted. ${eta(drain)}`),
+      el("progress", { max: Math.max(1, drain.podsTotal), value: drain.gone, "aria-label": `Pods of ${drain.node} that are gone` }),
       drain.reason ? el("p", { class: "notes" }, `Given up: ${drain.reason} ${drain.detail}`) : null, pods);
   }
 
   pod(pod) {
     return el("tr", {}, el("th", { scope: "row" }, pod.step === "gone" ? podName(pod) : whyLink("pods", podName(pod))),
-      el("td", {}, tag(STEPS[pod.step] ?? pod.step, KINDS[pod.step] ?? "dim"), pod.detail ? el("span", { class: "dim" }, ` ${pod.detail}`) : null),
+      el("td", {}, tag(STEPS[pod.step] ?? pod.step, KINDS[pod.step] ?? "dim"), pod.blockedBy ? el("span", { class: "dim" }, ` budget ${pod.blockedBy} allows no disruption now`) : pod.detail ? el("span", { class: "dim" }, ` ${pod.detail}`) : null),
       el("td", {}, pod.destination ?? "not planned"));
   }
 }

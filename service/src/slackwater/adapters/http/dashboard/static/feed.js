@@ -1,5 +1,7 @@
 // The stream of boards and changes. Nothing is asked for while nobody looks at the page; a connection that breaks comes back.
 const RETRY_MS = 3000;
+// The service sends something at least this often while it lives; a connection that is silent for longer is broken.
+const SILENT_MS = 25000;
 
 export class Feed {
   constructor(state, { drawn, trouble }) {
@@ -9,6 +11,11 @@ export class Feed {
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
     window.addEventListener("pagehide", () => this.close());
     window.addEventListener("pageshow", () => this.open());
+    setInterval(() => this.watch(), SILENT_MS);
+  }
+
+  watch() {
+    if (this.source && this.state.seq && Date.now() - this.state.at > SILENT_MS) this.again();
   }
 
   open() {

@@ -23,7 +23,7 @@ class GroupsView {
       this.element.replaceChildren(empty("The autoscaler is off, or its first loop has not ended."));
       return;
     }
-    // What is focused is looked for again: everything here is drawn anew with each loop.
+    // The focus is restored: each loop draws everything here again.
     const focused = this.element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     this.element.replaceChildren(...this.parts(loop));
     if (focused) this.element.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();

@@ -1,7 +1,8 @@
-// A table of any length that holds only the rows in sight. Screen readers are told the true number of rows and each one's
+// A table of any length that holds only the rows in sight. Screen readers get the true number of rows and each one's
 // place; one row's link is in the tab order, and the arrow keys, Page Up and Down, Home and End move among all of them.
 import { el, setAttribute } from "./dom.js";
 
+const PHONE = matchMedia("(max-width: 40rem)");
 const MORE = 8; // rows beyond either edge
 
 export class LongTable {
@@ -64,9 +65,18 @@ export class LongTable {
       if (before.nextSibling !== made.row) before.after(made.row);
       before = made.row;
     }
+    this.measure(wanted.size ? before : null);
     this.above.firstChild.style.height = `${first * this.rowHeight}px`;
     this.below.firstChild.style.height = `${Math.max(0, this.items.length - last) * this.rowHeight}px`;
     if (focus !== null && !this.body.contains(document.activeElement)) this.rows.get(focus)?.link.focus({ preventScroll: true });
+  }
+
+  // On a phone the cells of a row are below one another: its height is what they need. All rows have the same.
+  measure(row) {
+    if (!row?.offsetHeight || this.measured === PHONE.matches) return;
+    this.measured = PHONE.matches;
+    this.rowHeight = row.offsetHeight;
+    requestAnimationFrame(() => this.draw());
   }
 
   focused(event) {

@@ -1,7 +1,10 @@
 // Live migrations that were decided or run, and of each crowded node the machines that may leave next.
-import { el } from "./dom.js";
+import { el, empty, tag } from "./dom.js";
 import { SectionTable, podName } from "./sectiontable.js";
-import { cpu, memory } from "./units.js";
+import { cpu, memory, number } from "./units.js";
+import { whyLink } from "./why.js";
+
+const SHOWN = 200;
 
 class MigrationsView {
   id = "migrations";
@@ -11,23 +14,7 @@ class MigrationsView {
   count = (state) => state.list("migrations").total + state.list("migrationQueue").total;
 
   build() {
-    this.running = new SectionTable({
-      section: "migrations",
-      label: "Migrations",
-      one: "migration",
-      nothing: "No machine is migrating.",
-      columns: [
-        { title: "Machine", width: "22%", text: (move) => `${move.namespace}/${move.machine}` },
-        { title: "Phase", width: "8rem", text: (move) => (move.landed ? `${move.phase}, landed` : move.phase) },
-        { title: "From", text: (move) => move.source ?? "unknown" },
-        { title: "To", text: (move) => move.targetNode ?? "not chosen" },
-        { title: "CPU", class: "number", width: "5rem", text: (move) => cpu(move.cpu) },
-        { title: "Memory", class: "number", width: "7rem", text: (move) => memory(move.memory) },
-      ],
-      link: (move) => (move.pod ? ["migrations", move.pod] : null),
-      key: podName,
-      words: (move) => `${move.namespace}/${move.machine} ${move.source} ${move.targetNode} ${move.phase}`,
-    });
+    this.running = el("div");
     this.queue = new SectionTable({
       section: "migrationQueue",
       label: "Migration queue",
@@ -36,19 +23,37 @@ class MigrationsView {
       columns: [
         { title: "Pod of the machine", width: "40%", text: podName },
         { title: "Node it may leave", text: (entry) => entry.node },
-        { title: "Load of the last minute", class: "number", width: "12rem", text: (entry) => (entry.load1Micro === null ? "not told" : (entry.load1Micro / 1e6).toFixed(2)) },
+        { title: "Load, last minute", class: "number", width: "10rem", text: (entry) => (entry.load1Micro === null ? "not reported" : (entry.load1Micro / 1e6).toFixed(2)) },
       ],
       link: (entry) => ["migrations", podName(entry)],
       key: (entry) => `${podName(entry)} ${entry.node}`,
       words: (entry) => `${podName(entry)} ${entry.node}`,
     });
-    return el("div", {}, el("h3", {}, "Decided or running"), this.running.build(), el("h3", {}, "Queue: of each node, who leaves first"), this.queue.build());
+    return el("div", {}, el("h3", {}, "Decided or running"), this.running, el("h3", {}, "Queue: of each node, who leaves first"), this.queue.build());
   }
 
   draw(state) {
-    this.running.draw(state);
+    const { total, entries } = state.list("migrations");
+    const focused = this.running.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const more = total > SHOWN ? [el("p", { class: "dim" }, `${number(SHOWN)} of ${number(total)} are shown.`)] : [];
+    this.running.replaceChildren(...more, entries.length ? el("div", { class: "cards" }, ...entries.slice(0, SHOWN).map(card)) : empty("No machine is migrating."));
+    if (focused) this.running.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     this.queue.draw(state);
   }
+}
+
+function card(move) {
+  const name = `${move.namespace}/${move.machine}`;
+  const node = (found, otherwise) => (found ? whyLink("nodes", found) : otherwise);
+  const rows = [
+    ["From", node(move.source, "unknown")],
+    ["To", node(move.targetNode, "not chosen yet")],
+    ["Why", move.why || "the reason is over"],
+    ["Cost", `${cpu(move.cpu)} CPU, ${memory(move.memory)} on both nodes meanwhile`],
+  ];
+  return el("article", { class: "card", "aria-label": `Migration of ${name}` },
+    el("h3", {}, move.pod ? whyLink("migrations", move.pod, name) : name, tag(move.landed ? `${move.phase}, landed` : move.phase, move.landed ? "good" : "warn")),
+    el("dl", { class: "figures" }, ...rows.flatMap(([title, value]) => [el("dt", {}, title), el("dd", {}, value)])));
 }
 
 export const migrations = new MigrationsView();

@@ -37,7 +37,7 @@ class NodesView {
 
   build(state) {
     this.state = state;
-    const again = () => this.draw(this.state);
+    const again = () => this.filtered();
     this.search = el("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: again, placeholder: "part of a name" });
     this.group = el("select", { onchange: again }, el("option", { value: "" }, "all"));
     this.kind = el("select", { onchange: again }, ...options(STATES));
@@ -56,7 +56,28 @@ class NodesView {
 
   count = (state) => state.nodes.names.length;
 
-  draw(state) {
+  // Filters of the address are taken once; changed filters are written back there.
+  takeFilters(query) {
+    const text = query.toString();
+    if (this.address === text) return;
+    this.address = text;
+    this.search.value = query.get("q") ?? "";
+    if (STATES[query.get("show") ?? ""]) this.kind.value = query.get("show") ?? "";
+    if (ORDERS[query.get("order") ?? "name"]) this.order.value = query.get("order") ?? "name";
+  }
+
+  filtered() {
+    const query = new URLSearchParams();
+    if (this.search.value) query.set("q", this.search.value);
+    if (this.kind.value) query.set("show", this.kind.value);
+    if (this.order.value !== "name") query.set("order", this.order.value);
+    this.address = query.toString();
+    history.replaceState(null, "", `#/nodes${this.address ? `?${this.address}` : ""}`);
+    this.draw(this.state);
+  }
+
+  draw(state, _rest, query) {
+    if (query) this.takeFilters(query);
     this.groups(state);
     const rows = this.rows(state);
     setText(this.shown, `${number(rows.length)} of ${number(state.nodes.names.length)} nodes`);
@@ -92,10 +113,10 @@ class NodesView {
   row() {
     const link = el("a", { class: "why" });
     const marks = el("span");
-    const group = el("td");
+    const group = el("td", { "data-label": "Group" });
     const bars = { cpu: new ResourceBar("cpu"), memory: new ResourceBar("memory") };
-    const pods = el("td", { class: "number" });
-    const row = el("tr", {}, el("th", { scope: "row" }, link, marks), group, el("td", {}, bars.cpu.element), el("td", {}, bars.memory.element), pods);
+    const pods = el("td", { class: "number", "data-label": "Pods" });
+    const row = el("tr", {}, el("th", { scope: "row" }, link, marks), group, el("td", { class: "whole", "data-label": "CPU" }, bars.cpu.element), el("td", { class: "whole", "data-label": "Memory" }, bars.memory.element), pods);
     let flags = -1;
     const fill = (at) => {
       const { state } = this;

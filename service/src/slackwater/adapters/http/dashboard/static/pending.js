@@ -1,48 +1,78 @@
-// Pods without a place, and what was last said of each; above them how many share a reason.
-import { el, setText } from "./dom.js";
-import { SectionTable, podName } from "./sectiontable.js";
-import { cpu, many, memory, number } from "./units.js";
+// Pending pods by group: how many, how old, the scheduler's reasons as chips, and what would help.
+import { el, empty, setText, tag } from "./dom.js";
+import { age, cpu, many, memory, number } from "./units.js";
+import { whyLink } from "./why.js";
 
-const said = (pod) => (pod.gates.length ? `behind its gates: ${pod.gates.join(", ")}` : pod.message ?? "no scheduler has judged it yet");
+const SHOWN = 60;
+const ASKED = 8;
+const KEPT_MS = 60000;
+
+// "0/9 nodes are available: 8 Insufficient cpu, 1 node(s) had untolerated taint(s)." as its reasons.
+export function reasons(message) {
+  const list = message?.match(/^\d+\/\d+ nodes are available: (.+?)\.?(?: preemption: .*)?$/)?.[1];
+  return list ? list.split(/[,;] (?=\d)/) : message ? [message] : ["no scheduler has judged it yet"];
+}
 
 class PendingView {
   id = "pending";
-  title = "Pending pods";
-  about = "The most important first; each leads to what would help";
+  title = "Pending";
+  about = "Pods without a node, the most important first";
   needs = ["pending"];
   count = (state) => state.list("pending").total;
+  help = new Map();
 
   build() {
-    this.table = new SectionTable({
-      section: "pending",
-      label: "Pending pods",
-      one: "pod",
-      nothing: "No pod waits for a place.",
-      columns: [
-        { title: "Pod", width: "24%", text: podName },
-        { title: "Priority", class: "number", width: "6rem", text: (pod) => number(pod.priority) },
-        { title: "CPU", class: "number", width: "5rem", text: (pod) => cpu(pod.cpu) },
-        { title: "Memory", class: "number", width: "6.5rem", text: (pod) => memory(pod.memory) },
-        { title: "What the scheduler last said", text: said },
-      ],
-      link: (pod) => ["pods", podName(pod)],
-      key: podName,
-      words: (pod) => `${podName(pod)} ${pod.scheduler} ${said(pod)}`,
-    });
-    this.reasons = el("div");
-    return el("div", {}, this.reasons, this.table.build());
+    this.search = el("input", { type: "search", placeholder: "part of a name or reason", oninput: () => this.draw(this.state) });
+    this.shown = el("p", { class: "dim", role: "status" });
+    this.list = el("div", { class: "cards wide" });
+    return el("div", {}, el("div", { class: "tools", role: "search" }, el("label", {}, "Search", this.search), this.shown), this.list);
   }
 
   draw(state) {
-    this.table.draw(state);
-    const counts = new Map();
-    for (const pod of state.list("pending").entries) counts.set(said(pod), (counts.get(said(pod)) ?? 0) + 1);
-    const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, 5);
-    const text = most.map(([reason, count]) => `${many(count, "pod")}: ${reason}`);
-    if (this.told === text.join("\n")) return;
-    this.told = text.join("\n");
-    this.reasons.replaceChildren(...(counts.size > 1 ? [el("details", {}, el("summary", {}, `${counts.size} different reasons`), el("ul", { class: "plain" }, ...text.map((line) => el("li", {}, line))))] : []));
-    if (counts.size <= 1) setText(this.reasons, "");
+    this.state = state;
+    const { total, groups, entries } = state.list("pending");
+    const text = this.search.value.trim().toLowerCase();
+    const found = entries.filter((entry) => !text || `${entry.namespace}/${entry.names.join(" ")} ${entry.owner} ${entry.message}`.toLowerCase().includes(text));
+    const shown = found.slice(0, SHOWN);
+    setText(this.shown, `${many(total, "pod")} in ${many(groups ?? entries.length, "group")}${found.length > SHOWN ? `; the first ${SHOWN} are shown` : ""}`);
+    const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => each.dataset.key));
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    this.list.replaceChildren(...(shown.length ? shown.map((entry) => this.card(entry, open)) : [empty(total ? "No group matches." : "No pod waits for a node.")]));
+    if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    this.askNext(shown.slice(0, ASKED));
+  }
+
+  card(entry, open) {
+    const name = `${entry.namespace}/${entry.name}`;
+    const chips = entry.gates.length ? entry.gates.map((gate) => `gate ${gate}`) : reasons(entry.message);
+    const help = this.help.get(name)?.text;
+    const rest = entry.count > 1 ? el("details", { open: open.has(name), "data-key": name }, el("summary", {}, `${many(entry.count, "pod")}`), el("ul", { class: "plain" }, ...entry.names.map((each) => el("li", {}, whyLink("pods", `${entry.namespace}/${each}`))), entry.count > entry.names.length ? el("li", {}, `and ${number(entry.count - entry.names.length)} more`) : null)) : null;
+    return el("article", { class: "card", "aria-label": `Pending: ${name}` },
+      el("h3", {}, whyLink("pods", name), entry.count > 1 ? tag(`${number(entry.count)} pods${entry.owner ? ` of ${entry.owner}` : ""}`, "warn") : null),
+      el("p", { class: "dim" }, `Waits ${age(entry.createdAt)}; asks ${cpu(entry.cpu)} CPU and ${memory(entry.memory)}; priority ${number(entry.priority)}; scheduler ${entry.scheduler}`),
+      el("p", {}, ...chips.map((chip) => el("span", { class: "chip" }, chip))),
+      help ? el("p", { class: "remedy" }, help) : null, rest);
+  }
+
+  // One question at a time, of the first groups in sight, each again after a minute.
+  async askNext(entries) {
+    if (this.asking || this.list.offsetParent === null) return;
+    const entry = entries.find((each) => Date.now() - (this.help.get(`${each.namespace}/${each.name}`)?.at ?? 0) > KEPT_MS);
+    if (!entry) return;
+    this.asking = true;
+    const name = `${entry.namespace}/${entry.name}`;
+    let text = "";
+    try {
+      const answer = await fetch(`/explain/pods/${encodeURIComponent(entry.namespace)}/${encodeURIComponent(entry.name)}?format=json`);
+      if (answer.ok) {
+        const told = await answer.json();
+        text = told.remedies.length ? `Would help: ${told.remedies[0].change}` : "No single change that was tried would help; open it for the reasons.";
+      }
+    } catch { text = ""; }
+    if (this.help.size > 500) this.help.clear();
+    this.help.set(name, { at: Date.now(), text });
+    this.asking = false;
+    this.draw(this.state);
   }
 }
 

@@ -1,17 +1,19 @@
-// Pods that others have to leave for, whether their gate is shut, and for whom each waits; and nominations under way.
-import { el } from "./dom.js";
+// Preemptions under way as cards: who waits, for whom, at what cost, and which nodes were considered instead. Below them the
+// nodes that were nominated for pods because the scheduler's sample missed them.
+import { el, empty, tag } from "./dom.js";
 import { SectionTable, podName } from "./sectiontable.js";
-import { duration, number } from "./units.js";
+import { age, cpu, many, memory, number } from "./units.js";
+import { whyLink } from "./why.js";
 
 const PHASES = {
-  agreed: "kube-scheduler preempts",
-  announcing: "being announced",
-  evicting: "victims are leaving",
-  opened: "room is made",
-  returned: "about to be bound",
+  agreed: ["kube-scheduler deletes its victims", "warn"],
+  announcing: ["being announced", "warn"],
+  evicting: ["victims are leaving", "warn"],
+  opened: ["room is free; the pod may come", "good"],
+  returned: ["the pod is being placed", "good"],
 };
-const waiting = ({ waitingFor, waitingForTotal }) =>
-  waitingForTotal === 0 ? "nobody" : waitingFor.join(", ") + (waitingForTotal > waitingFor.length ? ` and ${waitingForTotal - waitingFor.length} more` : "");
+const SHOWN = 200;
+const NAMED = 20;
 
 class PreemptionsView {
   id = "preemptions";
@@ -21,24 +23,7 @@ class PreemptionsView {
   count = (state) => state.list("preemptions").total;
 
   build() {
-    this.table = new SectionTable({
-      section: "preemptions",
-      label: "Preemptions",
-      one: "preemption",
-      nothing: "No pod preempts others.",
-      columns: [
-        { title: "Preemptor", width: "22%", text: podName },
-        { title: "Gate", width: "5rem", text: (entry) => (entry.gateShut ? "shut" : "open") },
-        { title: "Phase", width: "12rem", text: (entry) => PHASES[entry.phase] ?? entry.phase },
-        { title: "Node", width: "14%", text: (entry) => entry.node },
-        { title: "Priority", class: "number", width: "6rem", text: (entry) => number(entry.priority) },
-        { title: "Waits for", text: waiting },
-        { title: "Since", class: "number", width: "7rem", text: (entry) => duration(entry.since) },
-      ],
-      link: (entry) => ["gates", podName(entry)],
-      key: podName,
-      words: (entry) => `${podName(entry)} ${entry.node} ${entry.phase} ${waiting(entry)}`,
-    });
+    this.list = el("div");
     this.nominations = new SectionTable({
       section: "nominations",
       label: "Nominations",
@@ -53,13 +38,34 @@ class PreemptionsView {
       key: podName,
       words: (entry) => `${podName(entry)} ${entry.node}`,
     });
-    return el("div", {}, this.table.build(), el("h3", {}, "Nominations: the scheduler's sample missed the node that fits"), this.nominations.build());
+    return el("div", {}, this.list, el("h3", {}, "Nominations: the scheduler's sample missed the node that fits"), this.nominations.build());
   }
 
   draw(state) {
-    this.table.draw(state);
+    const { total, entries } = state.list("preemptions");
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const more = total > SHOWN ? [el("p", { class: "dim" }, `${number(SHOWN)} of ${number(total)} are shown.`)] : [];
+    this.list.replaceChildren(...more, entries.length ? el("div", { class: "cards" }, ...entries.slice(0, SHOWN).map(card)) : empty("No preemption is under way."));
+    if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     this.nominations.draw(state);
   }
+}
+
+function card(entry) {
+  const [phase, kind] = PHASES[entry.phase] ?? [entry.phase, "dim"];
+  const waits = entry.waitingFor.slice(0, NAMED).flatMap((victim, index) => [index ? ", " : "", whyLink("pods", victim)]);
+  const left = entry.waitingForTotal - Math.min(entry.waitingFor.length, NAMED);
+  const rows = [
+    ["Goes to", whyLink("nodes", entry.node)],
+    ["Needs", `${cpu(entry.needs.cpu)} CPU, ${memory(entry.needs.memory)}`],
+    ["Waits for", waits.length ? el("span", {}, ...waits, left ? ` and ${number(left)} more` : "") : "nobody any more"],
+    ["Cost", entry.waitingForTotal ? `${many(entry.waitingForTotal, "pod")} with ${cpu(entry.frees.cpu)} CPU, ${memory(entry.frees.memory)}` : "all victims have left"],
+    ["Instead", entry.others.length ? el("ul", { class: "plain" }, ...entry.others.map((other) => el("li", {}, other))) : "no other node had enough victims"],
+  ];
+  return el("article", { class: "card", "aria-label": `Preemption for ${podName(entry)}` },
+    el("h3", {}, whyLink(entry.gateShut ? "gates" : "pods", podName(entry)), tag(phase, kind)),
+    el("p", { class: "dim" }, `Priority ${number(entry.priority)}, began ${age(entry.began)} ago; ${entry.gateShut ? "its gate is shut" : "its gate is open"}`),
+    el("dl", { class: "figures" }, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
 }
 
 export const preemptions = new PreemptionsView();

@@ -4,6 +4,8 @@ import { LongTable } from "./longtable.js";
 import { many, number } from "./units.js";
 import { pointAt } from "./why.js";
 
+const FEW = 8;
+
 export class SectionTable {
   // `list(state)` gives {total, entries} where they are no section of their own. `columns`: {title, width, class, text(entry)}; the first is the link, which `link(entry)` points as [kind, name] or null.
   constructor({ section, list = (state) => state.list(section), label, one, columns, link, key, nothing, words, rest = "the first are told" }) {
@@ -27,7 +29,9 @@ export class SectionTable {
     const text = this.search.value.trim().toLowerCase();
     const found = text ? entries.filter((entry) => this.words(entry).toLowerCase().includes(text)) : entries;
     this.none.hidden = entries.length > 0;
-    this.tools.hidden = this.long.element.hidden = entries.length === 0;
+    this.long.element.hidden = entries.length === 0;
+    // A few rows are seen at once: nobody needs a search there. Never hidden while something is searched for.
+    this.tools.hidden = entries.length <= FEW && !text;
     const left = total > entries.length ? `; ${this.rest}` : "";
     setText(this.shown, `${number(found.length)} of ${many(total, this.one)}${left}`);
     this.long.show(found);
@@ -35,11 +39,11 @@ export class SectionTable {
 
   row() {
     const link = el("a", { class: "why" });
-    const cells = this.columns.map((column, index) => (index ? el("td", { class: column.class }) : el("th", { scope: "row" }, link)));
+    const cells = this.columns.map((column, index) => (index ? el("td", { class: column.class, "data-label": column.title }) : el("th", { scope: "row" }, link)));
     const fill = (entry) => {
       const target = this.link(entry);
       if (target) pointAt(link, ...target);
-      else for (const name of ["href", "data-why"]) link.removeAttribute(name);
+      else link.removeAttribute("href");
       this.columns.forEach((column, index) => {
         const text = column.text(entry);
         setText(index ? cells[index] : link, text);

@@ -5,6 +5,7 @@ import { CORDONED, NOT_READY, QUARANTINED } from "./state.js";
 import { cpu, many, memory, number, percent } from "./units.js";
 
 const MOST = 2000;
+const HEAD = ["Group", "Nodes", "Free CPU", "CPU, share", "Free memory", "memory, share", "Largest free CPU", "Largest free memory"];
 
 function table({ list, link = () => null, ...rest }) {
   const entries = (state) => state.sections.autoscaler?.slack?.[list] ?? [];
@@ -19,7 +20,6 @@ class SlackView {
   needs = ["nodes", "autoscaler"];
 
   build() {
-    const head = ["Group", "Nodes", "Free CPU", "of Total", "Free memory", "of Total", "Largest free CPU", "Largest free memory"];
     this.body = el("tbody");
     this.note = el("p", { class: "dim" });
     this.sources = table({
@@ -37,13 +37,13 @@ class SlackView {
         { title: "without a place", class: "number", text: (source) => number(source.homeless) },
       ],
     });
-    this.promises = table({
-      list: "promises",
-      label: "Promises about start times",
-      one: "promise",
+    this.slos = table({
+      list: "startTimeSLOs",
+      label: "Start-time SLOs",
+      one: "SLO",
       nothing: "Nothing is promised about how soon pods start.",
       columns: [
-        { title: "Promise", text: (each) => each.name },
+        { title: "SLO", text: (each) => each.name },
         { title: "Promised", width: "16%", text: (each) => `${Number((100 * each.share).toFixed(3))} % within ${each.withinSeconds} s` },
         { title: "Kept, last day", class: "number", text: (each) => (each.keptShare === null ? "no pods came" : `${(100 * each.keptShare).toFixed(1)} %`) },
         { title: "in time", class: "number", text: (each) => number(each.inTime) },
@@ -69,13 +69,13 @@ class SlackView {
       ],
       link: (each) => (each.node ? ["nodes", each.node] : null),
     });
-    return el("div", {}, el("div", { class: "scroll" }, el("table", { "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...head.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note, el("h3", {}, "Room kept for pods to come, by source"), this.sources.build(), el("h3", {}, "Promises about start times"), this.promises.build(), el("h3", {}, "Placeholders: where that room is"), this.places.build());
+    return el("div", {}, el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Free room, scrollable" }, el("table", { class: "free", "aria-label": "Free room by node group" }, el("thead", {}, el("tr", {}, ...HEAD.map((title, index) => el("th", { scope: "col", class: index ? "number" : null }, title)))), this.body)), this.note, el("h3", {}, "Room kept for pods to come, by source"), this.sources.build(), el("h3", {}, "Start-time SLOs"), this.slos.build(), el("h3", {}, "Placeholders: where that room is"), this.places.build());
   }
 
   draw(state) {
     if (!state.line) return;
     this.sources.draw(state);
-    this.promises.draw(state);
+    this.slos.draw(state);
     this.places.draw(state);
     const sums = new Map();
     state.nodes.names.forEach((_, row) => {
@@ -95,9 +95,9 @@ class SlackView {
     const rows = [...sums].sort(([one], [other]) => (one < other ? -1 : 1));
     while (this.body.rows.length > rows.length) this.body.lastChild.remove();
     rows.forEach(([name, sum], index) => {
-      const row = this.body.rows[index] ?? this.body.appendChild(el("tr", {}, el("th", { scope: "row" }), ...Array.from({ length: 7 }, () => el("td", { class: "number" }))));
-      const told = [name, number(sum.nodes), cpu(sum.cpu), percent(sum.cpu, sum.cpuTotal), memory(sum.memory), percent(sum.memory, sum.memoryTotal), cpu(sum.cpuMost), memory(sum.memoryMost)];
-      told.forEach((text, cell) => setText(row.cells[cell], text));
+      const row = this.body.rows[index] ?? this.body.appendChild(el("tr", {}, el("th", { scope: "row" }), ...HEAD.slice(1).map((title) => el("td", { class: "number", "data-label": title }))));
+      const texts = [name, number(sum.nodes), cpu(sum.cpu), percent(sum.cpu, sum.cpuTotal), memory(sum.memory), percent(sum.memory, sum.memoryTotal), cpu(sum.cpuMost), memory(sum.memoryMost)];
+      texts.forEach((text, cell) => setText(row.cells[cell], text));
     });
     const unneeded = Object.values(state.sections.autoscaler?.scaleDown?.unneeded ?? {}).reduce((sum, count) => sum + count, 0);
     setText(this.note, `Cordoned, unready and quarantined nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);

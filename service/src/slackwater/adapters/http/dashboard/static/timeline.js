@@ -1,39 +1,85 @@
-// What was decided, the newest first, and what became of it.
-import { el } from "./dom.js";
-import { SectionTable } from "./sectiontable.js";
-import { clock } from "./units.js";
+// Decisions as lanes by kind with their density over the last hour, and the newest as stories; equal binds are collapsed.
+import { el, setText, tag } from "./dom.js";
+import { Sparkline } from "./spark.js";
+import { clock, many, number } from "./units.js";
+import { whyLink } from "./why.js";
+
+const VERDICTS = { refused: "refused", again: "tried again", unknown: "no answer" };
+const SHOWN = 150;
 
 class TimelineView {
   id = "timeline";
   title = "Time line";
-  about = "The newest decisions of each kind, and what became of them";
-  needs = ["timeline"];
+  about = "Decisions of the last hour by kind; the newest below";
+  needs = ["timeline", "series"];
   count = (state) => state.list("timeline").total;
+  lanes = new Map();
 
   build() {
-    this.table = new SectionTable({
-      section: "timeline",
-      label: "Decisions",
-      one: "decision",
-      rest: "the newest of each kind are kept",
-      nothing: "Nothing was decided since the start.",
-      columns: [
-        { title: "Object", width: "28%", text: (entry) => entry.name },
-        { title: "When", width: "7rem", text: (entry) => clock(entry.at) },
-        { title: "Decision", width: "9rem", text: (entry) => entry.kind },
-        { title: "Result", width: "7rem", text: (entry) => ({ done: "done", refused: "refused", again: "tried again", unknown: "no answer" })[entry.verdict] ?? entry.verdict },
-        { title: "What", text: (entry) => entry.text },
-      ],
-      link: (entry) => (entry.about ? [entry.about, entry.name] : null),
-      key: (entry) => entry.number,
-      words: (entry) => `${entry.name} ${entry.kind} ${entry.verdict} ${entry.text}`,
-    });
-    return el("div", {}, this.table.build());
+    this.laneList = el("ul", { class: "lanes", "aria-label": "Decisions by kind, last hour" });
+    this.search = el("input", { type: "search", placeholder: "part of a name or text", oninput: () => this.draw(this.state, this.rest) });
+    this.shown = el("p", { class: "dim", role: "status" });
+    this.list = el("ol", { class: "story" });
+    return el("div", {}, this.laneList, el("div", { class: "tools", role: "search" }, el("label", {}, "Search", this.search), this.shown), this.list);
   }
 
-  draw(state) {
-    this.table.draw(state);
+  draw(state, rest = "", query = this.query ?? new URLSearchParams()) {
+    Object.assign(this, { state, rest, query });
+    const kind = query.get("kind") ?? "";
+    this.drawLanes(state, kind);
+    const text = this.search.value.trim().toLowerCase();
+    const found = state.list("timeline").entries.filter((entry) => (!kind || entry.kind === kind) && (!text || `${entry.name} ${entry.text}`.toLowerCase().includes(text)));
+    const rows = kind || text ? found.slice(0, SHOWN).map((entry) => [entry]) : collapsed(found).slice(0, SHOWN);
+    setText(this.shown, `${many(found.length, "decision")} of the newest ${number(state.list("timeline").entries.length)}${kind ? `, kind ${kind}` : ""}`);
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => each.dataset.key));
+    this.list.replaceChildren(...rows.map((entries) => (entries.length > 1 ? several(entries, open) : one(entries[0]))));
+    if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   }
+
+  drawLanes(state, kind) {
+    const points = state.sections.series?.hour.points ?? {};
+    const kinds = Object.keys(points).filter((name) => name.startsWith("decisions.")).map((name) => name.slice(10));
+    for (const name of kinds) {
+      const values = points[`decisions.${name}`];
+      const sum = values.reduce((before, value) => before + (value ?? 0), 0);
+      if (!sum && !this.lanes.has(name)) continue;
+      if (!this.lanes.has(name)) {
+        const lane = { spark: new Sparkline(`${name}, last hour`), count: el("span", { class: "count" }) };
+        lane.link = el("a", { class: "lane" }, el("span", {}, name), lane.spark.element, lane.count);
+        this.lanes.set(name, lane);
+        this.laneList.append(el("li", {}, lane.link));
+      }
+      const lane = this.lanes.get(name);
+      lane.link.setAttribute("href", kind === name ? "#/timeline" : `#/timeline?kind=${encodeURIComponent(name)}`);
+      if (kind === name) lane.link.setAttribute("aria-current", "true");
+      else lane.link.removeAttribute("aria-current");
+      setText(lane.count, number(sum));
+      lane.spark.draw(values, { text: (value) => `${value} in 15 s` });
+    }
+  }
+}
+
+// Binds and waits that follow one another are one row.
+function collapsed(entries) {
+  const rows = [];
+  for (const entry of entries) {
+    const before = rows.at(-1);
+    if (before && before[0].kind === entry.kind && ["bind", "wait", "permit"].includes(entry.kind) && entry.verdict === before[0].verdict) before.push(entry);
+    else rows.push([entry]);
+  }
+  return rows;
+}
+
+export function one(entry) {
+  const name = entry.about ? whyLink(entry.about, entry.name) : entry.name;
+  return el("li", {}, el("time", { class: "dim" }, clock(entry.at)), " ", el("strong", {}, entry.kind), " ", name, " ", entry.text, entry.verdict in VERDICTS ? tag(VERDICTS[entry.verdict], "warn") : null,
+    entry.instead ? el("div", { class: "dim" }, `Instead: ${entry.instead}`) : null);
+}
+
+function several(entries, open) {
+  const key = String(entries.at(-1).number);
+  return el("li", {}, el("details", { open: open.has(key), "data-key": key }, el("summary", {}, el("time", { class: "dim" }, clock(entries[0].at)), ` ${number(entries.length)} × ${entries[0].kind}: ${entries.slice(0, 3).map((each) => each.name).join(", ")}${entries.length > 3 ? " …" : ""}`), el("ol", { class: "story" }, ...entries.slice(0, 50).map(one))));
 }
 
 export const timeline = new TimelineView();

@@ -28,3 +28,11 @@ export function duration(seconds) {
 export const clock = (unixSeconds) => new Date(unixSeconds * 1000).toLocaleTimeString("en-GB");
 
 export const many = (count, one, more = `${one}s`) => `${number(count)} ${count === 1 ? one : more}`;
+
+// Seconds since a Unix time, rounded so that it changes seldom: 42 s, 5 min, 3 h, 2 d.
+export function age(unixSeconds) {
+  const whole = Math.max(0, Math.round(Date.now() / 1000 - unixSeconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 5400) return `${Math.round(whole / 60)} min`;
+  return whole < 172800 ? `${Math.round(whole / 3600)} h` : `${Math.round(whole / 86400)} d`;
+}

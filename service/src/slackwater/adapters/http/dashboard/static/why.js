@@ -1,11 +1,15 @@
-// The explanation of one object, in a dialog over the page. The links work without it too: they lead to the same as JSON.
-import { byId, el, tag } from "./dom.js";
-import { amount, many } from "./units.js";
+// The page of one object, #/why/pod/namespace/name: the explanation as the service renders it, and what happened before.
+import { el, tag } from "./dom.js";
+import { age, clock } from "./units.js";
 
-let asked = 0;
+const PATHS = { pod: "pods", node: "nodes", group: "groups", permit: "permits", migration: "migrations", gate: "gates" };
+const STORIES = { pod: "pods", permit: "pods", migration: "pods", gate: "pods", node: "nodes", group: "groups" };
+const encoded = (name) => name.split("/").map(encodeURIComponent).join("/");
 
-export function whyPath(kind, name) {
-  return `/explain/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
+export const whyHash = (kind, name) => `#/why/${kind.replace(/s$/, "")}/${encoded(name)}`;
+
+export function goWhy(kind, name) {
+  location.hash = whyHash(kind, name);
 }
 
 // A link to why an object is as it is. `name` is a pod's as namespace/name.
@@ -16,57 +20,110 @@ export function whyLink(kind, name, text = name) {
 }
 
 export function pointAt(link, kind, name) {
-  link.href = whyPath(kind, name);
-  link.dataset.why = `${kind.replace(/s$/, "")} ${name}`;
+  link.href = whyHash(kind, name);
 }
 
-export function listen() {
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-why]");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-    event.preventDefault();
-    ask(link.dataset.why, link.getAttribute("href"));
-  });
+class WhyView {
+  id = "why";
+  title = "Why";
+  about = "";
+  needs = [];
+  hidden = true;
+
+  build() {
+    this.name = el("h2", {});
+    this.body = el("div", { "aria-live": "polite" });
+    this.story = el("div");
+    return el("div", { class: "why-page" }, this.name, this.body, this.story);
+  }
+
+  draw(_state, rest) {
+    if (this.rest === rest) return;
+    this.rest = rest;
+    const [kind, ...parts] = rest.split("/").map(decodeURIComponent);
+    this.ask(kind, parts.join("/"), rest);
+  }
+
+  leave() {
+    this.rest = null;
+  }
+
+  async ask(kind, name, rest) {
+    this.name.textContent = `${kind} ${name}`;
+    this.body.replaceChildren(el("p", { class: "dim" }, "Asking…"));
+    this.story.replaceChildren();
+    const [found, steps, past] = await Promise.all([this.explained(kind, name), this.steps(kind, name), this.past(kind, name)]);
+    if (this.rest !== rest) return;
+    this.body.replaceChildren(...found);
+    this.story.replaceChildren(
+      ...past,
+      el("h3", {}, "Decisions since the service started"),
+      steps.length ? el("ol", { class: "story" }, ...steps.map(step)) : el("p", { class: "dim" }, "None was noted. The newest 500 of each kind are kept."));
+  }
+
+  // What the persisted history says, which restarts do not end. Only pods and nodes have one.
+  async past(kind, name) {
+    const path = { pods: "pods", nodes: "nodes" }[STORIES[kind]];
+    if (!path) return [];
+    const [answer, status] = await Promise.all([answered(`/history/${path}/${encoded(name)}`), answered("/statusz")]);
+    const head = el("h3", {}, "What happened");
+    if (!answer) return [head, el("p", { class: "dim" }, "The service does not answer about the past.")];
+    const started = status ? Date.now() / 1000 - status.uptimeSeconds : null;
+    const notes = answer.notes.map((note) => el("p", { class: "dim" }, note));
+    if (!answer.entries.length) return [head, el("p", { class: "dim" }, `Nothing is kept about it. ${reach(answer.reaches)}`), ...notes];
+    return [head, el("ol", { class: "story", "data-history": "" }, ...withStart(answer.entries, started)), el("p", { class: "dim" }, `Kept over restarts. ${reach(answer.reaches)}`), ...notes];
+  }
+
+  async explained(kind, name) {
+    try {
+      const answer = await fetch(`/explain/${PATHS[kind] ?? kind}/${encoded(name)}`, { headers: { accept: "text/html" } });
+      if (!answer.ok) return [el("p", { class: "sentence" }, (await answer.json().catch(() => ({}))).detail ?? `The service answered ${answer.status}.`)];
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      return [document.adoptNode(page.getElementById("explanation"))];
+    } catch {
+      return [el("p", { class: "sentence" }, "The service does not answer.")];
+    }
+  }
+
+  async steps(kind, name) {
+    const answer = await fetch(`/dashboard/story/${STORIES[kind] ?? kind}/${encoded(name)}`).catch(() => null);
+    return answer?.ok ? (await answer.json()).steps : [];
+  }
 }
 
-async function ask(title, path) {
-  const mine = ++asked;
-  const dialog = byId("why");
-  byId("why-title").textContent = `Why: ${title}`;
-  byId("why-body").replaceChildren(el("p", { class: "dim" }, "Asking…"));
-  if (!dialog.open) dialog.showModal();
-  let found;
-  try {
-    const answer = await fetch(path);
-    const told = await answer.json();
-    found = answer.ok ? explanation(told, path) : [el("p", {}, told.detail ?? `The service answered ${answer.status}.`)];
-  } catch (error) {
-    found = [el("p", {}, `The service does not answer: ${error.message}`)];
-  }
-  if (mine === asked) byId("why-body").replaceChildren(...found);
+async function answered(path) {
+  const answer = await fetch(path).catch(() => null);
+  return answer?.ok ? answer.json() : null;
 }
 
-function explanation(told, path) {
-  const parts = [el("p", {}, "It is ", el("strong", {}, told.state), ".")];
-  if (told.reasons.length) parts.push(el("h3", {}, "Reasons"), el("ul", {}, ...told.reasons.map(reason)));
-  if (told.remedies.length) {
-    parts.push(el("h3", {}, "What would help"), el("ul", {}, ...told.remedies.map((remedy) => el("li", {}, remedy.change, tag("checked in the simulator", "good")))));
+// The entries as rows; a line stands where the service started.
+function withStart(entries, started) {
+  const rows = entries.map((entry) => [Date.parse(entry.at) / 1000, happened(entry)]);
+  if (started !== null && rows.some(([at]) => at < started)) {
+    rows.splice(rows.findLastIndex(([at]) => at < started) + 1, 0, [started, el("li", { class: "dim" }, moment(started), " The service started.")]);
   }
-  for (const set of told.minimal) {
-    parts.push(el("h3", {}, `In the way at ${set.where}: all of`), el("ul", {}, ...set.blockers.map(reason)), el("p", {}, `Helps: ${set.remedy.change}`));
-  }
-  for (const group of told.groups ?? []) {
-    parts.push(el("h3", {}, `Node group ${group.group}`, tag(group.helps ? "helps" : "does not help", group.helps ? "good" : "warn")), el("ul", {}, ...group.reasons.map(reason)));
-  }
-  const facts = Object.entries(told.facts ?? {});
-  if (facts.length) parts.push(el("h3", {}, "Figures"), el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))])));
-  for (const note of told.notes ?? []) parts.push(el("p", { class: "notes" }, note));
-  parts.push(el("p", {}, el("a", { href: path }, "As JSON")));
-  return parts;
+  return rows.map(([, row]) => row);
 }
 
-function reason({ code, plugin, text, detail, nodes, short, objects, closest }) {
-  const lacking = Object.entries(short ?? {}).map(([unit, value]) => `${unit === "milliCPU" ? amount.cpu(value) : unit === "bytes" ? amount.memory(value) : value} ${unit === "milliCPU" ? "CPU" : unit === "bytes" ? "memory" : unit} short`);
-  const more = [detail, nodes ? `on ${many(nodes, "node")}` : "", ...lacking, closest ? `closest: ${closest}` : "", (objects ?? []).join(", ")].filter(Boolean);
-  return el("li", {}, el("code", {}, code), ` ${text}`, more.length ? el("span", { class: "dim" }, ` (${more.join("; ")})`) : null, el("span", { class: "dim" }, ` ${plugin}`));
+// `text` has the reason. `pod` and `node` are links; on the page of a node the pod says whom it was about.
+function happened(entry) {
+  return el("li", {}, moment(Date.parse(entry.at) / 1000), " ", entry.pod ? whyLink("pod", entry.pod) : whyLink("node", entry.node), ` ${entry.text}`, " ", tag(`by ${entry.by}`));
 }
+
+const moment = (at) => el("time", { class: "dim" }, `${day(at)}${clock(at)}, ${age(at)} ago`);
+const day = (at) => (Date.now() / 1000 - at < 43_200 ? "" : `${new Date(at * 1000).toLocaleDateString("en", { day: "numeric", month: "short" })} `);
+
+// From when on everything is kept; empty if from the beginning.
+function reach(reaches) {
+  const oldest = (at) => `${day(Date.parse(at) / 1000)}${clock(Date.parse(at) / 1000)}`;
+  const parts = [["disturbances", reaches.acts], ["waits", reaches.waits]].filter(([, at]) => at).map(([what, at]) => `${what} since ${oldest(at)}`);
+  return parts.length ? `Older ones were dropped: ${parts.join(", ")} are complete.` : "";
+}
+
+function step(entry) {
+  const to = entry.about ? whyLink(entry.about, entry.name) : entry.name;
+  return el("li", {}, el("time", { class: "dim" }, `${clock(entry.at)}, ${age(entry.at)} ago`), " ", el("strong", {}, entry.kind), " ", to, " ", entry.text, entry.verdict === "done" ? null : tag(entry.verdict, "warn"),
+    entry.instead ? el("div", { class: "dim" }, `Instead: ${entry.instead}`) : null);
+}
+
+export const why = new WhyView();

@@ -1,0 +1,249 @@
+"""An explanation as a page: one sentence first, then what would help, then the reasons, equal ones merged; codes are small.
+
+    why_page(explanation, path) -> HTML     # `explanation` is the JSON that /explain/... answers
+
+The dashboard shows the same element `#explanation`, which it fetches; so there is one rendering, and it works without
+JavaScript. Every text of the cluster is escaped.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+import msgspec
+
+from slackwater.adapters.http.dashboard.pages import PAGE_HEADERS
+
+HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}
+Json = Mapping[str, Any]
+#: How the facts are called; others are shown by their own names, as words.
+_FACTS: Final = {"schedulerName": "Scheduler", "schedulerSays": "The scheduler last said", "milliCPU": "CPU", "bytes": "memory"}
+#: The units of a node's amounts.
+_LEDGER: Final = {"cpu": "milliCPU", "memory": "bytes"}
+#: A text that says nothing without its detail.
+_GENERAL: Final = "Insufficient resources"
+_LINKED: Final = {"pod": "pod", "node": "node", "group": "group"}
+
+
+def prefers_html(accept: str) -> bool:
+    """Does a browser ask, which names text/html? `*/*`, as curl and our command line send it, means JSON."""
+    return "text/html" in accept
+
+
+def why_page(explanation: bytes, path: str) -> str:
+    found = msgspec.json.decode(explanation)
+    title = escape(f"Why: {found['object']}")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Slackwater</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        '<link rel="icon" href="/dashboard/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/dashboard/look.css">'
+        '<link rel="stylesheet" href="/dashboard/bars.css"><link rel="stylesheet" href="/dashboard/views.css">'
+        f'</head><body><main class="page"><p><a href="/">Slackwater</a></p><h1>{escape(found["object"])}</h1>'
+        f"{fragment(found, path)}{_history(found.get('history', ()))}</main></body></html>"
+    )
+
+
+def _history(entries: Iterable[Json]) -> str:
+    """The newest entries of the persisted history. The dashboard asks for all of them itself."""
+    rows = [f"<li><time>{escape(each['at'])}</time> {escape(each['text'])} (by {escape(each['by'])})</li>" for each in entries]
+    return f'<h2>What happened last</h2><ol class="story">{"".join(rows)}</ol>' if rows else ""
+
+
+def fragment(found: Json, path: str) -> str:
+    """The explanation without a page around it."""
+    minimal = "".join(_minimal(each) for each in found["minimal"])
+    json_link = f'<p class="dim"><a href="{escape(path)}?format=json">The same as JSON</a></p>'
+    sections = (
+        _reasons(found["reasons"], counted=_counts_nodes(found)) + minimal,
+        _moves(found["facts"].get("moves")),
+        _instead(found.get("instead"), found["facts"].get("node")),
+        _groups(found.get("groups", ())),
+        _facts(found["facts"]) + json_link,
+    )
+    parts = _remedies(found) + "".join(f"<section>{section}</section>" for section in sections if section)
+    head = f'<p class="sentence">{escape(sentence(found))}</p>{_notes(found)}'
+    return f'<div id="explanation">{head}<div class="parts">{parts}</div></div>'
+
+
+def sentence(found: Json) -> str:
+    """The answer in one sentence: the state, and the reason that most nodes have."""
+    reasons = merged(found["reasons"])
+    what = str(found["object"])
+    start = f"{what[:1].upper()}{what[1:]} is {found['state']}"
+    if not reasons:
+        return f"{start}."
+    first = reasons[0]
+    where = f" on {_many(first['nodes'], 'node')}" if first["nodes"] and _counts_nodes(found) else ""
+    others = len(reasons) - 1
+    more = f", and {others} other reason{'s' if others > 1 else ''}" if others else ""
+    return f"{start}: {_plain(first)}{where}{more}."
+
+
+def merged(reasons: Iterable[Json]) -> list[dict[str, Any]]:
+    """The reasons, those with the same text and the same shortage as one; most nodes first."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for reason in reasons:
+        key = (reason["code"], reason["text"], reason.get("detail", ""), tuple(sorted(reason["short"].items())))
+        if key in found:
+            found[key]["nodes"] += reason["nodes"]
+            found[key]["objects"] = [*dict.fromkeys([*found[key]["objects"], *reason["objects"]])]
+        else:
+            found[key] = {**reason, "objects": list(reason["objects"])}
+    return sorted(found.values(), key=lambda reason: -int(reason["nodes"]))
+
+
+def _counts_nodes(found: Json) -> bool:
+    """Do the reasons count nodes? Those of a pod do; those of a node or group are about that one alone."""
+    return str(found["object"]).startswith("pod ")
+
+
+def _plain(reason: Json) -> str:
+    if reason["text"] == _GENERAL and reason.get("detail"):
+        return str(reason["detail"])
+    return str(reason["text"]).removeprefix("Slackwater: ").removeprefix("node(s) ")
+
+
+def _notes(found: Json) -> str:
+    return "".join(f'<p class="notes">{escape(note)}</p>' for note in (*found.get("remarks", ()), *found.get("notes", ())))
+
+
+def _remedies(found: Json) -> str:
+    if not found["remedies"]:
+        return ""
+    items = "".join(f"<li>{escape(remedy['change'])}</li>" for remedy in found["remedies"])
+    head = '<h2>What would help</h2><p class="dim">Each was tried in a simulation.</p>'
+    return f'<section class="help">{head}<ul>{items}</ul></section>'
+
+
+def _reasons(reasons: Iterable[Json], *, counted: bool) -> str:
+    items = "".join(_reason(reason, counted=counted) for reason in merged(reasons))
+    return f'<h2>Reasons</h2><ul class="reasons">{items}</ul>' if items else ""
+
+
+def _reason(reason: Json, *, counted: bool = False) -> str:
+    detail = reason.get("detail", "")
+    more = ["" if detail == _plain(reason) else detail]
+    more += [f"{amount(unit, value)} short at the closest" for unit, value in reason["short"].items()]
+    if reason.get("closest"):
+        more.append(f"closest: {reason['closest']}")
+    details = f' <span class="dim">({escape("; ".join(filter(None, more)))})</span>' if any(more) else ""
+    nodes = f"<strong>{_many(reason['nodes'], 'node')}</strong>: " if reason["nodes"] and counted else ""
+    objects = ", ".join(_object(each) for each in reason["objects"])
+    names = f'<br><span class="dim">{objects}</span>' if objects else ""
+    return f"<li>{nodes}{escape(_plain(reason))}{details} <code>{escape(reason['code'])}</code>{names}</li>"
+
+
+def _object(text: str) -> str:
+    kind, _, name = text.partition(" ")
+    return f"{escape(kind)} {_linked(kind, name)}" if kind in _LINKED else escape(text)
+
+
+def _linked(kind: str, name: str) -> str:
+    return f'<a href="/#/why/{escape(kind)}/{escape(name)}">{escape(name)}</a>'
+
+
+def _minimal(found: Json) -> str:
+    items = "".join(_reason(blocker) for blocker in found["blockers"])
+    helps = escape(found["remedy"]["change"])
+    return f"<details><summary>In the way at {escape(found['where'])}</summary><ul>{items}</ul><p>Helps: {helps}</p></details>"
+
+
+def _moves(moves: Sequence[Mapping[str, str]] | None) -> str:
+    """What removing a node would do; empty if it cannot be removed."""
+    if moves is None:
+        return ""
+    if not moves:
+        return "<h2>Removing it</h2><p>would move no pod: the node is empty.</p>"
+    rows = "".join(
+        f'<tr><th scope="row">{_linked("pod", move["pod"])}</th><td>to {_linked("node", move["node"])}</td></tr>'
+        for move in moves
+    )
+    return f"<h2>Removing it</h2><p>would move {_many(len(moves), 'pod')}:</p><table><tbody>{rows}</tbody></table>"
+
+
+def _instead(instead: Json | None, node: str | None) -> str:
+    """The other nodes that would take a placed pod now, and why the rest would not."""
+    if instead is None:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{_linked("node", each["node"])}</th><td class="number">{each["score"]:,}</td>'
+        f"<td>{escape(_difference(each['difference']))}</td></tr>"
+        for each in instead["nodes"]
+    )
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Node", "Score", "Compared"))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+    best = f", the best {len(instead['nodes'])}:" if instead["feasible"] > len(instead["nodes"]) else ":" if rows else "."
+    takes = f"{_many(instead['feasible'], 'other node')} would take the pod{best}"
+    items = "".join(_reason(reason, counted=True) for reason in merged(instead["reasons"]))
+    rest = f'<p>The others would not:</p><ul class="reasons">{items}</ul>' if items else ""
+    own = f"As of now, not of the time when the pod was placed. {escape(node or 'Its node')} scores {instead['score']:,}."
+    return f'<h2>What could be instead</h2><p class="dim">{own}</p><p>{takes}</p>{table}{rest}'
+
+
+def _difference(difference: Mapping[str, int]) -> str:
+    """By how many points a node's score differs, by plug-in, the largest first."""
+    ordered = sorted(difference.items(), key=lambda item: (-abs(item[1]), item[0]))
+    return ", ".join(f"{name} {points:+,}" for name, points in ordered) or "equal"
+
+
+def _groups(groups: Iterable[Json]) -> str:
+    rows = []
+    for group in groups:
+        why = "a new node takes it" if group["helps"] else "; ".join(dict.fromkeys(map(_plain, merged(group["reasons"]))))
+        link = f'<a href="/#/why/group/{escape(group["group"])}">{escape(group["group"])}</a>'
+        rows.append(f'<tr><th scope="row">{link}</th><td>{escape(why)}</td></tr>')
+    return f"<h2>Node groups</h2><table><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+
+
+def _facts(facts: Json) -> str:
+    rows = [
+        f"<dt>{escape(_words(name))}</dt><dd>{escape(text)}</dd>"
+        for name, value in facts.items()
+        if name != "moves" and (text := _value(name, value))
+    ]
+    return f'<details><summary>Figures</summary><dl class="figures">{"".join(rows)}</dl></details>' if rows else ""
+
+
+def _words(name: str) -> str:
+    if name in _FACTS:
+        return _FACTS[name]
+    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return spaced[:1].upper() + spaced[1:]
+
+
+def _value(name: str, value: Any) -> str:
+    """The value for people; empty if there is nothing to show."""
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, Mapping):
+        unit = _LEDGER.get(name)
+        texts = ((key, _value(unit or key, each)) for key, each in value.items())
+        return ", ".join(f"{text} {_words(key).lower()}" for key, text in texts if text)
+    if isinstance(value, list):
+        return "; ".join(text for each in value if (text := _value("", each)))
+    return _scalar(name, value)
+
+
+def _scalar(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name in {"milliCPU", "bytes"}:
+        return " ".join(amount(name, value).split(" ")[: 1 if name == "milliCPU" else 2])
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 10 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def amount(unit: str, value: int) -> str:
+    """An amount with its unit, for people."""
+    if unit == "milliCPU":
+        return f"{value / 1000:,.4g} CPU"
+    if unit == "bytes":
+        return f"{value / 2**30:,.4g} GiB memory" if value >= 2**30 else f"{value / 2**20:,.4g} MiB memory"
+    if unit == "count":
+        return f"{value:,}"
+    return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}"
+
+
+def _many(count: int, one: str) -> str:
+    return f"{count:,} {one}{'' if count == 1 else 's'}"

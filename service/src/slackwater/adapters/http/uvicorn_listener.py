@@ -1,0 +1,175 @@
+"""Runs one listener: a uvicorn server as a task of the caller's task group, which alone decides when the server stops.
+
+`serve_app` serves an ASGI application, `serve_direct` an `http_server.Application`. uvicorn installs no signal handlers.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+import uvicorn
+from anyio.abc import TaskGroup, TaskStatus
+
+from slackwater.adapters.http import bounded_http
+from slackwater.adapters.http.bounded_http import BoundedProtocol
+from slackwater.adapters.http.certificates import Certificates, ListenError
+from slackwater.adapters.http.connection_limiter import ConnectionLimiter
+from slackwater.adapters.http.http_server import Application, DirectProtocol
+from slackwater.adapters.http.tls_listener import TlsDoor
+
+#: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request that is being sent
+#: would be lost, since Go does not repeat a POST.
+_KEEP_ALIVE_SECONDS: Final = 600
+#: Keep-alive of the ops listener: longer than the usual interval of Prometheus' scrapes and kubelets' probes.
+_APP_KEEP_ALIVE_SECONDS: Final = 75
+_BACKLOG: Final = 2048
+_GRACE_SECONDS: Final = 4
+#: kube-scheduler opens one connection for each concurrent call, and keeps two of them.
+_MAX_CONNECTIONS: Final = 2048
+
+
+def listen(name: str, host: str, port: int) -> socket.socket:
+    """Opens a listening TCP socket. `name` is the listener's, for the error text.
+
+    :raises ListenError: the address is in use or not one of this host.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ListenError(f"listeners.{name}.address: cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that accepts on a duplicate of `sock`, which stays open.
+
+    So a later server accepts from the same queue, and no caller is refused in between. With `certificates` a `TlsDoor` in
+    `group` accepts the connections.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        sock: socket.socket,
+        connection_limiter: ConnectionLimiter,
+        certificates: Certificates | None,
+        group: TaskGroup,
+        on_started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._sock = sock
+        self._connection_limiter = connection_limiter
+        self._certificates = certificates
+        self._group = group
+        self._on_started = on_started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        make = partial(protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        certificates = self._certificates
+        if certificates is None:
+            loop, here = asyncio.get_running_loop(), partial(make, enter=self._connection_limiter.enter)
+            self.servers = [await loop.create_server(here, sock=self._sock.dup(), backlog=_BACKLOG)]
+        else:
+            self.servers = []
+            door = TlsDoor(self._sock, certificates, self._connection_limiter, make)
+            self._group.start_soon(door.run, name=f"TLS of {certificates.listener}")
+        self.started = True
+        self._on_started()
+
+
+async def serve_app(
+    app: Callable[..., Any],
+    sock: socket.socket,
+    certificates: Certificates | None,
+    on_stop: Callable[[], None] = lambda: None,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves an ASGI application until cancelled; then pending answers may end within `_GRACE_SECONDS`.
+
+    `on_stop` is called when stopping begins, to end answers that would not end by themselves (the dashboard's streams).
+    """
+    config = _config(app, BoundedProtocol, _APP_KEEP_ALIVE_SECONDS)
+    await _serve(
+        config,
+        sock,
+        certificates,
+        connection_limiter=ConnectionLimiter(bounded_http.MAX_CONNECTIONS),
+        task_status=task_status,
+        on_stop=on_stop,
+    )
+
+
+async def serve_direct(
+    app: Application,
+    sock: socket.socket,
+    certificates: Certificates | None,
+    max_connections: int = _MAX_CONNECTIONS,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves an `http_server.Application` until cancelled. Connections above `max_connections` get 503 and are closed."""
+    config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
+    await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
+
+
+def _config(app: Callable[..., Any], protocol: type[asyncio.Protocol], keep_alive_seconds: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        proxy_headers=False,  # a caller may write any address there; `callers` never grants anything because of them
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=keep_alive_seconds,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+async def _serve(
+    config: uvicorn.Config,
+    sock: socket.socket,
+    certificates: Certificates | None,
+    *,
+    connection_limiter: ConnectionLimiter,
+    task_status: TaskStatus[None],
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    async with anyio.create_task_group() as group:
+        server = _Server(
+            config,
+            sock=sock,
+            connection_limiter=connection_limiter,
+            certificates=certificates,
+            group=group,
+            on_started=task_status.started,
+        )
+        group.start_soon(_until_stopped, server)
+        if certificates is not None:
+            group.start_soon(certificates.watch, name=f"certificates of {certificates.listener}")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            server.should_exit = True
+            on_stop()
+
+
+async def _until_stopped(server: uvicorn.Server) -> None:
+    # Shielded from cancellation: `should_exit` stops uvicorn, within `timeout_graceful_shutdown`.
+    with anyio.CancelScope(shield=True):
+        await server.serve()

@@ -1,0 +1,120 @@
+"""Reads nodes and pods as the API server has them now, for an audit: lists page by page, and single objects.
+
+Implements `ports.protocols.AuditReads`. Keeps no state. Lists name the objects that cannot be read instead of containing them.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from http import HTTPStatus
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import anyio.lowlevel
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort, Call, Response
+from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, MalformedAnswer, refused
+from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, object_path
+from slackwater.adapters.kube.structs import ListWire
+from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.objects import Node, Pod
+from slackwater.ports.protocols import AuditReadError, Listing
+
+T = TypeVar("T", Node, Pod)
+
+_PAGE: Final = msgspec.json.Decoder(ListWire)
+#: Objects decoded at once: about 2 ms of work.
+_SLICE: Final = 40
+
+
+class ApiAuditReads:
+    """Reads nodes and pods from the API server, for the audit.
+
+    An answer contains `page_size` objects; splitting it into objects takes about 2 ms for each 250.
+    """
+
+    def __init__(self, client: ApiPort, pods: PodDecoder, *, page_size: int = 250) -> None:
+        self._client = client
+        self._pods = pods
+        self._nodes = NodeDecoder()
+        self._page_size = page_size
+
+    def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]:
+        return self._listed(NODES_PATH, self._nodes.decode, timeout_seconds)
+
+    def pods(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Pod], None]:
+        return self._listed(PODS_PATH, self._pods.decode, timeout_seconds)
+
+    async def node(self, name: NodeName, *, timeout_seconds: float) -> Node | None:
+        body = await self._object(f"{NODES_PATH}/{quote(name, safe='')}", timeout_seconds)
+        return None if body is None else _decoded(self._nodes.decode, body, f"node {name}")
+
+    async def pod(self, key: PodKey, *, timeout_seconds: float) -> Pod | None:
+        body = await self._object(object_path(PODS_PATH, key), timeout_seconds)
+        return None if body is None else _decoded(self._pods.decode, body, f"pod {key}")
+
+    async def _listed(
+        self, path: str, decode: Callable[[bytes | msgspec.Raw], T], timeout_seconds: float
+    ) -> AsyncGenerator[Listing[T], None]:
+        token = ""
+        version = 0
+        while True:
+            page = await self._page(path, token, timeout_seconds)
+            await anyio.lowlevel.checkpoint()
+            version = version or version_number(page.metadata.resource_version)
+            items = page.items or []
+            for start in range(0, len(items), _SLICE):
+                yield _slice(items[start : start + _SLICE], decode, version)
+                await anyio.lowlevel.checkpoint()
+            token = page.metadata.continue_
+            if not token:
+                yield Listing(version, ())
+                return
+
+    async def _page(self, path: str, token: str, timeout_seconds: float) -> ListWire:
+        params = {"limit": str(self._page_size), **({"continue": token} if token else {})}
+        answer = await self._get(path, params, timeout_seconds)
+        try:
+            if answer.status != HTTPStatus.OK:
+                raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+            return _PAGE.decode(answer.body)
+        except (KubeError, *UNREADABLE) as error:
+            raise AuditReadError(f"list {path}: {error}") from error
+
+    async def _object(self, path: str, timeout_seconds: float) -> bytes | None:
+        answer = await self._get(path, {}, timeout_seconds)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        if answer.status != HTTPStatus.OK:
+            raise AuditReadError(str(refused(f"get {path}", answer.status, answer.body, answer.headers)))
+        return answer.body
+
+    async def _get(self, path: str, params: dict[str, str], timeout_seconds: float) -> Response:
+        try:
+            return await self._client.send(
+                Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources")
+            )
+        except KubeError as error:
+            raise AuditReadError(str(error)) from error
+
+
+def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T], version: int) -> Listing[T]:
+    objects: list[T] = []
+    unreadable = []
+    for raw in items:
+        try:
+            objects.append(decode(raw))
+        except UNREADABLE:
+            try:
+                meta = read_meta(raw)
+                unreadable.append((meta.uid, meta.name))
+            except UNREADABLE:
+                continue  # without a UID the object cannot be in the cluster state either
+    return Listing(version, tuple(objects), tuple(unreadable))
+
+
+def _decoded(decode: Callable[[bytes | msgspec.Raw], T], body: bytes, what: str) -> T:
+    try:
+        return decode(body)
+    except UNREADABLE as error:
+        raise AuditReadError(str(MalformedAnswer(f"{what}: {error}"))) from error

@@ -1,0 +1,85 @@
+"""Takes out of objects about devices what an API server would not have stored because a feature gate is off.
+
+Before Kubernetes 1.36 most gates of dynamic resource allocation are off by default. An API server then drops their fields when
+an object is created (pkg/registry/resource). A file of a newer cluster that is judged by older rules loses them here. One field
+stays: `distinctAttribute`, at which kube-scheduler without the gate fails (`fit.devices`).
+"""
+
+from dataclasses import replace
+
+from slackwater.model.devices import (
+    AllocatedDevice,
+    Capacity,
+    ClaimSpec,
+    Device,
+    DeviceAsk,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
+from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+
+
+def stored_slice(found: ResourceSlice, kubernetes: KubernetesVersion) -> ResourceSlice:
+    """The slice as an API server of this version keeps it. One whose devices name their nodes can then be used by none."""
+    if all(map(kubernetes.follows, _OF_SLICES)):
+        return found
+    if not kubernetes.follows(Rule.PARTITIONABLE_DEVICES):
+        found = replace(found, per_device=False, counters=())
+    return replace(found, devices=tuple(_device(each, kubernetes) for each in found.devices))
+
+
+_OF_SLICES = (Rule.PARTITIONABLE_DEVICES, Rule.DEVICE_TAINTS, Rule.BINDING_CONDITIONS, Rule.CONSUMABLE_CAPACITY)
+
+
+def _device(device: Device, kubernetes: KubernetesVersion) -> Device:
+    if not kubernetes.follows(Rule.PARTITIONABLE_DEVICES):
+        device = replace(device, consumes=(), nodes=None)
+    if not kubernetes.follows(Rule.DEVICE_TAINTS):
+        device = replace(device, taints=())
+    if not kubernetes.follows(Rule.BINDING_CONDITIONS):
+        device = replace(device, binding=None, binds_to_node=False, failures=())
+    if not kubernetes.follows(Rule.CONSUMABLE_CAPACITY):
+        plain = tuple(Capacity(name=each.name, amount=each.amount, policy=None) for each in device.capacity)
+        device = replace(device, shareable=False, capacity=plain)
+    return device
+
+
+def stored_class(found: DeviceClass, kubernetes: KubernetesVersion) -> DeviceClass:
+    """The class as an API server of this version keeps it."""
+    return found if kubernetes.follows(Rule.DEVICE_CLASS_RESOURCES) else replace(found, extended_resource=None)
+
+
+def stored_spec(found: ClaimSpec, kubernetes: KubernetesVersion) -> ClaimSpec:
+    """The spec of a claim as an API server of this version keeps it."""
+    if kubernetes.follows(Rule.CONSUMABLE_CAPACITY):
+        return found
+    return replace(found, requests=tuple(map(_request, found.requests)))
+
+
+def _request(request: DeviceRequest) -> DeviceRequest:
+    return replace(request, asks=tuple(_without_amounts(ask) for ask in request.asks))
+
+
+def _without_amounts(ask: DeviceAsk) -> DeviceAsk:
+    return replace(ask, consumes=())
+
+
+def stored_claim(found: ResourceClaim, kubernetes: KubernetesVersion) -> ResourceClaim:
+    """The claim as an API server of this version keeps it. Without conditions of binding it cannot have failed."""
+    found = replace(found, spec=stored_spec(found.spec, kubernetes))
+    if not kubernetes.follows(Rule.BINDING_CONDITIONS):
+        found = replace(found, failed=False)
+    if found.allocation is None:
+        return found
+    devices = tuple(_allocated(each, kubernetes) for each in found.allocation.devices)
+    return replace(found, allocation=replace(found.allocation, devices=devices))
+
+
+def _allocated(each: AllocatedDevice, kubernetes: KubernetesVersion) -> AllocatedDevice:
+    if not kubernetes.follows(Rule.BINDING_CONDITIONS):
+        each = replace(each, binding=(), failures=())
+    if not kubernetes.follows(Rule.CONSUMABLE_CAPACITY):
+        each = replace(each, share=None, consumed=())
+    return each

@@ -1,0 +1,235 @@
+"""Objects of dynamic resource allocation as msgspec structs, with only the fields that some decision reads.
+
+Lists have the bounds of the API: an object that no API server would store is refused instead of making a plan endless.
+"""
+
+from typing import Annotated, TypeVar
+
+from msgspec import Meta, field
+
+from slackwater.adapters.kube.structs import Int64, NodeSelectorWire, Quantity, TolerationWire, Wire
+from slackwater.model.devices import MOST_RESULTS
+
+T = TypeVar("T")
+_Few = Annotated[list[T], Meta(max_length=32)]
+_Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+_Expression = Annotated[str, Meta(max_length=10 * 1024)]
+_Amounts = Annotated[dict[str, Quantity], Meta(max_length=32)]
+
+
+class OwnerWire(Wire):
+    uid: str = ""
+    controller: bool = False
+
+
+class MetaWire(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerWire] | None = None
+
+
+class AttributeWire(Wire):
+    """One value. Lists need a feature gate that is off by default; then kube-scheduler cannot read the attribute."""
+
+    int_: Int64 | None = field(name="int", default=None)
+    bool_: bool | None = field(name="bool", default=None)
+    string: str | None = None
+    version: str | None = None
+
+
+class RangeWire(Wire):
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class PolicyWire(Wire):
+    default: Quantity | None = None
+    valid_values: _Few[Quantity] | None = None
+    valid_range: RangeWire | None = None
+
+
+class CapacityWire(Wire):
+    value: Quantity = 0
+    request_policy: PolicyWire | None = None
+
+
+class CounterWire(Wire):
+    value: Quantity = 0
+
+
+_Counters = Annotated[dict[str, CounterWire], Meta(max_length=32)]
+
+
+class CounterSetWire(Wire):
+    name: str
+    counters: _Counters | None = None
+
+
+class ConsumesWire(Wire):
+    counter_set: str
+    counters: _Counters | None = None
+
+
+class TaintWire(Wire):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class DeviceWire(Wire):
+    name: str
+    attributes: Annotated[dict[str, AttributeWire], Meta(max_length=64)] | None = None
+    capacity: Annotated[dict[str, CapacityWire], Meta(max_length=64)] | None = None
+    consumes_counters: _Few[ConsumesWire] | None = None
+    node_name: str | None = None
+    node_selector: NodeSelectorWire | None = None
+    all_nodes: bool | None = None
+    taints: _Few[TaintWire] | None = None
+    binds_to_node: bool | None = None
+    binding_conditions: _Few[str] | None = None
+    binding_failure_conditions: _Few[str] | None = None
+    allow_multiple_allocations: bool | None = None
+
+
+class PoolWire(Wire):
+    name: str
+    generation: Int64 = 0
+    resource_slice_count: _Count = 1
+
+
+class SliceSpecWire(Wire):
+    driver: str
+    pool: PoolWire
+    node_name: str | None = None
+    node_selector: NodeSelectorWire | None = None
+    all_nodes: bool | None = None
+    devices: Annotated[list[DeviceWire], Meta(max_length=128)] | None = None
+    per_device_node_selection: bool | None = None
+    shared_counters: _Few[CounterSetWire] | None = None
+
+
+class SliceWire(Wire):
+    metadata: MetaWire
+    spec: SliceSpecWire
+    api_version: str = ""
+
+
+class CelWire(Wire):
+    expression: _Expression
+
+
+class SelectorWire(Wire):
+    cel: CelWire
+
+
+class ClassSpecWire(Wire):
+    selectors: _Few[SelectorWire] | None = None
+    extended_resource_name: str | None = None
+
+
+class ClassWire(Wire):
+    metadata: MetaWire
+    spec: ClassSpecWire = field(default_factory=ClassSpecWire)
+    api_version: str = ""
+
+
+class CapacityAskWire(Wire):
+    requests: _Amounts | None = None
+
+
+class AskWire(Wire):
+    device_class_name: str
+    name: str = ""
+    selectors: _Few[SelectorWire] | None = None
+    allocation_mode: str = ""
+    count: _Count | None = None
+    admin_access: bool | None = None
+    tolerations: _Few[TolerationWire] | None = None
+    capacity: CapacityAskWire | None = None
+
+
+class RequestWire(Wire):
+    name: str
+    exactly: AskWire | None = None
+    first_available: Annotated[list[AskWire], Meta(max_length=8)] | None = None
+
+
+class ConstraintWire(Wire):
+    requests: _Few[str] | None = None
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DevicesWire(Wire):
+    requests: _Few[RequestWire] | None = None
+    constraints: _Few[ConstraintWire] | None = None
+
+
+class ClaimSpecWire(Wire):
+    devices: DevicesWire = field(default_factory=DevicesWire)
+
+
+class ResultWire(Wire):
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool | None = None
+    share_id: str | None = field(name="shareID", default=None)
+    consumed_capacity: _Amounts | None = None
+    binding_conditions: _Few[str] | None = None
+    binding_failure_conditions: _Few[str] | None = None
+
+
+class ResultsWire(Wire):
+    results: Annotated[list[ResultWire], Meta(max_length=MOST_RESULTS)] | None = None
+
+
+class AllocationWire(Wire):
+    devices: ResultsWire = field(default_factory=ResultsWire)
+    node_selector: NodeSelectorWire | None = None
+
+
+class UserWire(Wire):
+    uid: str = ""
+
+
+class ConditionWire(Wire):
+    type: str = ""
+    status: str = ""
+
+
+class DeviceStatusWire(Wire):
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = field(name="shareID", default=None)
+    conditions: _Few[ConditionWire] | None = None
+
+
+class ClaimStatusWire(Wire):
+    allocation: AllocationWire | None = None
+    reserved_for: Annotated[list[UserWire], Meta(max_length=256)] | None = None
+    devices: _Few[DeviceStatusWire] | None = None
+
+
+class ClaimWire(Wire):
+    metadata: MetaWire
+    spec: ClaimSpecWire = field(default_factory=ClaimSpecWire)
+    status: ClaimStatusWire = field(default_factory=ClaimStatusWire)
+    api_version: str = ""
+
+
+class TemplateSpecWire(Wire):
+    spec: ClaimSpecWire = field(default_factory=ClaimSpecWire)
+
+
+class TemplateWire(Wire):
+    metadata: MetaWire
+    spec: TemplateSpecWire = field(default_factory=TemplateSpecWire)
+    api_version: str = ""

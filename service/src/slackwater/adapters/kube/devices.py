@@ -1,0 +1,283 @@
+"""Decodes objects of dynamic resource allocation (resource.k8s.io/v1) into `model.devices`.
+
+All functions raise ValueError for an object that they cannot read. They leave out fields that the version of Kubernetes would
+not have stored (`device_gates`).
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from slackwater.adapters.kube.device_gates import stored_claim, stored_class, stored_slice, stored_spec
+from slackwater.adapters.kube.device_structs import (
+    AllocationWire,
+    AskWire,
+    AttributeWire,
+    CapacityWire,
+    ClaimSpecWire,
+    ClaimWire,
+    ClassWire,
+    ConstraintWire,
+    CounterWire,
+    DeviceStatusWire,
+    DeviceWire,
+    PolicyWire,
+    RangeWire,
+    RequestWire,
+    ResultWire,
+    SelectorWire,
+    SliceSpecWire,
+    SliceWire,
+    TemplateWire,
+)
+from slackwater.adapters.kube.pod_constraints import node_term
+from slackwater.adapters.kube.structs import NodeSelectorWire, Quantity
+from slackwater.model.devices import (
+    AllocatedDevice,
+    Allocation,
+    Attribute,
+    Capacity,
+    ClaimKey,
+    ClaimSpec,
+    CounterSet,
+    Device,
+    DeviceAsk,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceRequest,
+    DeviceTaint,
+    DeviceToleration,
+    NodeChoice,
+    RequestPolicy,
+    ResourceClaim,
+    ResourceSlice,
+    Version,
+)
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.pod_constraints import NodeSelectorTerm
+from slackwater_protocol.units import parse_nanos
+
+V = TypeVar("V", SliceWire, ClassWire, ClaimWire, TemplateWire)
+_API: Final = "resource.k8s.io/v1"
+_EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+_SLICE: Final = msgspec.json.Decoder(SliceWire)
+_CLASS: Final = msgspec.json.Decoder(ClassWire)
+_CLAIM: Final = msgspec.json.Decoder(ClaimWire)
+_TEMPLATE: Final = msgspec.json.Decoder(TemplateWire)
+
+
+def _of_v1(wire: V) -> V:
+    """The object itself. Objects of beta versions have other fields; reading them as v1 would lose devices silently."""
+    if wire.api_version not in ("", _API):
+        raise ValueError(f"got apiVersion {wire.api_version}, want {_API} (kubectl get resourceslices.v1.resource.k8s.io)")
+    return wire
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------------
+
+
+def decode_slice(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceSlice:
+    """A ResourceSlice. A slice that names no nodes in a way that is known here can be used by none."""
+    wire = _of_v1(_SLICE.decode(raw))
+    spec = wire.spec
+    per_device = bool(spec.per_device_node_selection)
+    found = ResourceSlice(
+        name=wire.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slices=spec.pool.resource_slice_count,
+        nodes=_choice(spec),
+        per_device=per_device,
+        devices=tuple(_device(device, per_device=per_device) for device in spec.devices or ()),
+        counters=tuple(CounterSet(each.name, _counters(each.counters)) for each in spec.shared_counters or ()),
+    )
+    return stored_slice(found, kubernetes)
+
+
+def _device(wire: DeviceWire, *, per_device: bool) -> Device:
+    return Device(
+        name=wire.name,
+        attributes=tuple((name, _attribute(value)) for name, value in sorted((wire.attributes or {}).items())),
+        capacity=tuple(_capacity(name, value) for name, value in sorted((wire.capacity or {}).items())),
+        taints=tuple(DeviceTaint(taint.key, taint.value, taint.effect) for taint in wire.taints or ()),
+        consumes=tuple(CounterSet(each.counter_set, _counters(each.counters)) for each in wire.consumes_counters or ()),
+        nodes=_choice(wire) if per_device else None,
+        shareable=bool(wire.allow_multiple_allocations),
+        binds_to_node=bool(wire.binds_to_node),
+        binding=None if wire.binding_conditions is None else tuple(wire.binding_conditions),
+        failures=tuple(wire.binding_failure_conditions or ()),
+    )
+
+
+def _choice(wire: SliceSpecWire | DeviceWire) -> NodeChoice:
+    return NodeChoice(name=wire.node_name or "", every=bool(wire.all_nodes), terms=_terms(wire.node_selector))
+
+
+def _terms(wire: NodeSelectorWire | None) -> tuple[NodeSelectorTerm, ...] | None:
+    return None if wire is None else tuple(map(node_term, wire.node_selector_terms or ()))
+
+
+def _attribute(wire: AttributeWire) -> Attribute:
+    if wire.int_ is not None:
+        return wire.int_
+    if wire.bool_ is not None:
+        return wire.bool_
+    if wire.string is not None:
+        return wire.string
+    return None if wire.version is None else Version(wire.version)
+
+
+def _capacity(name: str, wire: CapacityWire) -> Capacity:
+    policy = wire.request_policy
+    return Capacity(name=name, amount=parse_nanos(wire.value), policy=None if policy is None else _policy(policy))
+
+
+def _policy(wire: PolicyWire) -> RequestPolicy:
+    span = wire.valid_range or RangeWire()
+    return RequestPolicy(
+        default=_nanos(wire.default),
+        values=tuple(map(parse_nanos, wire.valid_values or ())),
+        ranged=wire.valid_range is not None,
+        least=_nanos(span.min),
+        most=_nanos(span.max),
+        step=_step(span.step),
+    )
+
+
+def _nanos(quantity: Quantity | None) -> int | None:
+    return None if quantity is None else parse_nanos(quantity)
+
+
+def _step(quantity: Quantity | None) -> int | None:
+    step = _nanos(quantity)
+    if step is not None and step <= 0:
+        raise ValueError(f"a step of {quantity!r}, want more than 0")
+    return step
+
+
+def _counters(wire: Mapping[str, CounterWire] | None) -> tuple[tuple[str, int], ...]:
+    return tuple((name, parse_nanos(counter.value)) for name, counter in sorted((wire or {}).items()))
+
+
+# --- classes, claims, templates ---------------------------------------------------------------------------------------------
+
+
+def decode_device_class(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> DeviceClass:
+    wire = _of_v1(_CLASS.decode(raw))
+    found = DeviceClass(
+        name=wire.metadata.name,
+        selectors=_expressions(wire.spec.selectors),
+        extended_resource=wire.spec.extended_resource_name,
+        created=wire.metadata.creation_timestamp or "",
+    )
+    return stored_class(found, kubernetes)
+
+
+def decode_resource_claim(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceClaim:
+    wire = _of_v1(_CLAIM.decode(raw))
+    meta, status = wire.metadata, wire.status
+    allocation = None if status.allocation is None else _allocation(status.allocation)
+    found = ResourceClaim(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        spec=_spec(wire.spec),
+        allocation=allocation,
+        users=tuple(user.uid for user in status.reserved_for or ()),
+        owner=next((owner.uid for owner in meta.owner_references or () if owner.controller), None),
+        deleting=meta.deletion_timestamp is not None,
+        failed=allocation is not None and _has_failed(allocation, status.devices or ()),
+        extended=(meta.annotations or {}).get(_EXTENDED_CLAIM) == "true",
+    )
+    return stored_claim(found, kubernetes)
+
+
+def decode_claim_template(
+    raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION
+) -> tuple[ClaimKey, ClaimSpec]:
+    """A ResourceClaimTemplate: its namespace and name, and the spec of the claims made from it."""
+    wire = _of_v1(_TEMPLATE.decode(raw))
+    return (wire.metadata.namespace, wire.metadata.name), stored_spec(_spec(wire.spec.spec), kubernetes)
+
+
+def _spec(wire: ClaimSpecWire) -> ClaimSpec:
+    devices = wire.devices
+    return ClaimSpec(
+        requests=tuple(map(_request, devices.requests or ())),
+        constraints=tuple(map(_constraint, devices.constraints or ())),
+    )
+
+
+def _request(wire: RequestWire) -> DeviceRequest:
+    if wire.exactly is not None:
+        return DeviceRequest(name=wire.name, asks=(_ask(wire.exactly, wire.name),))
+    if not wire.first_available:
+        raise ValueError(f"request {wire.name!r} has neither exactly nor firstAvailable, want one of them")
+    return DeviceRequest(name=wire.name, asks=tuple(_ask(ask, ask.name) for ask in wire.first_available), alternatives=True)
+
+
+def _ask(wire: AskWire, name: str) -> DeviceAsk:
+    if wire.allocation_mode not in ("", "ExactCount", "All"):
+        raise ValueError(f"allocationMode {wire.allocation_mode!r} of request {name!r}, want ExactCount or All")
+    if not wire.device_class_name:
+        raise ValueError(f"request {name!r} names no device class, want one")
+    consumes = (wire.capacity.requests if wire.capacity else None) or {}
+    return DeviceAsk(
+        name=name,
+        class_name=wire.device_class_name,
+        selectors=_expressions(wire.selectors),
+        count=None if wire.allocation_mode == "All" else wire.count or 1,
+        admin=bool(wire.admin_access),
+        tolerations=tuple(DeviceToleration(t.key, t.operator, t.value, t.effect) for t in wire.tolerations or ()),
+        consumes=tuple((name, parse_nanos(amount)) for name, amount in sorted(consumes.items())),
+    )
+
+
+def _expressions(selectors: list[SelectorWire] | None) -> tuple[str, ...]:
+    return tuple(selector.cel.expression for selector in selectors or ())
+
+
+def _constraint(wire: ConstraintWire) -> DeviceConstraint:
+    attribute = wire.match_attribute if wire.match_attribute is not None else wire.distinct_attribute
+    if attribute is None:
+        raise ValueError("a constraint has neither matchAttribute nor distinctAttribute, want one of them")
+    return DeviceConstraint(attribute=attribute, distinct=wire.match_attribute is None, requests=tuple(wire.requests or ()))
+
+
+def _allocation(wire: AllocationWire) -> Allocation:
+    return Allocation(devices=tuple(map(_allocated, wire.devices.results or ())), terms=_terms(wire.node_selector))
+
+
+def _allocated(wire: ResultWire) -> AllocatedDevice:
+    return AllocatedDevice(
+        request=wire.request,
+        device=DeviceId(wire.driver, wire.pool, wire.device),
+        admin=bool(wire.admin_access),
+        share=wire.share_id,
+        consumed=tuple((name, parse_nanos(amount)) for name, amount in sorted((wire.consumed_capacity or {}).items())),
+        binding=tuple(wire.binding_conditions or ()),
+        failures=tuple(wire.binding_failure_conditions or ()),
+    )
+
+
+def _has_failed(allocation: Allocation, statuses: list[DeviceStatusWire] | tuple[()]) -> bool:
+    """Whether a device that has to be bound reports one of its failure conditions.
+
+    Devices count in order: one whose conditions are not all true yet ends the search, as in kube-scheduler.
+    """
+    by_device = {(DeviceId(s.driver, s.pool, s.device), s.share_id): s for s in reversed(statuses)}
+    for each in allocation.devices:
+        if not each.binding:
+            continue
+        status = by_device.get((each.device, each.share))
+        if status is None:
+            return False
+        true = {condition.type for condition in status.conditions or () if condition.status == "True"}
+        if true & set(each.failures):
+            return True
+        if not set(each.binding) <= true:
+            return False
+    return False

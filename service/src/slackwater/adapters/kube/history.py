@@ -1,0 +1,118 @@
+"""Reads and writes the history's chunks: one ConfigMap each, with a fixed name for each slot of each ring.
+
+Only the leader writes: the client is a `LedApi`. Anybody with the right to read the ConfigMaps can read the history, also while
+no service runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import anyio.to_thread
+import msgspec
+import structlog
+
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
+from slackwater.adapters.kube.config_maps import ConfigMapWriter
+from slackwater.adapters.kube.errors import KubeError, refused
+from slackwater.adapters.kube.structs import Wire
+from slackwater.controllers.history.policy import SLOTS
+from slackwater.controllers.history.state import Chunk, chunk_of
+from slackwater.model.history import Ring, entry_of, row_of
+from slackwater_protocol.names import HISTORY_CONFIG_MAPS
+
+_log = structlog.get_logger(__name__)
+
+#: The version of the format of a chunk.
+FORMAT: Final = 1
+_KEY: Final = "history"
+_NOT_FOUND: Final = 404
+_OK: Final = 200
+_READ_SECONDS: Final = 5.0
+#: Limit of an unpacked chunk. Ours have at most `HistoryPolicy.chunk_bytes`.
+_MOST_BYTES: Final = 1 << 20
+_MOST_NUMBER: Final = 1 << 53
+_Slot = tuple[Ring, int]
+
+
+class _ConfigMapWire(Wire):
+    data: dict[str, str] | None = None
+
+
+_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
+
+
+def config_map_name(ring: Ring, slot: int) -> str:
+    return f"{HISTORY_CONFIG_MAPS}{ring}-{slot}"
+
+
+def config_map_names() -> list[str]:
+    """The names of all ConfigMaps that the history may have."""
+    return [config_map_name(ring, slot) for ring, slot in _slots()]
+
+
+def _slots() -> Iterator[_Slot]:
+    return ((ring, slot) for ring, slots in SLOTS.items() for slot in range(slots))
+
+
+class ConfigMapHistory:
+    """Implements `controllers.history.loop.HistoryStore` in one namespace."""
+
+    def __init__(self, client: ApiPort, *, namespace: str) -> None:
+        self._client = client
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._writers = {
+            (ring, slot): ConfigMapWriter(client, namespace=namespace, name=config_map_name(ring, slot))
+            for ring, slot in _slots()
+        }
+        self._failing = False
+
+    async def read(self) -> list[Chunk] | None:
+        """All stored chunks; None if the API server did not answer or refused. A failure is logged once."""
+        try:
+            chunks = await self.load()
+        except KubeError as error:
+            if not self._failing:
+                _log.warning("history not read; it is not persisted meanwhile", detail=str(error))
+            self._failing = True
+            return None
+        self._failing = False
+        return chunks
+
+    async def load(self) -> list[Chunk]:
+        """All stored chunks. One that cannot be read is logged and left out. Raises KubeError."""
+        return [chunk for slot in _slots() if (chunk := await self._load(slot)) is not None]
+
+    async def _load(self, slot: _Slot) -> Chunk | None:
+        path = f"{self._path}/{config_map_name(*slot)}"
+        answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+        if answer.status == _NOT_FOUND:
+            return None
+        if answer.status != _OK:
+            raise refused(f"get {path}", answer.status, answer.body, answer.headers)
+        try:
+            text = (_CONFIG_MAP.decode(answer.body).data or {}).get(_KEY)
+            return None if text is None else _chunk(slot, unpacked(text, most_bytes=_MOST_BYTES))
+        except (BadPacked, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+            _log.error("part of the history cannot be read; it is left out", config_map=path, detail=str(error)[:300])
+            return None
+
+    async def write(self, chunk: Chunk) -> int | None:
+        """Replaces the ConfigMap's text; the number of bytes, None if that failed. A failure is logged once."""
+        entries = [row_of(entry) for entry in chunk.entries]
+        value = {"format": FORMAT, "ring": chunk.ring, "number": chunk.number, "entries": entries}
+        text = await anyio.to_thread.run_sync(packed, value)  # some ms of compression
+        written = await self._writers[chunk.ring, chunk.slot].write({_KEY: text}, {})
+        return len(text) if written else None
+
+
+def _chunk(slot: _Slot, stored: Mapping[str, Any]) -> Chunk:
+    """The chunk that the slot has. Raises KeyError, TypeError and ValueError."""
+    ring, at = slot
+    number = stored["number"]
+    numbered = isinstance(number, int) and 0 <= number < _MOST_NUMBER and number % SLOTS[ring] == at
+    if stored["format"] != FORMAT or stored["ring"] != ring or not numbered:
+        raise ValueError(
+            f"got format {stored['format']}, ring {stored['ring']!r}, number {number}, want one of slot {ring}-{at}"
+        )
+    return chunk_of(ring, number, [entry_of(row) for row in stored["entries"]])

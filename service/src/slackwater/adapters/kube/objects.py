@@ -1,0 +1,110 @@
+"""Reads and writes single API objects as JSON values, for commands. The service itself uses the typed writers."""
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort, Call, Response
+from slackwater.adapters.kube.errors import refused
+from slackwater.adapters.kube.structs import Wire
+
+Json = dict[str, Any]
+PatchType = Literal["merge", "strategic", "json"]
+
+_CONTENT_TYPES: Final[Mapping[PatchType, str]] = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+}
+_JSON: Final = "application/json"
+#: The API server answers a list with the metadata of the objects only.
+METADATA_ONLY: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_SECONDS: Final = 30.0
+_PAGE: Final = "500"
+
+
+class ApiObjects:
+    """Reads and writes API objects. Each method sends one request, or one for each page.
+
+    All raise `KubeError`; a status other than success is a `StatusError`.
+    """
+
+    def __init__(self, client: ApiPort) -> None:
+        self._client = client
+
+    async def get(self, path: str) -> Json | None:
+        """The object; None if it does not exist."""
+        answer = await self._client.send(Call("GET", path, timeout_seconds=_SECONDS))
+        return None if answer.status == HTTPStatus.NOT_FOUND else _decoded(answer, f"get {path}")
+
+    async def create(self, path: str, body: Json) -> Json:
+        return _decoded(await self._send("POST", path, body, _JSON), f"create {path}")
+
+    async def patch(self, path: str, patch: object, how: PatchType = "merge") -> Json:
+        return _decoded(await self._send("PATCH", path, patch, _CONTENT_TYPES[how]), f"patch {path}")
+
+    async def delete(self, path: str, preconditions: Mapping[str, str]) -> None:
+        """Deletes the object. `preconditions` may have its `uid` and its `resourceVersion`."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": dict(preconditions)}
+        _decoded(await self._send("DELETE", path, options, _JSON), f"delete {path}")
+
+    async def each(self, path: str, *, metadata_only: bool = False, labels: str = "") -> AsyncIterator[Json]:
+        """The objects of a collection, read page by page. `labels` is a label selector."""
+        async for page in self.pages(path, metadata_only=metadata_only, labels=labels):
+            for item in msgspec.json.decode(page).get("items") or ():
+                yield item
+
+    async def pages(
+        self, path: str, *, metadata_only: bool = False, fields: str = "", labels: str = ""
+    ) -> AsyncIterator[bytes]:
+        """The pages of a collection as JSON text: lists of one kind. `fields` and `labels` are selectors."""
+        token = ""
+        while True:
+            chosen = {"continue": token, "fieldSelector": fields, "labelSelector": labels}
+            params = {"limit": _PAGE} | {name: value for name, value in chosen.items() if value}
+            accept = METADATA_ONLY if metadata_only else _JSON
+            call = Call("GET", path, params=params, accept=accept, timeout_seconds=_SECONDS)
+            answer = await self._client.send(call)
+            _check(answer, f"list {path}")
+            yield answer.body
+            token = _PAGE_END.decode(answer.body).metadata.continue_
+            if not token:
+                return
+
+    async def _send(self, method: str, path: str, body: object, content_type: str) -> Response:
+        call = Call(method, path, body=msgspec.json.encode(body), content_type=content_type, timeout_seconds=_SECONDS)
+        return await self._client.send(call)
+
+
+class _PageMeta(Wire):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _PageWire(Wire):
+    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
+
+
+_PAGE_END: Final = msgspec.json.Decoder(_PageWire)
+
+
+def _check(answer: Response, what: str) -> None:
+    if answer.status not in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
+        raise refused(what, answer.status, answer.body, answer.headers)
+
+
+def _decoded(answer: Response, what: str) -> Json:
+    _check(answer, what)
+    decoded: Json = msgspec.json.decode(answer.body)
+    return decoded
+
+
+def seconds_since(text: str | None, now: datetime) -> float:
+    """How many seconds before `now` that was, as RFC 3339 or as Go prints times; infinite if it is no time."""
+    try:
+        return (now - datetime.fromisoformat((text or "").removesuffix(" UTC").replace(" +", "+"))).total_seconds()
+    except (ValueError, TypeError):
+        return math.inf

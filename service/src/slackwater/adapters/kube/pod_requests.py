@@ -1,0 +1,399 @@
+"""Computes what a pod requests from its wire form: decodes ResourceLists, picks amounts for `model.resources`, and finds
+missing requests.
+
+Each distinct ResourceList is decoded once, because very many objects contain the same few texts. CPU and memory, which every
+decision reads, become fields. All other resources stay a sorted list. Lists that cannot be read raise ValueError
+(`QuantityError`, msgspec's errors). Numbers are bounded where they become integers of a column (`whole`,
+`model.resources.rounded_up`).
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from slackwater.adapters.kube.structs import (
+    AmountsRaw,
+    ContainerStatusWire,
+    ContainerWire,
+    PodSpecWire,
+    PodStatusWire,
+    PodWire,
+    Quantity,
+    ResourcesWire,
+)
+from slackwater.model.devices import CLASS_RESOURCE_PREFIX
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.resources import (
+    CPU,
+    LARGEST_AMOUNT,
+    MEMORY,
+    RESOURCES,
+    Amounts,
+    InitRequest,
+    effective_nanos,
+    pod_nanos,
+    rounded_up,
+)
+from slackwater_protocol.units import QuantityError, parse_nanos
+
+#: How many distinct texts are cached.
+_CACHED_LISTS: Final = 16_384
+_LIST: Final = msgspec.json.Decoder(dict[str, Quantity | None] | None)
+_NULL: Final = b"null"
+_NANOS: Final = 1_000_000_000
+_NATIVE: Final = "kubernetes.io/"
+
+
+class ResourceListAmounts(NamedTuple):
+    """The amounts of one ResourceList, in nanos. `cpu` and `memory` are None if not named; `rest` is sorted by name."""
+
+    cpu: int | None = None
+    memory: int | None = None
+    rest: tuple[tuple[str, int], ...] = ()
+
+
+NOTHING_ASKED: Final = ResourceListAmounts()
+
+
+def read_amounts(raw: AmountsRaw) -> ResourceListAmounts:
+    return _read(bytes(raw))
+
+
+@lru_cache(maxsize=_CACHED_LISTS)
+def _read(raw: bytes) -> ResourceListAmounts:
+    found = {} if raw == _NULL else _LIST.decode(raw) or {}
+    nanos = {name: parse_nanos(amount) for name, amount in found.items() if amount is not None}
+    cpu, memory = nanos.pop("cpu", None), nanos.pop("memory", None)
+    return ResourceListAmounts(cpu, memory, tuple(sorted(nanos.items())))
+
+
+def read_requests(raw: AmountsRaw) -> ResourceListAmounts:
+    """Decodes a list in which the API server allows no negative amounts: requests, limits, overhead. Raises `QuantityError` for
+    one.
+    """
+    return _read_requests(bytes(raw))
+
+
+@lru_cache(maxsize=_CACHED_LISTS)
+def _read_requests(raw: bytes) -> ResourceListAmounts:
+    asked = _read(raw)
+    for name, nanos in (("cpu", asked.cpu), ("memory", asked.memory), *asked.rest):
+        if nanos is not None and nanos < 0:
+            raise QuantityError(f"{nanos / _NANOS:g}", f"negative {name}, want 0 or more")
+    return asked
+
+
+def whole(nanos: int) -> int:
+    """Nanos rounded up to whole units, as kube-scheduler counts every resource but CPU; at most `LARGEST_AMOUNT`."""
+    return max(-LARGEST_AMOUNT, min(-(-nanos // _NANOS), LARGEST_AMOUNT))
+
+
+def is_extended(name: str) -> bool:
+    """True if a DeviceClass may back the resource: an extended resource, or one that names a class."""
+    if name.startswith(CLASS_RESOURCE_PREFIX):
+        return True
+    return "/" in name and _NATIVE not in name and not name.startswith("requests.")
+
+
+def is_scalar(name: str) -> bool:
+    """True if kube-scheduler counts the resource as a scalar resource, that is, one other than CPU and memory."""
+    if name == "ephemeral-storage" or name.startswith(("hugepages-", "attachable-volumes-")):
+        return True
+    return "/" in name and (not name.startswith("requests.") or _NATIVE in name)
+
+
+#: What kube-scheduler's scoring assumes for a container without a request: 100 millicores, 200 MiB. In nanos.
+_ASSUMED: Final = (100 * 10**6, 200 * 1024 * 1024 * 10**9)
+_NO_STATUS: Final = PodStatusWire()
+_HUGE_PAGES: Final = "hugepages-"
+_Statuses = Mapping[str, ContainerStatusWire]
+
+
+class _Containers(NamedTuple):
+    """The amounts of a pod's app containers, and of its init containers with whether each is a sidecar. `exact`: nothing is
+    assumed for amounts that are missing."""
+
+    apps: Sequence[ResourceListAmounts]
+    inits: Sequence[tuple[ResourceListAmounts, bool]] = ()
+    exact: bool = False
+
+    def nanos(self, of: Callable[[ResourceListAmounts], int | None], assumed: int) -> int:
+        """The pod's amount of one resource, `assumed` for a container without one."""
+        missing = 0 if self.exact else assumed
+
+        def filled(asked: ResourceListAmounts) -> int:
+            nanos = of(asked)
+            return missing if nanos is None else nanos
+
+        inits = [InitRequest(filled(asked), sidecar) for asked, sidecar in self.inits]
+        return pod_nanos(apps=[filled(asked) for asked in self.apps], inits=inits, pod_level=None, overhead=0)
+
+    def each(self) -> Iterable[ResourceListAmounts]:
+        return (*self.apps, *(asked for asked, _ in self.inits))
+
+
+class Ask:
+    """The requests of one pod's containers, with resizes taken into account. Raises `QuantityError` for an invalid quantity.
+
+    `placed`: the pod has a node, so a resize may be under way; like kube-scheduler, the status is read for such pods only.
+    `held`: counts what the pod holds while its node has not granted the spec's requests. `granted`: counts as if the node had
+    granted everything, as a pod that is created again in place of this one may request.
+    """
+
+    __slots__ = ("_overhead", "_views", "_whole")
+
+    def __init__(
+        self,
+        wire: PodWire,
+        kubernetes: KubernetesVersion = DEFAULT_VERSION,
+        *,
+        placed: bool = True,
+        held: bool = False,
+        granted: bool = False,
+    ) -> None:
+        spec = wire.spec
+        status = wire.status if placed else _NO_STATUS
+        infeasible = held or (not granted and resize_pending(status) == "Infeasible")
+        self._overhead = read_requests(spec.overhead)
+        leveled = spec.resources is not None and kubernetes.follows(Rule.POD_LEVEL_RESOURCES)
+        resized = leveled and kubernetes.follows(Rule.POD_LEVEL_RESIZE)
+        by_sums = kubernetes.follows(Rule.RESIZED_BY_SUMS)
+        level_status = status if resized else _NO_STATUS
+        #: The pod's request is the largest of these.
+        self._views: Sequence[_Containers]
+        if by_sums and placed and _reports(status):
+            self._views = _sums(spec, status, resized=kubernetes.follows(Rule.POD_LEVEL_RESIZE), infeasible=infeasible)
+        else:
+            self._views = (_by_largest(spec, _statuses(status), infeasible=infeasible),)
+        self._whole = _pod_level(spec, level_status, infeasible=infeasible, more=by_sums) if leveled else NOTHING_ASKED
+
+    def requests(self) -> Amounts:
+        """The pod's CPU and memory requests, by the formula of `model.resources`."""
+        first = self._views[0]
+        # Nearly every pod: one container, nothing in resize.
+        if self._whole is NOTHING_ASKED and len(self._views) == 1 and not first.inits and len(first.apps) == 1:
+            (app,), overhead = first.apps, self._overhead
+            cpu, memory = (app.cpu or 0) + (overhead.cpu or 0), (app.memory or 0) + (overhead.memory or 0)
+            return rounded_up(cpu_nanos=cpu, memory_nanos=memory)
+        return rounded_up(cpu_nanos=self._nanos(CPU, 0), memory_nanos=self._nanos(MEMORY, 0))
+
+    def cpu_nanos(self) -> int:
+        """The pod's CPU request in nanos, not rounded."""
+        return self._nanos(CPU, 0)
+
+    def scored(self) -> Amounts | None:
+        """The requests that scoring assumes for the pod on its node, if they exceed `requests`; otherwise None."""
+        if self._complete():
+            return None
+        # A pod-level request covers the requests that its containers leave out.
+        any_whole = self._whole.cpu is not None or self._whole.memory is not None or bool(self._whole.rest)
+        assumed = [0 if any_whole and self._stated(resource) else _ASSUMED[resource] for resource in (CPU, MEMORY)]
+        return rounded_up(cpu_nanos=self._nanos(CPU, assumed[CPU]), memory_nanos=self._nanos(MEMORY, assumed[MEMORY]))
+
+    def scored_before(self) -> Amounts | None:
+        """The requests that scoring assumes while the pod has no node, if they differ: pod-level requests are then ignored."""
+        if self._whole is NOTHING_ASKED:
+            return None
+        cpu, memory = (self._nanos(resource, _ASSUMED[resource], level=False) for resource in (CPU, MEMORY))
+        return rounded_up(cpu_nanos=cpu, memory_nanos=memory)
+
+    def _complete(self) -> bool:
+        return all(asked.cpu is not None and asked.memory is not None for asked in self._containers())
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether a container names a resource other than CPU and memory."""
+        return any(asked.rest for asked in self._containers())
+
+    def scalars(self) -> tuple[tuple[str, int], ...]:
+        """The requests of scalar resources, sorted by name, without zeros."""
+        lists = (*self._containers(), self._overhead, self._whole)
+        if not any(asked.rest for asked in lists):
+            return ()
+        names = sorted({name for asked in lists for name, _ in asked.rest if is_scalar(name)})
+        found = ((name, whole(self._scalar_nanos(name))) for name in names)
+        return tuple(pair for pair in found if pair[1])
+
+    def _containers(self) -> Iterable[ResourceListAmounts]:
+        return itertools.chain.from_iterable(view.each() for view in self._views)
+
+    def _stated(self, resource: int) -> bool:
+        return any(_of(asked, resource) is not None for asked in (*self._containers(), self._overhead, self._whole))
+
+    def _nanos(self, resource: int, assumed: int, *, level: bool = True) -> int:
+        whole = _of(self._whole, resource) if level else None
+        if whole is None:
+            whole = max(view.nanos(partial(_of, resource=resource), assumed) for view in self._views)
+        return whole + (_of(self._overhead, resource) or 0)
+
+    def _scalar_nanos(self, name: str) -> int:
+        whole = _named(self._whole, name) if name.startswith(_HUGE_PAGES) else None
+        if whole is None:
+            whole = max(view.nanos(partial(_named, name=name), 0) for view in self._views)
+        return whole + (_named(self._overhead, name) or 0)
+
+
+def pod_requests(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION, *, spec_only: bool = False) -> Amounts:
+    """The pod's requests by `model.resources`; with `spec_only` the status of a resize is ignored. Raises `QuantityError`."""
+    return Ask(wire, kubernetes, placed=not spec_only).requests()
+
+
+def held_requests(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> Amounts:
+    """What the pod holds while its node has not granted the spec's requests. Raises `QuantityError`."""
+    return Ask(wire, kubernetes, held=True).requests()
+
+
+def container_requests(container: ContainerWire) -> Amounts:
+    """The requests in the spec of one container. Raises `QuantityError`."""
+    asked = _requests(container.resources)
+    return rounded_up(cpu_nanos=asked.cpu or 0, memory_nanos=asked.memory or 0)
+
+
+def _of(asked: ResourceListAmounts, resource: int) -> int | None:
+    return asked.cpu if resource == CPU else asked.memory
+
+
+def _named(asked: ResourceListAmounts, name: str) -> int | None:
+    return next((nanos for found, nanos in asked.rest if found == name), None)
+
+
+def missing_request(spec: PodSpecWire, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> str | None:
+    """Names the first app container or sidecar without a request, and the resource ("app: memory"); None if there is none.
+
+    A limit without a request is complete, because the API server copies the limit to the request. A pod-level request covers
+    its containers.
+    """
+    whole_pod = _requests(spec.resources) if kubernetes.follows(Rule.POD_LEVEL_RESOURCES) else NOTHING_ASKED
+    for container in _long_running(spec):
+        asked = _requests(container.resources)
+        if asked.cpu is None and whole_pod.cpu is None:
+            return f"{container.name}: {RESOURCES[CPU]}"
+        if asked.memory is None and whole_pod.memory is None:
+            return f"{container.name}: {RESOURCES[MEMORY]}"
+    return None
+
+
+def _long_running(spec: PodSpecWire) -> list[ContainerWire]:
+    apps = spec.containers or []
+    return [*apps, *filter(_is_sidecar, spec.init_containers)] if spec.init_containers else apps
+
+
+def _is_sidecar(container: ContainerWire) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _by_largest(spec: PodSpecWire, statuses: _Statuses, *, infeasible: bool) -> _Containers:
+    """The containers, each with the largest of what it may have during a resize: the rule before 1.37."""
+    inits = [(_init(c, statuses, infeasible=infeasible), _is_sidecar(c)) for c in spec.init_containers or ()]
+    return _Containers([_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()], inits)
+
+
+def _reports(status: PodStatusWire) -> bool:
+    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
+
+
+def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool) -> Sequence[_Containers]:
+    """The containers as the spec has them, as the node has allocated them, and as they are; the rule since 1.37. Where the
+    status has amounts of the pod as a whole, these replace the last two."""
+    statuses, nothing_new = _statuses(status), NOTHING_ASKED if infeasible else None
+    asked = _of_all(spec, lambda container: _requests(container.resources))
+    if (
+        resized
+        and status.resources is not None
+        and not (_is_null(status.allocated_resources) or _is_null(status.resources.requests))
+    ):
+        allocated, actual = read_requests(status.allocated_resources), read_requests(status.resources.requests)
+        reported = [_Containers([allocated], exact=True), _Containers([actual], exact=True)]
+    else:
+
+        def allocated_of(container: ContainerWire) -> ResourceListAmounts:
+            found = statuses.get(container.name)
+            if found is not None and not _is_null(found.allocated_resources):
+                return read_requests(found.allocated_resources)
+            return _requests(container.resources) if nothing_new is None else nothing_new
+
+        def actual_of(container: ContainerWire) -> ResourceListAmounts:
+            found = statuses.get(container.name)
+            if found is not None and found.resources is not None and not _is_null(found.resources.requests):
+                return read_requests(found.resources.requests)
+            return allocated_of(container)
+
+        reported = [_of_all(spec, allocated_of), _of_all(spec, actual_of)]
+    return reported if infeasible else [asked, *reported]
+
+
+def _of_all(spec: PodSpecWire, amounts: Callable[[ContainerWire], ResourceListAmounts]) -> _Containers:
+    inits = [(amounts(container), _is_sidecar(container)) for container in spec.init_containers or ()]
+    return _Containers([amounts(container) for container in spec.containers or ()], inits)
+
+
+def _is_null(raw: AmountsRaw) -> bool:
+    return bytes(raw) == _NULL
+
+
+def _init(container: ContainerWire, statuses: _Statuses, *, infeasible: bool) -> ResourceListAmounts:
+    """An init container that ends cannot be resized, so its status does not count."""
+    if _is_sidecar(container):
+        return _effective(container, statuses, infeasible=infeasible)
+    return _requests(container.resources)
+
+
+def _effective(container: ContainerWire, statuses: _Statuses, *, infeasible: bool) -> ResourceListAmounts:
+    asked = _requests(container.resources)
+    status = statuses.get(container.name)
+    if status is None or status.resources is None:
+        return asked
+    return _in_resize(asked, status.resources, status.allocated_resources, infeasible=infeasible)
+
+
+def _in_resize(
+    asked: ResourceListAmounts, actual: ResourcesWire, granted: AmountsRaw, *, infeasible: bool
+) -> ResourceListAmounts:
+    now, grant = read_requests(actual.requests), read_requests(granted)
+    if asked == now == grant:  # no resize is under way, which is nearly always so
+        return asked
+    names = sorted({name for amounts in (asked, now, grant) for name, _ in amounts.rest})
+
+    def largest(want: int | None, here: int | None, allowed: int | None) -> int | None:
+        if want is None and here is None and allowed is None:
+            return None
+        return effective_nanos(want or 0, (here or 0, allowed or 0), infeasible=infeasible)
+
+    rest = ((name, largest(_named(asked, name), _named(now, name), _named(grant, name)) or 0) for name in names)
+    cpu, memory = largest(asked.cpu, now.cpu, grant.cpu), largest(asked.memory, now.memory, grant.memory)
+    return ResourceListAmounts(cpu, memory, tuple(rest))
+
+
+def _pod_level(spec: PodSpecWire, status: PodStatusWire, *, infeasible: bool, more: bool) -> ResourceListAmounts:
+    """The pod-level request of each resource that the spec names, with `more` also of those that only the status names."""
+    wanted = _requests(spec.resources)
+    if status.resources is None or wanted is NOTHING_ASKED:
+        return wanted
+    found = _in_resize(wanted, status.resources, status.allocated_resources, infeasible=infeasible)
+    if more:
+        return found
+    cpu = None if wanted.cpu is None else found.cpu
+    memory = None if wanted.memory is None else found.memory
+    return ResourceListAmounts(cpu, memory, tuple((name, _named(found, name) or 0) for name, _ in wanted.rest))
+
+
+def _statuses(status: PodStatusWire) -> _Statuses:
+    found = {s.name: s for s in status.container_statuses or ()}
+    if status.init_container_statuses:
+        found.update((s.name, s) for s in status.init_container_statuses)
+    return found
+
+
+def resize_pending(status: PodStatusWire) -> Literal["Deferred", "Infeasible"] | None:
+    """Whether the node has reported that it cannot resize the pod now (Deferred) or ever (Infeasible); None if neither."""
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending":
+            return "Infeasible" if condition.reason == "Infeasible" else "Deferred"
+    return None
+
+
+def _requests(resources: ResourcesWire | None) -> ResourceListAmounts:
+    return NOTHING_ASKED if resources is None else read_requests(resources.requests)

@@ -1,0 +1,399 @@
+"""The API's objects as msgspec structs. They have only the fields that some decision reads; msgspec skips the others.
+
+Every field has a default, because the API leaves out empty fields, and lists may be null. The structs live for one decode. They
+cannot form cycles, so the cyclic garbage collector does not track them (`gc=False`).
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Raw, Struct, field
+
+from slackwater_protocol.names import (
+    BOUNDS,
+    BOUNDS_CONTAINER,
+    CONFIG_SOURCE,
+    DAEMON_SET_POD,
+    MIRROR_POD,
+    NEON_BOUNDS,
+    NEON_VM_RESOURCES,
+    PERMIT,
+    POD_DELETION_COST,
+    PREEMPTING,
+    SAFE_TO_EVICT,
+    SAFE_TO_EVICT_LOCAL_VOLUMES,
+    SCALE_UP_DELAY,
+    SLACK,
+    TARGET_NODE,
+)
+
+#: The API always writes text; files written by people also have numbers.
+Quantity = str | int | float
+#: Numbers of the API's width: larger ones are refused by the decoder.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Wire(Struct, gc=False, rename="camel"):
+    """The base of all structs here. Unknown fields are skipped."""
+
+
+class AnnotationsWire(Struct, gc=False):
+    """The annotations that some decision reads. Others are skipped."""
+
+    vm_resources: str | None = field(name=NEON_VM_RESOURCES, default=None)
+    vm_bounds: str | None = field(name=NEON_BOUNDS, default=None)
+    bounds: str | None = field(name=BOUNDS, default=None)
+    bounds_container: str | None = field(name=BOUNDS_CONTAINER, default=None)
+    permit: str | None = field(name=PERMIT, default=None)
+    target_node: str | None = field(name=TARGET_NODE, default=None)
+    safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
+    safe_local_volumes: str | None = field(name=SAFE_TO_EVICT_LOCAL_VOLUMES, default=None)
+    daemon_set_pod: str | None = field(name=DAEMON_SET_POD, default=None)
+    mirror_pod: str | None = field(name=MIRROR_POD, default=None)
+    config_source: str | None = field(name=CONFIG_SOURCE, default=None)
+    preempting: str | None = field(name=PREEMPTING, default=None)
+    deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
+    scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
+    slack: str | None = field(name=SLACK, default=None)
+
+
+class OwnerWire(Wire):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class MetaWire(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: AnnotationsWire | None = None
+    owner_references: list[OwnerWire] | None = None
+
+
+class IdentityWire(Wire):
+    """The name and UID of an object, for deleted and broken ones."""
+
+    metadata: MetaWire = field(default_factory=MetaWire)
+
+
+class ListMetaWire(Wire):
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+
+
+class ListWire(Wire):
+    """One page of a list. Its objects are undecoded, so that a broken one does not affect the others."""
+
+    metadata: ListMetaWire = field(default_factory=ListMetaWire)
+    items: list[Raw] | None = None
+
+
+class WatchWire(Wire):
+    """One line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class StatusWire(Wire):
+    """The API's error object."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+#: An undecoded ResourceList: many objects have equal ones (see `amounts`).
+AmountsRaw = Raw
+NO_AMOUNTS: Final = Raw(b"null")
+#: The medium of an emptyDir in memory.
+_IN_MEMORY: Final = "Memory"
+
+
+class ResourcesWire(Wire):
+    requests: AmountsRaw = NO_AMOUNTS
+    limits: AmountsRaw = NO_AMOUNTS
+
+
+class ConditionWire(Wire):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PortWire(Wire):
+    host_port: Int32 = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class RestartRuleWire(Wire):
+    action: str = ""
+
+
+class ContainerWire(Wire):
+    name: str = ""
+    image: str = ""
+    resources: ResourcesWire | None = None
+    restart_policy: str | None = None
+    ports: list[PortWire] | None = None
+    restart_policy_rules: list[RestartRuleWire] | None = None
+
+
+class RequirementWire(Wire):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTermWire(Wire):
+    match_expressions: list[RequirementWire] | None = None
+    match_fields: list[RequirementWire] | None = None
+
+
+class NodeSelectorWire(Wire):
+    node_selector_terms: list[NodeSelectorTermWire] | None = None
+
+
+class PreferredNodesWire(Wire):
+    weight: Int32 = 0
+    preference: NodeSelectorTermWire = field(default_factory=NodeSelectorTermWire)
+
+
+class NodeAffinityWire(Wire):
+    required: NodeSelectorWire | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[PreferredNodesWire] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class SelectorWire(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[RequirementWire] | None = None
+
+
+class PodTermWire(Wire):
+    topology_key: str = ""
+    label_selector: SelectorWire | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: SelectorWire | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodTermWire(Wire):
+    weight: Int32 = 0
+    pod_affinity_term: PodTermWire = field(default_factory=PodTermWire)
+
+
+class PodAffinityWire(Wire):
+    """podAffinity or podAntiAffinity."""
+
+    required: list[PodTermWire] | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[WeightedPodTermWire] | None = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class AffinityWire(Wire):
+    node_affinity: NodeAffinityWire | None = None
+    pod_affinity: PodAffinityWire | None = None
+    pod_anti_affinity: PodAffinityWire | None = None
+
+
+class SpreadWire(Wire):
+    max_skew: Int32 = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: SelectorWire | None = None
+    match_label_keys: list[str] | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class ClaimSourceWire(Wire):
+    claim_name: str = ""
+
+
+class EphemeralWire(Wire):
+    """A generic ephemeral volume. Its request is in the claim that is created for it."""
+
+
+class GceDiskWire(Wire):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class EbsWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class IscsiWire(Wire):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdWire(Wire):
+    monitors: list[str] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class AzureDiskWire(Wire):
+    disk_name: str = ""
+    disk_uri: str = field(name="diskURI", default="")
+
+
+class CinderWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class PortworxWire(Wire):
+    volume_id: str = field(name="volumeID", default="")
+
+
+class ImageVolumeWire(Wire):
+    reference: str = ""
+
+
+class HostPathWire(Wire):
+    """A directory of the node. The path is not needed."""
+
+
+class EmptyDirWire(Wire):
+    medium: str = ""
+
+
+class VolumeWire(Wire):
+    """A volume of a pod: the fields that decide where the pod may run, or whether it may be evicted."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSourceWire | None = None
+    ephemeral: EphemeralWire | None = None
+    gce_persistent_disk: GceDiskWire | None = None
+    aws_elastic_block_store: EbsWire | None = None
+    iscsi: IscsiWire | None = None
+    rbd: RbdWire | None = None
+    azure_disk: AzureDiskWire | None = None
+    cinder: CinderWire | None = None
+    portworx_volume: PortworxWire | None = None
+    image: ImageVolumeWire | None = None
+    host_path: HostPathWire | None = None
+    empty_dir: EmptyDirWire | None = None
+
+    def is_local(self) -> bool:
+        """Is its data only on the node's disks?"""
+        return self.host_path is not None or (self.empty_dir is not None and self.empty_dir.medium != _IN_MEMORY)
+
+    def is_plain(self) -> bool:
+        """Has it none of the sources that are read here?"""
+        return (
+            self.persistent_volume_claim is None
+            and self.ephemeral is None
+            and self.gce_persistent_disk is None
+            and self.aws_elastic_block_store is None
+            and self.iscsi is None
+            and self.rbd is None
+            and self.azure_disk is None
+            and self.cinder is None
+            and self.portworx_volume is None
+            and self.image is None
+        )
+
+
+class NamedWire(Wire):
+    name: str = ""
+
+
+class TolerationWire(Wire):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PodClaimWire(Wire):
+    """A pod's use of a ResourceClaim, or of one that is made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodClaimStatusWire(Wire):
+    """The claim that was made for the pod; without a name none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodSpecWire(Wire):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    preemption_policy: str | None = None
+    priority: Int32 | None = None
+    containers: list[ContainerWire] | None = None
+    init_containers: list[ContainerWire] | None = None
+    overhead: AmountsRaw = NO_AMOUNTS
+    resources: ResourcesWire | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Raw = Raw(b"null")  #: an AffinityWire or null; like the next one read once for all pods that share it
+    tolerations: Raw = Raw(b"null")  #: a list of TolerationWire or null
+    topology_spread_constraints: Raw = Raw(b"null")  #: a list of SpreadWire or null
+    volumes: list[VolumeWire] | None = None
+    resource_claims: list[PodClaimWire] | None = None
+    scheduling_gates: list[NamedWire] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    termination_grace_period_seconds: Int64 | None = None
+
+
+class ContainerStatusWire(Wire):
+    name: str = ""
+    resources: ResourcesWire | None = None
+    allocated_resources: AmountsRaw = NO_AMOUNTS
+
+
+class PodStatusWire(Wire):
+    phase: str = ""
+    resource_claim_statuses: list[PodClaimStatusWire] | None = None
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    conditions: list[ConditionWire] | None = None
+    container_statuses: list[ContainerStatusWire] | None = None
+    init_container_statuses: list[ContainerStatusWire] | None = None
+    resources: ResourcesWire | None = None
+    allocated_resources: AmountsRaw = NO_AMOUNTS
+
+
+class PodWire(Wire):
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: PodSpecWire = field(default_factory=PodSpecWire)
+    status: PodStatusWire = field(default_factory=PodStatusWire)
+
+
+class BudgetSpecWire(Wire):
+    selector: SelectorWire | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatusWire(Wire):
+    disruptions_allowed: Int32 | None = None  #: an API server always sets it
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    disrupted_pods: dict[str, object] | None = None
+
+
+class BudgetWire(Wire):
+    """A PodDisruptionBudget (policy/v1)."""
+
+    metadata: MetaWire = field(default_factory=MetaWire)
+    spec: BudgetSpecWire = field(default_factory=BudgetSpecWire)
+    status: BudgetStatusWire | None = None

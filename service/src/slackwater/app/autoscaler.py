@@ -1,0 +1,317 @@
+"""Connects the objects of the autoscaler and runs them. Built only if `autoscaler.enabled` is true.
+
+It is built with the service, so that its metrics exist from the start. `watch` follows the auxiliary objects, on a standby too;
+`act` opens the node providers and runs the loop. All decisions are in `controllers` and `runtime.autoscaler`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final, get_args
+
+import anyio
+import structlog
+
+from slackwater.adapters.kube.auxiliary import auxiliary
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, ArrivalsStore, ConfigMapWriter, decode_priorities
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headroom_requests
+from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
+from slackwater.adapters.kube.resource_type import OnBroken
+from slackwater.app.clouds import open_clouds
+from slackwater.app.persisted_pod_arrivals import PersistedArrivals
+from slackwater.app.policies import (
+    drain_limits_of,
+    drain_rules_of,
+    scale_down_delays_of,
+    scale_down_policy_of,
+    scale_up_policy_of,
+    slack_policy_of,
+    slo_classes_of,
+    taint_rules_of,
+)
+from slackwater.app.settings import Settings
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.controllers.scaledown.loop import ScaleDownLoop
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
+from slackwater.model.auxiliary import AuxiliaryKind
+from slackwater.model.effects import DrainReport, Effect, RemoveNode
+from slackwater.model.events import Event
+from slackwater.model.ids import NodeName, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.pod_constraints import KindInterner
+from slackwater.model.reasons import UnremovableReason
+from slackwater.ports.clock import Clocks, SteadyClock, Times
+from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.group_observations import Observer
+from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
+from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
+from slackwater.runtime.autoscaler.provider_calls import MachineRemover
+from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
+from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol.durations import seconds
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+_log = structlog.get_logger(__name__)
+
+_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
+_NOT_FOUND: Final = 404
+_READ_SECONDS: Final = 5.0
+
+
+class Scaling:
+    """The autoscaler of one life of the service."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: ApiPort,
+        state_machine: StateMachine,
+        kinds: KindInterner,
+        *,
+        submit: Callable[[Iterable[Effect]], None],
+        on_broken: OnBroken,
+        on_record: Callable[[LoopRecord], None] = lambda _: None,
+        rng: Random,
+        times: Times = Times(),
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`on_record` is called with the record of each loop."""
+        self._leads = leads
+        self._settings = settings
+        self._times = times
+        self._steady = SteadyClock(times)
+        self._client = client
+        self._on_record = on_record
+        self._document: tuple[LoopRecord, dict[str, Any]] | None = None
+        config = ReflectorConfig(page_size=settings.kube.list_page_size)
+        headroom = settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom
+        kubernetes = state_machine.policy.kubernetes
+        more = headroom_requests(kinds, on_broken, kubernetes) if headroom else ()
+        types = (*auxiliary(kinds, on_broken, templates=headroom, kubernetes=kubernetes), *more)
+        self.reflectors: dict[str, Reflector[Any]] = {
+            t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
+        }
+        self.intake = AuxiliaryIntake({_kind(t.name): self.reflectors[t.name] for t in types})
+        self.counts = LoopCounts()
+        self._state_machine = state_machine
+        self._group_registry = NodeGroupRegistry(node_group_policy_of(settings))
+        self._seed = rng.getrandbits(31)
+        self._priorities: Priorities = NO_PRIORITIES
+        self._submit = submit
+        self._status = StatusText()
+        self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
+        self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._arrivals = self._persisted_arrivals()
+        self._autoscaler: Autoscaler | None = None
+        self._shrinks: ScaleDownLoop | None = None
+        self._remover: MachineRemover | None = None
+
+    @property
+    def last(self) -> LoopRecord | None:
+        """The newest loop's record; None before the first loop has ended."""
+        return None if self._autoscaler is None else self._autoscaler.last
+
+    def document(self) -> dict[str, Any] | None:
+        """The newest loop's record as JSON values; None before the first loop has ended."""
+        record = self.last
+        if record is None:
+            return None
+        if self._document is None or self._document[0] is not record:  # cached: the dashboard asks each second
+            self._document = record, record_document(record)
+        return self._document[1]
+
+    def view(self) -> GroupRegistryView | None:
+        """What what-if and explain need of the autoscaler; None until all auxiliary objects are listed."""
+        if not self.intake.ready:
+            return None
+        given = None if self._priorities is NO_PRIORITIES else self._priorities
+        slack = None if self.last is None else self.last.slack
+        return GroupRegistryView(group_status=dict(self._group_registry.group_status), priorities=given, slack=slack)
+
+    def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
+        """How many seconds a node has been a candidate for removal (None: it is none), and what holds it back."""
+        row = self._state_machine.state.nodes.row_of.get(name)
+        node = None if row is None else self._state_machine.state.nodes.by_row[row]
+        if self._shrinks is None or node is None:
+            return None, ()
+        return self._shrinks.held_back(name, group, ready=node.ready)
+
+    def look(self) -> None:
+        """Wakes the parts that follow the state machine; to be called after each of its events."""
+        if self._arrivals is not None:
+            self._arrivals.arrival_watch.look()
+        if self._autoscaler is not None:
+            self._autoscaler.look()
+
+    async def run(self, planning: LoopPlanner) -> None:
+        """Runs `watch` and `act` until cancelled. The state machine's own objects must have been listed before."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.watch, name="intake of auxiliary objects")
+            await self.act(planning)
+
+    async def watch(self) -> None:
+        """Follows the auxiliary objects (namespaces, storage, controllers) until cancelled. A standby runs only this."""
+        await self.intake.run()
+
+    async def act(self, planning: LoopPlanner) -> None:
+        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `planning` makes the plans. `watch`
+        has to run too."""
+        async with (
+            open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
+            anyio.create_task_group() as group,
+        ):
+            for name, task in clouds.tasks.items():
+                group.start_soon(task, name=name)
+            await self.intake.synced()
+            if self._arrivals is not None:
+                group.start_soon(self._arrivals.run, name="arrivals")
+                await self._arrivals.begun()
+            scale_down_loop = self._shrinks = self._scale_down_loop()
+            self._autoscaler = Autoscaler(
+                Observer(state_machine=self._state_machine, providers=clouds.providers),
+                group_registry=self._group_registry,
+                planning=planning,
+                rules=self._rules,
+                submit=self._submit,
+                write_status=self._write_status,
+                clocks=Clocks(clock=self._times.monotonic, wall=self._wall, steady=self._steady),
+                counts=self.counts,
+                config=loop_config_of(self._settings),
+                leading=self._leads,
+                prepare=self._notes,
+                scale_down_loop=scale_down_loop,
+                observed=tuple if self._arrivals is None else self._arrivals.arrival_watch.observed,
+            )
+            remover = self._remover = MachineRemover(
+                self._state_machine,
+                self._group_registry,
+                clouds.providers,
+                on_event=self._on_event,
+                leading=self._leads,
+                timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
+            )
+            group.start_soon(remover.run, name="deletion of machines")
+            _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
+            await self._autoscaler.run()
+
+    def _persisted_arrivals(self) -> PersistedArrivals | None:
+        """Builds the observation of pods with a start-time SLO; None if no SLO is configured."""
+        classes = slo_classes_of(self._settings)
+        if not classes:
+            return None
+        store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
+        return PersistedArrivals(ArrivalWatch(self._state_machine, classes, steady=self._steady), self._group_registry, store)
+
+    def _scale_down_loop(self) -> ScaleDownLoop:
+        settings = self._settings
+        self._state_machine.adopt_drain_rules(drain_rules_of(settings), drain_limits_of(settings))
+        policy = scale_down_policy_of(settings)
+        return ScaleDownLoop(
+            state_machine=self._state_machine,
+            group_registry=self._group_registry,
+            policy=lambda: policy,
+            delays=scale_down_delays_of(settings),
+            timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
+            submit=self._submit,
+            clock=self._times.monotonic,
+            steady=self._steady,
+        )
+
+    def take(self, report: DrainReport) -> None:
+        """Passes a drain's report on: RemoveNode to the machine remover, all others to the scale-down loop.
+
+        Both exist by then, because no drain begins before `act` has built them."""
+        if isinstance(report, RemoveNode):
+            assert self._remover is not None
+            self._remover.take(report)
+        else:
+            assert self._shrinks is not None
+            self._shrinks.take(report)
+
+    def _on_event(self, event: Event) -> None:
+        self._submit(self._state_machine.apply(event, self._times.monotonic()))
+
+    def _wall(self) -> UnixTime:
+        return UnixTime(self._times.wall())
+
+    def _rules(self) -> ScaleUpRules:
+        """The rules of the next plan. If our filter rejects pods without requests, the plan does too, for our scheduler's."""
+        settings = self._settings
+        return ScaleUpRules(
+            policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
+            slack=slack_policy_of(settings, at=self._wall()),
+            strict_for=settings.scheduler_name if settings.vertical.missing_requests == "reject" else None,
+        )
+
+    async def _write_status(self, record: LoopRecord) -> None:
+        if record.slack is not None:
+            await self._buffers.write((each.buffer, each.status) for each in record.slack.headroom.buffers)
+        self._on_record(record)
+        await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
+
+    async def _notes(self) -> Sequence[str]:
+        """What the status of the next loop has to say: pauses, and problems with the priorities."""
+        paused = [each for each in self._state_machine.pausing.pauses if each.activity in {"scale-up", "scale-down"}]
+        return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
+
+    async def _read_priorities(self) -> Sequence[str]:
+        """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
+        problems to report; the priorities then stay as they were."""
+        if "priority" not in self._settings.autoscaler.expanders:
+            return ()
+        path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{PRIORITIES_CONFIG_MAP}"
+        try:
+            answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+            if answer.status == _NOT_FOUND:
+                self._priorities = NO_PRIORITIES
+                return (f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others",)
+            self._priorities = decode_priorities(answer.body)
+        except (KubeError, BadPriorities) as error:
+            return (f"priorities stay as they were: {error}",)
+        return ()
+
+
+def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
+    """The policy of the node group registry: limits on nodes in creation, timeouts and back-offs."""
+    autoscaler = settings.autoscaler
+    creation = autoscaler.creation
+    groups = {GroupName(group.name): group for group in autoscaler.node_groups}
+    return NodeGroupPolicy(
+        in_cluster=autoscaler.max_nodes_in_creation,
+        in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
+        of_provider={str(name): most for name, most in creation.max_nodes_of_provider.items()},
+        provision_seconds=seconds(creation.timeout),
+        doubt_seconds=max(60.0, 2 * seconds(creation.call_timeout)),
+        backoff=BackoffPolicy(
+            first_seconds=seconds(creation.backoff.initial),
+            longest_seconds=seconds(creation.backoff.max),
+            forget_seconds=seconds(creation.backoff.reset),
+        ),
+        off=frozenset(name for name, group in groups.items() if not group.enabled),
+        taints=taint_rules_of(settings),
+    )
+
+
+def loop_config_of(settings: Settings) -> LoopConfig:
+    """The timing of the autoscaler's loop, and the object that its Events refer to."""
+    autoscaler = settings.autoscaler
+    interval = seconds(autoscaler.scan_interval)
+    settle = min(1.0, interval / 4)
+    return LoopConfig(
+        interval_seconds=interval,
+        settle_seconds=settle,
+        longest_settle_seconds=max(settle, min(5.0, interval / 2)),
+        call_seconds=seconds(autoscaler.creation.call_timeout),
+        status_object=PodKey(SCHEDULER_NAMESPACE, autoscaler.status_config_map),
+    )
+
+
+def _kind(name: str) -> AuxiliaryKind:
+    kinds: dict[str, AuxiliaryKind] = {kind: kind for kind in get_args(AuxiliaryKind)}
+    return kinds[name]

@@ -1,0 +1,173 @@
+"""Carries out the cleanup: reads every resource type that the service writes, and takes away what is ours.
+
+    list -> steps of each object -> patches and deletions -> list again: what is left?
+
+An object that changes meanwhile is read and planned again. Nothing else in the cluster is touched.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+
+import anyio
+
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.errors import StatusError
+from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
+from slackwater.app.cleanup.plan import TYPES, CleanedType, is_managed, last_step, owns, user_keys
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+_ATTEMPTS: Final = 5
+_WIDTH: Final = 8
+#: A Lease renewed more recently belongs to a process that lives.
+_ALIVE_SECONDS: Final = 30.0
+#: Cluster Autoscaler writes its status each loop, some ten seconds apart.
+_AUTOSCALER_SECONDS: Final = 600.0
+_STATUS_PATH: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/cluster-autoscaler-status"
+_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
+
+
+class StillRuns(Exception):
+    """A replica of the service, or Cluster Autoscaler, still runs. The message says how that was seen, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What was done, or would be done, to one object."""
+
+    kind: str
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Cleanup:
+    """The result. `absent`: types that are not installed. `left`: objects that still have something of ours.
+    `user_keys`: keys with our prefix that people wrote, by object; they stay."""
+
+    changes: list[Change] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    user_keys: dict[str, list[str]] = field(default_factory=dict)
+
+
+Report = Callable[[Change], None]
+
+
+class Cleaner:
+    """Cleans one cluster. `now` is compared with the times in Leases."""
+
+    def __init__(self, client: ApiPort, *, now: datetime, dry_run: bool, report: Report = lambda _: None) -> None:
+        self._objects = ApiObjects(client)
+        self._now = now
+        self._dry_run = dry_run
+        self._report = report
+        self._result = Cleanup()
+
+    async def run(self, *, force: bool) -> Cleanup:
+        """Cleans all types, then looks again. With `force` it does so while others seem to run. Raises `KubeError`, and
+        `StillRuns` before anything was changed."""
+        types = [(cleaned, path) for cleaned in TYPES if (path := await self._path(cleaned)) is not None]
+        if not force:
+            await self._check_nothing_runs(next(path for cleaned, path in types if cleaned.name == "leases"))
+        for cleaned, path in types:
+            await self._clean(cleaned, path)
+        if not self._dry_run:
+            for cleaned, path in types:
+                await self._look_again(cleaned, path)
+        return self._result
+
+    async def _path(self, cleaned: CleanedType) -> str | None:
+        """The path of the collection in the version that the API server prefers; None if it has no such type."""
+        prefix = "/api/v1"
+        if cleaned.group:
+            found = await self._objects.get(f"/apis/{cleaned.group}")
+            prefix = "" if found is None else f"/apis/{found['preferredVersion']['groupVersion']}"
+        known = await self._objects.get(prefix) if prefix else None
+        if known is None or all(each["name"] != cleaned.name for each in known["resources"]):
+            self._result.absent.append(cleaned.name)
+            return None
+        return f"{prefix}/{cleaned.name}"
+
+    async def _check_nothing_runs(self, leases_path: str) -> None:
+        async for lease in self._objects.each(leases_path):
+            spec, name = lease.get("spec") or {}, _name(lease)
+            age = seconds_since(spec.get("renewTime"), self._now)
+            if spec.get("holderIdentity") and owns(lease, "f:spec", "f:renewTime") and age < _ALIVE_SECONDS:
+                raise StillRuns(f"Lease {name} was renewed {age:.0f} s ago: a replica still runs; stop it, or use --force")
+        status = await self._objects.get(_STATUS_PATH)
+        updated = None if status is None else (status["metadata"].get("annotations") or {}).get(_LAST_UPDATED)
+        if status is not None and not is_managed(status) and (age := seconds_since(updated, self._now)) < _AUTOSCALER_SECONDS:
+            raise StillRuns(
+                f"Cluster Autoscaler wrote ConfigMap {_name(status)} {age:.0f} s ago, and its taints on nodes look as ours; "
+                "wait until it removes no node, then use --force"
+            )
+
+    async def _clean(self, cleaned: CleanedType, path: str) -> None:
+        limiter = anyio.CapacityLimiter(_WIDTH)
+
+        async def one(item: Json) -> None:
+            async with limiter:
+                await self._clean_object(cleaned, _object_path(path, item), item)
+
+        found = [item async for item in self._objects.each(path, metadata_only=not cleaned.whole)]
+        async with anyio.create_task_group() as group:
+            for item in found:
+                if keys := user_keys(item):
+                    self._result.user_keys[f"{cleaned.name} {_name(item)}"] = keys
+                if any(cleaned.steps(item)) or is_managed(item):
+                    group.start_soon(one, item)
+
+    async def _clean_object(self, cleaned: CleanedType, path: str, item: Json) -> None:
+        words = [step.words for step in (*cleaned.steps(item), *last_step(item))]
+        if not self._dry_run:
+            await self._until_done(cleaned, path, item)
+        change = Change(kind=cleaned.name, name=_name(item), words=("delete",) if "delete" in words else tuple(words))
+        self._result.changes.append(change)
+        self._report(change)
+
+    async def _until_done(self, cleaned: CleanedType, path: str, item: Json) -> None:
+        """Takes the steps. If others change the object meanwhile, it is read and planned again."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._carry_out(cleaned, path, item)
+            except StatusError as error:
+                if error.code not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
+            again = await self._objects.get(path)
+            if again is None:
+                return
+            item = again
+
+    async def _carry_out(self, cleaned: CleanedType, path: str, item: Json) -> None:
+        """Sends the patches of one object, one after another. Each changes the object, so it is read again before its
+        `managedFields` are written."""
+        for step in cleaned.steps(item):
+            if step.patch is None:
+                await self._objects.delete(path, {"uid": item["metadata"]["uid"]})
+                return
+            await self._objects.patch(path + step.part, step.patch, step.how)
+        now = await self._objects.get(path)
+        for step in () if now is None else last_step(now):
+            await self._objects.patch(path, step.patch, step.how)
+
+    async def _look_again(self, cleaned: CleanedType, path: str) -> None:
+        async for item in self._objects.each(path, metadata_only=not cleaned.whole):
+            if is_managed(item) or any(cleaned.steps(item)):
+                self._result.left.append(f"{cleaned.name} {_name(item)}")
+
+
+def _object_path(path: str, item: Json) -> str:
+    prefix, _, plural = path.rpartition("/")
+    meta = item["metadata"]
+    inside = f"/namespaces/{meta['namespace']}" if meta.get("namespace") else ""
+    return f"{prefix}{inside}/{plural}/{meta['name']}"
+
+
+def _name(item: Json) -> str:
+    meta = item["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])

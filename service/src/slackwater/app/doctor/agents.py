@@ -1,0 +1,206 @@
+"""Checks whether autoscaler agents can reach the service: what an agent on a node needs, as far as it shows from here.
+
+An agent looks for Pods in kube-system with the label `name=<schedulerName>`, with an IP and Ready, and connects to the port of
+the agents' listener. There is no Service between them. What can be asked is asked: does the listener answer through a
+port-forward, and do NetworkPolicies let agents through? The way from a node to the Pod itself cannot be tried from here.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+
+import anyio
+from anyio.streams.tls import TLSAttribute, TLSStream
+from cryptography import x509
+
+from slackwater.adapters.kube.client import KubeClient
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.objects import ApiObjects, Json
+from slackwater.adapters.kube.port_forward import forward_port
+from slackwater.app.doctor.check import Check, named, ok, problem, unknown, unseen, warning
+from slackwater.app.doctor.network import Judgement, judge
+from slackwater.app.settings import Settings
+from slackwater.app.settings.serving import AgentAuthentication
+from slackwater.model.ids import PodKey
+from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
+
+#: The label of Neon's agents, which the chart's NetworkPolicy lets through.
+AGENT: Final = {"name": "autoscaler-agent"}
+_NAME: Final = "agents"
+_POLICY: Final = "agents' NetworkPolicy"
+_POLICIES: Final = f"/apis/networking.k8s.io/v1/namespaces/{SCHEDULER_NAMESPACE}/networkpolicies"
+_SECONDS: Final = 10.0
+_REQUEST: Final = b"GET / HTTP/1.1\r\nHost: slackwater\r\nConnection: close\r\n\r\n"
+_DAY_SECONDS: Final = 86_400.0
+#: A certificate that ends sooner is a warning.
+_SOON_DAYS: Final = 7.0
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """How a listener answered: `problem` is empty if it did; `not_after` is when its certificate ends, over TLS.
+
+    `forbidden`: the user may not connect.
+    """
+
+    problem: str = ""
+    forbidden: bool = False
+    not_after: datetime | None = None
+
+
+#: Connects to a port inside of a Pod, with TLS or without.
+Knock = Callable[[PodKey, int, bool], Awaitable[Answered]]
+
+
+async def agents(
+    objects: ApiObjects, settings: Settings, replicas: Sequence[Json], knock: Knock | None, now: datetime
+) -> AsyncIterator[Check]:
+    """Nothing where no agent runs and no NeonVM is installed; else each thing that an agent needs. `replicas` are our Pods."""
+    running = await _agents_running(objects)
+    if isinstance(running, Check):
+        yield running
+    elif running or await objects.get("/apis/vm.neon.tech") is not None:
+        yield _number(running)
+    else:
+        yield ok(_NAME, f"no Pod with the label name={AGENT['name']}, and no NeonVM: no agent is expected")
+        return
+    yield _listener(settings)
+    yield await _policies(objects, settings, replicas, running if isinstance(running, list) else [])
+    for pod in replicas:
+        yield await _knocked(pod, settings, knock, now)
+
+
+async def _agents_running(objects: ApiObjects) -> list[Json] | Check:
+    path, labels = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods", f"name={AGENT['name']}"
+    try:
+        return [pod async for pod in objects.each(path, labels=labels) if _phase(pod) == "Running"]
+    except KubeError as error:
+        return unseen(_NAME, error, f"ask somebody who may list pods in {SCHEDULER_NAMESPACE}")
+
+
+def _number(running: Sequence[Json]) -> Check:
+    if not running:
+        advice = "start autoscaler-agents: without them no VirtualMachine grows"
+        return warning(_NAME, f"NeonVM is installed, and no Pod with the label name={AGENT['name']} runs", advice)
+    return ok(_NAME, f"{len(running)} run")
+
+
+def _listener(settings: Settings) -> Check:
+    name, address = "agents' listener", settings.listeners.agents.address
+    tls = "TLS" if settings.listeners.agents.tls else "plain HTTP"
+    if address.host in _LOOPBACK:
+        advice = f'set listeners.agents.address to "0.0.0.0:{address.port}"'
+        return problem(name, f"{address} is reached from its own Pod only", advice)
+    label = f"{SCHEDULER_NAME_LABEL}={settings.scheduler_name}"
+    return ok(name, f"port {address.port}, {tls}; agents look for Pods with the label {label}, not for a Service")
+
+
+async def _policies(objects: ApiObjects, settings: Settings, replicas: Sequence[Json], running: Sequence[Json]) -> Check:
+    """Do NetworkPolicies let agents through, and nobody else?"""
+    try:
+        found = [each async for each in objects.each(_POLICIES)]
+    except KubeError as error:
+        return unseen(_POLICY, error, f"ask somebody who may list networkpolicies in {SCHEDULER_NAMESPACE}")
+    target = _labels(replicas[0]) if replicas else {SCHEDULER_NAME_LABEL: settings.scheduler_name}
+    source, port = _labels(running[0]) if running else AGENT, settings.listeners.agents.address.port
+    seen = judge(found, source=source, target=target, namespace=SCHEDULER_NAMESPACE, port=port)
+    if not seen.policies:
+        if settings.listeners.agents.authentication != AgentAuthentication():
+            return ok(_POLICY, "none: every Pod reaches the port, and agents have to authenticate")
+        advice = "apply the one of deploy/slackwater.yaml, or configure listeners.agents.authentication"
+        return warning(_POLICY, f"none selects our Pods: whoever reaches port {port} may take room for a VM", advice)
+    return _judged(seen, port, any((pod.get("spec") or {}).get("hostNetwork") for pod in running))
+
+
+def _judged(seen: Judgement, port: int, host_network: bool) -> Check:
+    names = named(seen.policies)
+    if host_network:
+        advice = "see that an ipBlock has the nodes' addresses: labels do not select such agents"
+        return warning(_POLICY, f"{names}: agents are in the host's network, which cannot be judged from here", advice)
+    if not seen.admitted:
+        advice = f"admit Pods with the label name={AGENT['name']} to port {port}"
+        return problem(_POLICY, f"{names} lets no agent reach port {port}", advice)
+    if not seen.sure:
+        why = "it goes by addresses, named ports or labels of namespaces"
+        return warning(_POLICY, f"{names}: {why}, which cannot be judged from here", "try it from an agent's Pod")
+    return ok(_POLICY, f"{names} lets agents reach port {port}")
+
+
+async def _knocked(pod: Json, settings: Settings, knock: Knock | None, now: datetime) -> Check:
+    """Does the listener in this Pod answer?"""
+    key = PodKey(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
+    name, port, tls = "agents' port", settings.listeners.agents.address.port, settings.listeners.agents.tls is not None
+    if not (pod.get("status") or {}).get("podIP") or _phase(pod) != "Running":
+        advice = f"kubectl -n {key.namespace} describe pod {key.name}"
+        return problem(name, f"pod {key} has no IP or does not run, so agents pass it over", advice)
+    if knock is None:
+        return unknown(name, f"pod {key}: no port-forward is possible here", "try it from an agent's Pod")
+    answered = await knock(key, port, tls)
+    if answered.forbidden:
+        return unknown(name, answered.problem, "ask for the right to get and create pods/portforward in kube-system")
+    if answered.problem:
+        advice = "compare listeners.agents (address, tls) of the service with --config, and look at the Pod's log"
+        return problem(name, f"pod {key}, port {port}: {answered.problem}", advice)
+    return _certificate(ok(name, f"pod {key} answers on port {port} through a port-forward"), answered, now)
+
+
+def _certificate(check: Check, answered: Answered, now: datetime) -> Check:
+    """The check with the end of the certificate."""
+    if answered.not_after is None:
+        return check
+    days = (answered.not_after - now).total_seconds() / _DAY_SECONDS
+    seen, advice = (
+        f"{check.seen}; its certificate ends on {answered.not_after:%Y-%m-%d}",
+        "renew the files of listeners.agents.tls",
+    )
+    if days < 0:
+        return problem(check.name, seen, advice)
+    return warning(check.name, seen, advice) if days < _SOON_DAYS else ok(check.name, seen)
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def _labels(pod: Json) -> dict[str, str]:
+    return dict(pod["metadata"].get("labels") or {})
+
+
+def knocking(client: KubeClient) -> Knock:
+    """Connects through the API server's port-forward; the certificate is looked at and not verified, as agents do that."""
+
+    async def knock(pod: PodKey, port: int, tls: bool) -> Answered:
+        async with forward_port(client, pod, port) as forwarded:
+            try:
+                with anyio.fail_after(_SECONDS):
+                    return await _asked(forwarded.port, tls)
+            except TimeoutError:
+                seen = f"no answer within {_SECONDS:.0f} s"
+            except (OSError, anyio.EndOfStream, anyio.BrokenResourceError) as error:  # ssl.SSLError is an OSError
+                seen = str(error) or "the connection was closed without an answer"
+            why = forwarded.problem or seen
+            return Answered(problem=why, forbidden=f": {HTTPStatus.FORBIDDEN:d} " in why)
+
+    return knock
+
+
+async def _asked(local_port: int, tls: bool) -> Answered:
+    stream = await anyio.connect_tcp("127.0.0.1", local_port)
+    async with stream:
+        if not tls:
+            await stream.send(_REQUEST)
+            return _spoke(await stream.receive())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        wrapped = await TLSStream.wrap(stream, server_side=False, ssl_context=context, standard_compatible=False)
+        certificate = x509.load_der_x509_certificate(wrapped.extra(TLSAttribute.peer_certificate_binary) or b"")
+        # A listener that wants a client certificate ends the connection after this: it listens all the same.
+        return Answered(not_after=certificate.not_valid_after_utc)
+
+
+def _spoke(data: bytes) -> Answered:
+    return Answered() if data.startswith(b"HTTP/1.") else Answered(problem=f"got {data[:20]!r}, want HTTP")

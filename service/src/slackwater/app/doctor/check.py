@@ -1,0 +1,52 @@
+"""The result of one check of `slackwater doctor`, and how an unreadable part of the cluster is reported."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Literal
+
+from slackwater.adapters.kube.errors import KubeError, StatusError
+
+#: `unknown`: it cannot be seen with the user's rights, or the cluster does not show it.
+State = Literal["ok", "warning", "problem", "unknown"]
+_MOST_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at: what was seen, and, unless it is ok, what to do."""
+
+    name: str
+    state: State = "ok"
+    seen: str
+    advice: str = ""
+
+
+def ok(name: str, seen: str) -> Check:
+    return Check(name=name, seen=seen)
+
+
+def warning(name: str, seen: str, advice: str) -> Check:
+    return Check(name=name, state="warning", seen=seen, advice=advice)
+
+
+def problem(name: str, seen: str, advice: str) -> Check:
+    return Check(name=name, state="problem", seen=seen, advice=advice)
+
+
+def unknown(name: str, why: str, advice: str) -> Check:
+    return Check(name=name, state="unknown", seen=f"cannot be seen: {why}", advice=advice)
+
+
+def unseen(name: str, error: KubeError, advice: str) -> Check:
+    """The check of something that the API server does not show to this user. Raises `error` if it is not a refusal."""
+    if not isinstance(error, StatusError) or error.code not in {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}:
+        raise error
+    return unknown(name, f"you may not {str(error).partition(':')[0]}", advice)
+
+
+def named(names: Iterable[str]) -> str:
+    """The first of the names, and how many more there are."""
+    found = list(names)
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"{', '.join(found[:_MOST_NAMED])}{more}"

@@ -1,0 +1,168 @@
+"""A question of `/explain/...` as it goes to the planning process, and its answer there, on the replica.
+
+In: the values that only the state machine and the autoscaler know. Out: the explanation as JSON. The replica is as it was
+before: what the answer changes is undone at its end.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from slackwater.app.explain.object_state import PodRead
+from slackwater.app.offline.cluster import skipped_rules
+from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
+from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.settings import Settings
+from slackwater.app.whatif.replica_cluster import unknown
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.findings import Explanation, document
+from slackwater.explain.node_groups import explain_group
+from slackwater.explain.nodes import NodeContext, explain_node
+from slackwater.explain.pods import explain_pod
+from slackwater.explain.workloads import (
+    GatedPreemptor,
+    GrowingPod,
+    MigratingPod,
+    explain_gate,
+    explain_migration,
+    explain_permit,
+)
+from slackwater.model.columns import SCHEMA, NodeColumns
+from slackwater.model.ids import Instant, NodeName, Row, UnixTime
+from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.pauses import Pause
+from slackwater.runtime.autoscaler.scaleup_planning import growable_group
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.runtime.autoscaler.slack_report import slack_in_group
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+_NOWHERE: Final = Row(-1)
+#: What was read of the state machine about the object; for a node group its name is enough.
+Read = PodRead | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | GroupName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainQuestion:
+    """A question about one object. `columns` are those of the state machine, with the node of each row in `row_of`.
+
+    `watched`: the autoscaler watches the auxiliary objects. `group_status`, `slack` and `priorities` are those of its last
+    loop; `slack` is there only if the question is about a node group."""
+
+    read: Read
+    name: str
+    columns: NodeColumns
+    row_of: Mapping[NodeName, Row]
+    watched: bool
+    group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
+    slack: SlackPlan | None = None
+    priorities: Priorities | None = None
+    settings: Settings
+    pauses: tuple[Pause, ...]
+    now: Instant
+    unix_now: UnixTime
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    def answer(self, replica: SnapshotReplica) -> bytes:
+        """The explanation as JSON."""
+        explain_input = self._input(replica)  # may rebuild the snapshot
+        explain_input.snapshot.judge_by(ledger_for(replica, self.columns, self.row_of))
+        try:
+            # A node's pods do not go where nothing new is placed; a pod's explanation names such nodes with their reason.
+            with nullcontext() if isinstance(self.read, NodeContext) else _as_seen(replica):
+                explanation = self._explained(replica, explain_input)
+        finally:
+            explain_input.snapshot.judge_by(None)
+        remarks = tuple(f"{pause.activity} is paused {pause.note}; `slackwater resume` ends that" for pause in self.pauses)
+        return msgspec.json.encode(document(replace(explanation, remarks=remarks, history=self.history)))
+
+    def _input(self, replica: SnapshotReplica) -> ExplainInput:
+        scale_up = scale_up_policy_of(self.settings, priorities=self.priorities or NO_PRIORITIES, after_scheduler=False)
+        groups = {
+            name: growable_group(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
+            for name, each in self.group_status.items()
+        }
+        pods = [self.read.pod] if isinstance(self.read, PodRead) else []
+        running_pods = [pod for group in groups.values() if group.template is not None for pod in group.template.running_pods]
+        replica.learn([*running_pods, *pods])
+        membership = Membership(each.group for each in self.group_status.values())
+        node = replica.nodes.get(NodeName(self.name))
+        group = None if node is None else membership.group_of(node)
+        return ExplainInput(
+            snapshot=replica.snapshot,
+            running_pods=replica,
+            pending=replica.pending,
+            budgets=replica.budgets,
+            replicas=replica.replicas if self.watched else None,
+            groups=groups,
+            group_of={} if node is None or group is None else {node.name: group},
+            scale_up=scale_up,
+            scale_down=scale_down_policy_of(self.settings),
+            profile=score_profile_of(self.settings),
+            own_score=own_score_of(self.settings),
+            now=self.unix_now,
+        )
+
+    def _explained(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Explanation:
+        match self.read:
+            case PodRead(pod=pod, word=word):
+                kind = explain_input.snapshot.of(explain_input.kind_of(pod))
+                notes = skipped_rules(kind, unknown(watched=self.watched), "is watched")
+                return replace(explain_pod(explain_input, pod, word), notes=tuple(notes))
+            case NodeContext() as node_word:
+                # Expendable pods do not keep a node from being removed.
+                with replica.without_below(explain_input.scale_down.rules.priority_cutoff) as counted:
+                    return explain_node(replace(explain_input, running_pods=counted), NodeName(self.name), node_word)
+            case GrowingPod() as grower:
+                return explain_permit(explain_input, grower)
+            case MigratingPod() as moving:
+                return explain_migration(explain_input, moving)
+            case GatedPreemptor() as gated:
+                return explain_gate(gated)
+            case name:
+                return explain_group(explain_input, GroupName(name), _figures(self.group_status[GroupName(name)], self.slack))
+
+
+@contextmanager
+def _as_seen(replica: SnapshotReplica) -> Iterator[None]:
+    """A trial in which nodes in quarantine are not cordoned: the state machine's findings name them, with their reason."""
+    with replica.snapshot.fork():
+        for name, seen in replica.seen_nodes.items():
+            node = replica.nodes[name]
+            if node.unschedulable and not seen.unschedulable:
+                replica.snapshot.put_node(replica.row_of(name), replace(node, unschedulable=False))
+        yield
+
+
+def ledger_for(replica: SnapshotReplica, columns: NodeColumns, row_of: Mapping[NodeName, Row]) -> NodeColumns:
+    """The state machine's columns, rearranged to the replica's rows: `row_of` gives the state machine's row of a node. Rows
+    whose node no longer exists are zero."""
+    facts = replica.snapshot.facts
+    ours = NodeColumns(facts.n_rows)
+    rows = np.fromiter((row_of.get(node.name, _NOWHERE) for node in facts.nodes), np.intp, facts.n_rows)
+    to = np.flatnonzero((rows != _NOWHERE) & facts.live[: facts.n_rows])
+    of = rows[to]
+    for column in SCHEMA:
+        getattr(ours, column.name)[:, to] = getattr(columns, column.name)[:, of]
+    return ours
+
+
+def _figures(group_status: NodeGroupStatus, slack: SlackPlan | None) -> dict[str, object]:
+    nodes = frozenset((*group_status.ready, *group_status.unready, *group_status.starting))
+    return {
+        "min": group_status.group.min_size,
+        "max": group_status.group.max_size,
+        "target": group_status.group.target,
+        "ready": len(group_status.ready),
+        "unready": len(group_status.unready),
+        "upcoming": group_status.upcoming,
+        "leaving": group_status.leaving,
+        "provider": group_status.group.provider,
+        "startSeconds": list(group_status.starts),
+        "slack": None if slack is None else slack_in_group(slack, group_status.name, nodes),
+    }

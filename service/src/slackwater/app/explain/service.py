@@ -1,0 +1,129 @@
+"""Answers `/explain/...` on the running service: implements `ports.protocols.Explain`.
+
+It reads what only the state machine knows of the object, and asks the planning process, which has the replica: `question`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.app.explain.object_state import (
+    HeldBack,
+    read_gate,
+    read_migration,
+    read_node,
+    read_permit,
+    read_pod,
+)
+from slackwater.app.explain.question import ExplainQuestion, Read
+from slackwater.app.settings import Settings
+from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.explain.nodes import NodeContext
+from slackwater.model.columns import NodeColumns
+from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.ports.protocols import Explained, NothingThere
+from slackwater.runtime.planner.process import Questions
+from slackwater.runtime.state_machine import StateMachine
+
+HeldBackOf = Callable[[NodeName, NodeGroup], HeldBack]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """Two clocks. `clock` measures intervals. `steady` is Unix time that never jumps, to compare with objects' timestamps."""
+
+    clock: Callable[[], Instant]
+    steady: Callable[[], UnixTime]
+
+
+async def _nothing(_what: str, _namespace: str, _name: str) -> tuple[Mapping[str, Any], ...]:
+    return ()
+
+
+class ExplainService:
+    """Answers `/explain/...`. `held_back` gives how long a node has been a candidate for removal, and what holds it back.
+    `questions` has them answered on the replica. `history` gives what happened to an object last."""
+
+    def __init__(
+        self,
+        state_machine: StateMachine,
+        questions: Questions,
+        *,
+        group_registry: Callable[[], GroupRegistryView | None],
+        settings: Callable[[], Settings],
+        held_back: HeldBackOf,
+        clocks: Clocks,
+        history: Callable[[str, str, str], Awaitable[tuple[Mapping[str, Any], ...]]] = _nothing,
+    ) -> None:
+        self._history = history
+        self._state_machine = state_machine
+        self._questions = questions
+        self._settings = settings
+        self._held_back = held_back
+        self._clocks = clocks
+        self._group_registry = group_registry
+
+    async def __call__(self, what: Explained, namespace: str, name: str) -> bytes:
+        key = PodKey(namespace, name)
+        history = await self._history(what, namespace, name)
+        try:
+            self._read(what, key, self._group_registry())  # before the process is started for it
+        except NothingThere as missing:
+            if history:
+                raise NothingThere(f"{missing}; `slackwater history {what} {_named(key)}` says what became of it") from missing
+            raise
+        return await self._questions.ask(lambda: self._question(what, key, history))
+
+    def _question(self, what: Explained, key: PodKey, history: tuple[Mapping[str, Any], ...]) -> ExplainQuestion:
+        group_registry, clocks = self._group_registry(), self._clocks
+        read, columns = self._read(what, key, group_registry)
+        watched = group_registry is not None
+        return ExplainQuestion(
+            read=read,
+            name=key.name,
+            columns=self._state_machine.state.ledger.columns.copy() if columns is None else columns,
+            row_of=dict(self._state_machine.state.nodes.row_of),
+            watched=watched,
+            group_status=group_registry.group_status if group_registry is not None else {},
+            slack=group_registry.slack if group_registry is not None and what == "group" else None,
+            priorities=group_registry.priorities if group_registry is not None else None,
+            settings=self._settings(),
+            pauses=self._state_machine.pausing.pauses,
+            now=clocks.clock(),
+            unix_now=clocks.steady(),
+            history=history,
+        )
+
+    def _read(self, what: Explained, key: PodKey, group_registry: GroupRegistryView | None) -> tuple[Read, NodeColumns | None]:
+        """What the state machine knows of the object. For a pod also the columns that filter would judge it on."""
+        state_machine, now = self._state_machine, self._clocks.clock()
+        match what:
+            case "pod":
+                return read_pod(state_machine, key, now)
+            case "node":
+                return self._node(NodeName(key.name), group_registry), None
+            case "permit":
+                return read_permit(state_machine, key), None
+            case "migration":
+                return read_migration(state_machine, key, now), None
+            case "gate":
+                return read_gate(state_machine, key, now), None
+            case "group":
+                if group_registry is None or key.name not in group_registry.group_status:
+                    raise NothingThere(f"group {key.name}: no provider has reported it")
+                return GroupName(key.name), None
+
+    def _node(self, name: NodeName, group_registry: GroupRegistryView | None) -> NodeContext:
+        row = self._state_machine.state.nodes.row_of.get(name)
+        node = None if row is None else self._state_machine.state.nodes.by_row[row]
+        groups = (
+            {} if group_registry is None else {each.group.name: each.group for each in group_registry.group_status.values()}
+        )
+        of = None if node is None else Membership(groups.values()).group_of(node)
+        group = None if of is None else groups[of]
+        return read_node(self._state_machine, name, (None, ()) if group is None else self._held_back(name, group))
+
+
+def _named(key: PodKey) -> str:
+    return str(key) if key.namespace else key.name

@@ -1,0 +1,100 @@
+"""Connects the history: its state, its loop, its ConfigMaps, and the answers from it.
+
+The leader answers from memory. A standby reads the ConfigMaps when it is asked, because the leader writes them.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.history import ConfigMapHistory
+from slackwater.app.settings import Settings
+from slackwater.controllers.history.answer import document, newest
+from slackwater.controllers.history.loop import HistoryLoop
+from slackwater.controllers.history.policy import HistoryPolicy
+from slackwater.controllers.history.state import History
+from slackwater.model.ids import PodKey, PodUid
+from slackwater.ports.clock import SteadyClock, Times
+from slackwater.ports.protocols import Remembered
+from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+#: A standby answers from what it read this long ago.
+_FRESH_SECONDS: Final = 5.0
+_STILL_READ: Final = "what earlier processes wrote is still being read"
+_IN_MEMORY: Final = "`history.persist` is false: the history begins with this process"
+
+
+class ServiceHistory:
+    """The history of one life of the service."""
+
+    def __init__(
+        self, settings: Settings, client: ApiPort, state_machine: StateMachine, *, times: Times, leads: Callable[[], bool]
+    ) -> None:
+        policy, self._steady = HistoryPolicy(), SteadyClock(times)
+        self._leads = leads
+        self._monotonic = times.monotonic
+        self._store = ConfigMapHistory(client, namespace=SCHEDULER_NAMESPACE) if settings.history.persist else None
+        self.history = History(policy)
+        self.loop = HistoryLoop(
+            self.history,
+            state_machine.state.pods,
+            migrations=state_machine.migrating.objects,
+            preemptor_of=lambda victim: _preemptor_of(state_machine, victim),
+            store=self._store,
+            policy=policy,
+            wall_ms=self._now_ms,
+        )
+        self._read: tuple[float, History] = -math.inf, self.history
+        self._one = anyio.Lock()
+
+    def _now_ms(self) -> int:
+        return round(self._steady() * 1000)
+
+    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None) -> dict[str, Any]:
+        """Implements `ports.protocols.HistoryQuery`."""
+        history, notes = await self._current()
+        since = None if since_seconds is None else self._now_ms() - round(since_seconds * 1000)
+        return document(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since, notes=notes)
+
+    async def newest(self, what: str, namespace: str, name: str) -> tuple[dict[str, Any], ...]:
+        """The newest entries about a pod or a node, for its explanation; none about objects of other kinds."""
+        if what not in {"pod", "node"}:
+            return ()
+        history, _ = await self._current()
+        return newest(history, "pod" if what == "pod" else "node", f"{namespace}/{name}" if namespace else name)
+
+    async def _current(self) -> tuple[History, tuple[str, ...]]:
+        """The history as far as this replica knows it, and what is missing in it."""
+        if self._store is None:
+            return self.history, (_IN_MEMORY,)
+        if self._leads():
+            return self.history, () if self.history.restored else (_STILL_READ,)
+        async with self._one:
+            if self._monotonic() - self._read[0] > _FRESH_SECONDS:
+                try:
+                    self._read = self._monotonic(), await _stored(self._store)
+                except KubeError as error:
+                    return self._read[1], (f"this replica does not lead, and cannot read the history: {error}",)
+            return self._read[1], ()
+
+
+def _preemptor_of(state_machine: StateMachine, victim: PodUid) -> PodKey | None:
+    uid = state_machine.state.accepted_preemptions.preemptor_of(victim)
+    pod = None if uid is None else state_machine.state.pods.known(uid)
+    return None if pod is None else pod.key
+
+
+async def read_history(client: ApiPort) -> History:
+    """What the ConfigMaps have, for a command without a running service. Raises KubeError."""
+    return await _stored(ConfigMapHistory(client, namespace=SCHEDULER_NAMESPACE))
+
+
+async def _stored(store: ConfigMapHistory) -> History:
+    history = History(HistoryPolicy())
+    history.restore(await store.load())
+    return history

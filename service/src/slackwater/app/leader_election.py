@@ -1,0 +1,203 @@
+"""Builds the leader election and the listeners from the settings, before anything is started.
+
+- `open_election`, `Election`: the Lease, the elector or follower, and the forwarder to the leader. There is one election for
+  the process, shared by all its leadership terms. What the leader runs is in `wiring`.
+- `open_listeners`: the listening sockets that the settings name, with their TLS files.
+"""
+
+import math
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Protocol
+
+from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.forwarding import ForwardCounts, ForwardLimits, open_forwarder
+from slackwater.adapters.http.standby import Forwarder
+from slackwater.adapters.http.uvicorn_listener import listen
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.lease_store import ApiLease, LeaderPod
+from slackwater.app.settings import Settings
+from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Listeners, OpsListener
+from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
+from slackwater.controllers.leadership.follower import LeaseFollower
+from slackwater.controllers.leadership.lease import LeaseStore
+from slackwater.controllers.leadership.metrics import LeaderStatus
+from slackwater.controllers.leadership.state import Leadership
+from slackwater.model.ids import Instant
+from slackwater.ports.clock import Times
+from slackwater_protocol.durations import SECOND, seconds
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class OpenListener:
+    """An open listener. `certificates` is None if it does not use TLS."""
+
+    sock: socket.socket
+    certificates: Certificates | None
+
+
+def open_listeners(listeners: Listeners, stack: ExitStack, unix_seconds: Callable[[], float]) -> dict[str, OpenListener]:
+    """Opens all listeners; returns them by name. `stack` closes the sockets.
+
+    :raises ListenError: an address is taken, or a TLS file is missing or invalid.
+    """
+    opened = {}
+    for name, listener in (("ops", listeners.ops), ("extender", listeners.extender), ("agents", listeners.agents)):
+        tls = tls_of(listener)
+        certificates = None if tls is None else Certificates(name, tls, unix_seconds=unix_seconds)
+        sock = stack.enter_context(listen(name, listener.address.host, listener.address.port))
+        opened[name] = OpenListener(sock, certificates)
+    return opened
+
+
+def tls_of(listener: OpsListener | ExtenderListener | AgentsListener) -> Tls | None:
+    """The TLS parameters of a listener; None without TLS. A client certificate is optional if agents may show a token instead,
+    or if the ops listener says so; otherwise it is required, provided that a client CA is configured."""
+    if (files := listener.tls) is None:
+        return None
+    match listener:
+        case AgentsListener():
+            optional = listener.authentication.tokens is not None
+        case OpsListener():
+            optional = listener.client_certificates == "optional"
+        case ExtenderListener():
+            optional = False
+    return Tls(
+        cert_file=files.cert_file,
+        key_file=files.key_file,
+        client_ca_file=files.client_ca_file,
+        client_certificate="may" if optional else "must",
+    )
+
+
+#: Environment variables with the Pod's own name and namespace, from the downward API. Without the name the host's name is used,
+#: which in a Pod is the Pod's name.
+POD_NAME: Final = "POD_NAME"
+POD_NAMESPACE: Final = "POD_NAMESPACE"
+#: The longest host name: kubelets truncate the name of a Pod that is longer.
+_LONGEST_HOST_NAME: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaIdentity:
+    """This replica's identity. `name` is our Pod's name; `names` are all host names that a kube-scheduler in our Pod or on our
+    host may write into its Lease."""
+
+    name: str
+    names: frozenset[str]
+    namespace: str
+
+
+def own_place() -> ReplicaIdentity:
+    """This replica's identity, read from the environment and the host name."""
+    host = socket.gethostname()
+    name = os.environ.get(POD_NAME) or host
+    return ReplicaIdentity(
+        name=name,
+        names=frozenset({host, name, name[:_LONGEST_HOST_NAME].rstrip("-.")}),
+        namespace=os.environ.get(POD_NAMESPACE) or SCHEDULER_NAMESPACE,
+    )
+
+
+class CountedForwarder(Forwarder, Protocol):
+    """A forwarder to the leader that counts its requests by outcome."""
+
+    counts: ForwardCounts
+
+
+class Election:
+    """The leader election of this process. `leadership` is kept up to date while `run` runs; with the mode `none` this replica
+    leads from the start and for ever."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: ApiPort,
+        *,
+        place: ReplicaIdentity,
+        rng: Random,
+        times: Times,
+        identity: str | None = None,
+    ) -> None:
+        self.mode = settings.leader_election.mode
+        self.place = place
+        self.leadership = Leadership(times.monotonic)
+        self.forwarder: CountedForwarder | None = None
+        self._elector: LeaseFollower | LeaderElector | None = None
+        if self.mode == "none":
+            self.leadership.prolong(Instant(math.inf))
+            return
+        self.lease = ApiLease(client, namespace=settings.leader_election.resource_namespace, name=lease_name(settings))
+        identity = identity or f"{place.name}_{uuid.uuid4()}"
+        self._elector = _elector(settings, self.lease, self.leadership, place=place, rng=rng, times=times, identity=identity)
+
+    async def run(self) -> None:
+        """Takes part in the election until cancelled. With the mode `none` it returns at once."""
+        if self._elector is not None:
+            await self._elector.run()
+
+    async def release(self) -> None:
+        """Stops leading. Releases the Lease if it is ours, so that another replica can lead at once."""
+        if self._elector is not None:
+            await self._elector.release()
+
+    def status(self, *, leads: bool) -> LeaderStatus:
+        """The election's status for the operations listener. `leads` says whether the current leadership term still leads."""
+        held = self.leadership
+        return LeaderStatus(
+            mode=self.mode, leads=leads, holder=held.holder, leadership_terms=held.leadership_terms, changes=held.changes
+        )
+
+    def forwards(self) -> Mapping[str, int]:
+        """The number of agents' requests forwarded to the leader, by outcome."""
+        return {} if self.forwarder is None else {str(how): count for how, count in self.forwarder.counts.by_outcome.items()}
+
+    def holder(self) -> str:
+        """The identity of the last known leader; "" if there is none."""
+        return self.leadership.holder
+
+
+def lease_name(settings: Settings) -> str:
+    return settings.leader_election.resource_name or settings.scheduler_name
+
+
+def _elector(
+    settings: Settings,
+    lease: LeaseStore,
+    leadership: Leadership,
+    *,
+    place: ReplicaIdentity,
+    rng: Random,
+    times: Times,
+    identity: str,
+) -> LeaseFollower | LeaderElector:
+    said = settings.leader_election
+    clock, retry = times.monotonic, seconds(said.retry_period)
+    if said.mode == "scheduler":
+        return LeaseFollower(lease, leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng)
+    config = LeaderElectorConfig(
+        lease_seconds=said.lease_duration // SECOND, renew_seconds=seconds(said.renew_deadline), retry_seconds=retry
+    )
+    return LeaderElector(lease, leadership, identity=identity, config=config, clock=clock, wall=times.wall, rng=rng)
+
+
+@asynccontextmanager
+async def open_election(settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> AsyncIterator[Election]:
+    """Opens the election and the forwarder to the leader. `client` must not be a `LedApi`, which writes only while this replica
+    leads: a replica writes the Lease to become the leader."""
+    election = Election(settings, client, place=own_place(), rng=rng, times=times)
+    async with AsyncExitStack() as stack:
+        if election.mode != "none":
+            agents = settings.listeners.agents
+            limits = ForwardLimits(max_wait_seconds=seconds(agents.max_wait))
+            where = LeaderPod(client, namespace=election.place.namespace, holder=election.holder, clock=times.monotonic)
+            election.forwarder = await stack.enter_async_context(
+                open_forwarder(where, replica=election.place.name, port=agents.address.port, tls=tls_of(agents), limits=limits)
+            )
+        yield election

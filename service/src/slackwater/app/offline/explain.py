@@ -1,0 +1,80 @@
+"""Explains a pod, a node or a group of a decoded cluster, without a running service.
+
+In: a `Cluster` and settings. Out: the same answer as `/explain/...` of the service, as far as the objects of the API tell: what
+a running service remembers, such as its reservations, timers and back-offs, is not in it.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from slackwater.app.offline.cluster import Cluster, skipped_rules
+from slackwater.app.offline.growth import growable_groups
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.placement import pending_pods, snapshot_of
+from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
+from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.settings import Settings
+from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.findings import Explanation, document
+from slackwater.explain.node_groups import explain_group
+from slackwater.explain.nodes import explain_node
+from slackwater.explain.pods import explain_pod
+from slackwater.fit.pdb_tracker import counted
+from slackwater.model.ids import NodeName, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.snapshot.running_pods import RunningPods
+
+#: What can be explained from the objects of the API alone.
+Explainable = Literal["pod", "node", "group"]
+_REMARK: Final = "judged without a running service, from the objects of the API alone"
+
+
+def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> dict[str, Any]:
+    """The explanation as a JSON value. Raises `ClusterError` if there is no such object."""
+    explain_input = _explain_input(cluster, settings)
+    explanation, notes = _explained(cluster, explain_input, what, namespace, name)
+    return document(replace(explanation, notes=(*explanation.notes, *notes), remarks=(_REMARK,)))
+
+
+def _explain_input(cluster: Cluster, settings: Settings) -> ExplainInput:
+    groups, group_of, _ = growable_groups(cluster, settings)
+    snapshot = snapshot_of(cluster)
+    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales).budgets
+    return ExplainInput(
+        snapshot=snapshot,
+        running_pods=RunningPods(snapshot, cluster.pods),
+        pending={pod.uid: pod for pod in pending_pods(cluster)},
+        budgets=budgets,
+        replicas=cluster.scales.replicas,
+        groups={group.name: group for group in groups},
+        group_of=group_of,
+        scale_up=scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False),
+        scale_down=scale_down_policy_of(settings),
+        profile=score_profile_of(settings),
+        own_score=own_score_of(settings),
+        now=UnixTime(datetime.now(UTC).timestamp()),
+    )
+
+
+def _explained(
+    cluster: Cluster, explain_input: ExplainInput, what: Explainable, namespace: str, name: str
+) -> tuple[Explanation, list[str]]:
+    match what:
+        case "pod":
+            pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
+            if pod is None:
+                raise ClusterError(f"pod {namespace}/{name}", "", f"is not {cluster.where}")
+            explanation = explain_pod(explain_input, pod)
+            kind = explain_input.snapshot.of(explain_input.kind_of(pod))
+            return explanation, skipped_rules(kind, cluster.unknown, cluster.where, cluster.unmodelled)
+        case "node":
+            if explain_input.row_of(NodeName(name)) is None:
+                raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
+            return explain_node(explain_input, NodeName(name)), []
+        case "group":
+            if name not in explain_input.groups:
+                known = ", ".join(sorted(explain_input.groups)) or "none"
+                raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {known}")
+            return explain_group(explain_input, GroupName(name), {}), []

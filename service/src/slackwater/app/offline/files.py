@@ -1,0 +1,167 @@
+"""Reads a cluster from a file or from the API server, for commands that work without the service.
+
+- `load_cluster`: JSON as `kubectl -o json` or `slackwater dumpstate -o json` writes it, or YAML with one or several documents.
+- `fetch_cluster`: the API server, once. It needs the right to list only.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
+from slackwater.adapters.kube.errors import StatusError
+from slackwater.adapters.kube.objects import ApiObjects
+from slackwater.adapters.kube.server_version import server_version
+from slackwater.adapters.kube.structs import Wire
+from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
+from slackwater.app.whatif.replica_cluster import cluster_of
+from slackwater.controllers.policy import Policy
+from slackwater.model.ids import Instant
+from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.runtime.change_collector import ChangeCollector
+from slackwater.runtime.dump import FAMILY
+from slackwater.runtime.restore import DumpUnreadable, restore
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+#: The largest file in bytes. 150,000 pods as a real API server returns them take about 700 MB.
+LARGEST_FILE: Final = 1 << 31
+#: A file is taken for JSON if its first non-space character is "{"; it is looked for in this many bytes.
+_START: Final = 4096
+
+
+def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest = NO_REQUEST) -> Cluster:
+    """Reads and decodes the cluster of a file, or of stdin if `path` is `-`. Raises `ClusterError`.
+
+    `request` is what the user says about the version of Kubernetes. The file may be a dump of a running service. With
+    `accounting` its pods take the larger of their requests and Reserved.
+    """
+    found = documents(file_bytes(path))
+    if len(found) == 1 and _version(found[0]).startswith(FAMILY):
+        return _of_dump(found[0], accounting=accounting, request=request)
+    return read_cluster(*found, request=request)
+
+
+class _Versioned(Wire):
+    version: object = None
+    kubernetes: object = None
+
+
+def _version(document: msgspec.Raw) -> str:
+    try:
+        return str(msgspec.json.decode(document, type=_Versioned).version)
+    except msgspec.MsgspecError:
+        return ""  # the decoder of objects says what is wrong
+
+
+def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
+    """The cluster of a dump. What its pods request was computed by the service, so another version changes rules only."""
+    try:
+        found = find_version(request, (), _dumped_version(document))
+        state_machine = restore(msgspec.json.decode(document), Policy(kubernetes=found.version), Instant(0.0))
+    except (DumpUnreadable, RecursionError, ValueError) as err:
+        raise ClusterError("the file", "", f"dumpstate that cannot be read: {err}") from err
+    replica, ended = SnapshotReplica(), [pod for pod in state_machine.state.pods if pod.ended]
+    replica.take(ChangeCollector(state_machine).rest())
+    cluster = cluster_of(replica, None, Instant(0.0), accounting=accounting, ended=ended)
+    return replace(cluster, kubernetes=found, where="in a dumpstate")
+
+
+def _dumped_version(document: msgspec.Raw) -> KubernetesVersion | None:
+    """The version that the service followed; None for a dump of a service that did not write it. Raises ValueError."""
+    said = msgspec.json.decode(document, type=_Versioned).kubernetes
+    if not isinstance(said, dict):
+        return None
+    gates = said.get("featureGates")
+    return KubernetesVersion.parse(str(said.get("version")), gates if isinstance(gates, dict) else {})
+
+
+def documents(data: bytes) -> list[msgspec.Raw]:
+    """The documents of a JSON or YAML file as JSON text, without empty ones. Raises `ClusterError`."""
+    json_problem = None
+    if data[:_START].lstrip().startswith(b"{"):
+        try:
+            return [msgspec.json.decode(data, type=msgspec.Raw)]
+        except RecursionError as err:
+            raise ClusterError("the file", "", NESTED_TOO_DEEPLY) from err
+        except ValueError as err:
+            json_problem = err
+    try:
+        found = [msgspec.Raw(document) for document in json_documents(data)]
+    except YamlProblem as err:
+        raise ClusterError("the file", "", f"neither JSON nor YAML: {json_problem or err}") from err
+    if not found:
+        raise ClusterError("the file", "", "it is empty, want a list of objects")
+    return found
+
+
+def file_bytes(path: str) -> bytes:
+    """The content of a file, or of stdin if `path` is `-`. Raises `ClusterError` if it cannot be read or is too large."""
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(LARGEST_FILE + 1)
+    except OSError as err:
+        raise ClusterError("the file", "", f"cannot be read: {err.strerror or err}") from err
+    if len(data) > LARGEST_FILE:
+        raise ClusterError("the file", "", f"more than {LARGEST_FILE} bytes")
+    return data
+
+
+_APPS, _STORAGE, _DEVICES = "/apis/apps/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"
+#: Without these there is nothing to judge.
+_NEEDED: Final = ("/api/v1/nodes", "/api/v1/pods")
+#: What rules read in addition. A type that may not be listed counts as unknown, and answers say so.
+_MORE: Final = (
+    "/api/v1/namespaces",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
+    "/api/v1/services",
+    "/api/v1/replicationcontrollers",
+    f"{_STORAGE}/storageclasses",
+    f"{_STORAGE}/csinodes",
+    f"{_STORAGE}/csidrivers",
+    f"{_STORAGE}/csistoragecapacities",
+    f"{_STORAGE}/volumeattachments",
+    f"{_DEVICES}/resourceslices",
+    f"{_DEVICES}/deviceclasses",
+    f"{_DEVICES}/resourceclaims",
+    f"{_DEVICES}/resourceclaimtemplates",
+    f"{_APPS}/daemonsets",
+    f"{_APPS}/deployments",
+    f"{_APPS}/replicasets",
+    f"{_APPS}/statefulsets",
+    "/apis/batch/v1/jobs",
+    "/apis/policy/v1/poddisruptionbudgets",
+)
+_CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"
+_MAY_BE_MISSING: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
+async def fetch_cluster(
+    client: ApiPort, report: Callable[[str], None] = lambda _: None, *, request: VersionRequest = NO_REQUEST
+) -> Cluster:
+    """The cluster as the API server has it now. `report` gets what is read next. `request` is what the user says about
+    the version of Kubernetes. Raises `KubeError` and `ClusterError`."""
+    objects, pages = ApiObjects(client), list[msgspec.Raw]()
+    said = await server_version(client)
+    for path in (*_NEEDED, *_MORE, _CONFIG_MAPS):
+        report(f"reading {path.rpartition('/')[2]}")
+        fields = f"metadata.name={PRIORITIES_CONFIG_MAP}" if path == _CONFIG_MAPS else ""
+        try:
+            pages += [msgspec.Raw(page) async for page in objects.pages(path, fields=fields)]
+        except StatusError as error:
+            if path in _NEEDED or error.code not in _MAY_BE_MISSING:
+                raise
+    return replace(read_cluster(*pages, request=request, said=said), where="in the cluster")

@@ -1,0 +1,82 @@
+"""Node groups as what-if uses them, one `KnownGroup` each.
+
+A group comes either from the configuration, with the nodes that carry its label, or from a running service (`whatif.live`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.app.node_templates import template_node
+from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.objects import Node
+from slackwater_protocol.names import NODE_GROUP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownGroup:
+    """A node group with its Nodes.
+
+    `nodes`: the names of the Nodes that the group had when `group` was read. `starting`: those Nodes that have never been ready
+    for pods; they count as upcoming. `coming`: the number of machines on their way that have no Node yet. `skip_reason`: why
+    the group may not grow.
+    """
+
+    group: NodeGroup
+    nodes: frozenset[NodeName] = frozenset()
+    starting: frozenset[NodeName] = frozenset()
+    coming: int = 0
+    skip_reason: SkipReason | None = None
+
+
+#: The labels by which clouds and Karpenter name the group of a node, in the order in which they are looked for.
+CLOUD_GROUP_LABELS: Final = (
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+    "karpenter.sh/nodepool",
+)
+
+
+def with_group_labels(nodes: Sequence[Node], labels: Sequence[str] = CLOUD_GROUP_LABELS) -> tuple[Node, ...]:
+    """The nodes with our group label. A node without it gets the value of the first of `labels` that it has."""
+    return tuple(_labelled(node, labels) for node in nodes)
+
+
+def _labelled(node: Node, labels: Sequence[str]) -> Node:
+    name = next((value for key in labels if (value := node.labels.get(key))), None)
+    if name is None or node.labels.get(NODE_GROUP):
+        return node
+    return replace(node, labels={**node.labels, NODE_GROUP: name})
+
+
+def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) -> tuple[KnownGroup, ...]:
+    """The groups of the configuration with their nodes. If none is configured: a group with default limits for each value of
+    the nodes' group label."""
+    by_group: dict[str, list[NodeName]] = {}
+    for node in nodes:
+        if name := node.labels.get(NODE_GROUP):
+            by_group.setdefault(name, []).append(node.name)
+    entries = configured or [GroupSettings(name=name) for name in sorted(by_group)]
+    return tuple(configured_group(entry, by_group) for entry in entries)
+
+
+def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeName]]) -> KnownGroup:
+    """The group of one configuration entry. `by_group` has the names of the nodes by the value of their group label."""
+    says = entry.template.status.capacity or entry.template.status.allocatable
+    names = frozenset(by_group.get(entry.name, ()))
+    group = NodeGroup(
+        name=GroupName(entry.name),
+        provider=entry.provider,
+        min_size=entry.min_size,
+        max_size=entry.max_size,
+        target=len(names),
+        instances=(),
+        template=template_node(entry.name, entry.template) if says else None,
+    )
+    skip_reason = None if entry.enabled else SkipReason(kind="switched-off", text="the group is switched off")
+    return KnownGroup(group=group, nodes=names, skip_reason=skip_reason)

@@ -1,0 +1,108 @@
+"""Finds the version of kube-scheduler that a simulation follows.
+
+In this order: what the command line or the configuration says; the pod of kube-scheduler among the objects, whose image and
+arguments name version and feature gates; what the API server or the dump says; `DEFAULT_VERSION`. Kubelets' versions say
+nothing: they may be up to three minor versions older.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.structs import Wire
+from slackwater.app.offline.objects import Found
+from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, read_gates
+
+_SCHEDULER: Final = "kube-scheduler"
+_NAMESPACE: Final = "kube-system"
+_GATES: Final = "--feature-gates"
+_TAG: Final = re.compile(r":(v1\.[^@]+)(?:@.*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRequest:
+    """What a user says about the version. `version` None: find it; `gates` are set besides those that are found with it."""
+
+    version: KubernetesVersion | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+
+NO_REQUEST: Final = VersionRequest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFound:
+    """The version to follow, and where it comes from. `source` is empty where nothing says it and the default is assumed."""
+
+    version: KubernetesVersion
+    source: str = ""
+
+
+#: For clusters about which nothing says a version.
+ASSUMED: Final = VersionFound(version=DEFAULT_VERSION)
+
+
+class _Container(Wire):
+    name: str = ""
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+
+
+class _Spec(Wire):
+    containers: list[_Container] | None = None
+
+
+class _Pod(Wire):
+    spec: _Spec | None = None
+
+
+_POD: Final = msgspec.json.Decoder(_Pod)
+
+
+def find_version(request: VersionRequest, pods: Iterable[Found], said: KubernetesVersion | None = None) -> VersionFound:
+    """The version to follow. `said` is the API server's. Raises ValueError for gates that the version found does not have."""
+    found = ASSUMED
+    if request.version is not None:
+        found = VersionFound(version=request.version, source="as given")
+    elif (running := _of_scheduler(pods)) is not None:
+        found = VersionFound(version=running, source=f"as of the pod {_NAMESPACE}/{_SCHEDULER}")
+    elif said is not None:
+        found = VersionFound(version=said, source="as of the API server")
+    return VersionFound(version=found.version.with_gates(request.gates), source=found.source) if request.gates else found
+
+
+def _of_scheduler(pods: Iterable[Found]) -> KubernetesVersion | None:
+    """The version of kube-scheduler's pods, the newest of several: while a control plane is upgraded there are two."""
+    found = [
+        version for pod in pods if pod.namespace == _NAMESPACE and pod.name.startswith(_SCHEDULER) for version in _versions(pod)
+    ]
+    return max(found, key=lambda version: (version.minor, version.patch), default=None)
+
+
+def _versions(pod: Found) -> Iterable[KubernetesVersion]:
+    try:
+        wire = _POD.decode(pod.raw)
+    except UNREADABLE:  # the pods' own decoder says what is wrong
+        return
+    for container in (wire.spec.containers if wire.spec else None) or ():
+        tag = _TAG.search(container.image.rpartition("/")[2])
+        if container.name != _SCHEDULER or tag is None:
+            continue
+        try:
+            yield KubernetesVersion.parse(tag[1], _gates_of([*(container.command or ()), *(container.args or ())]))
+        except ValueError:  # a vendor's own numbering, or a gate of a version that is not known here
+            continue
+
+
+def _gates_of(arguments: list[str]) -> dict[str, bool]:
+    gates: dict[str, bool] = {}
+    for at, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == _GATES:
+            gates |= read_gates(value if equals else "".join(arguments[at + 1 : at + 2]))
+    return gates

@@ -1,0 +1,85 @@
+"""Finds the running service in a cluster, for commands that ask it: its Pods, and the port of the ops listener of each."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.kube.errors import refused
+from slackwater.model.ids import PodKey
+from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
+
+OPS_PORT: Final = 10298
+#: The name of the ops listener's port in our Pods.
+_PORT_NAME: Final = "ops"
+_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A Pod of the service that runs, and how its ops listener is reached inside of it."""
+
+    pod: PodKey
+    port: int
+    tls: bool
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """The Pods of the service: those that run, ready ones first, and the names and phases of all others."""
+
+    running: tuple[Replica, ...]
+    others: tuple[str, ...]
+
+
+def looked_for(scheduler_name: str) -> str:
+    """What is looked for, in a sentence."""
+    return f"Pods with the label {SCHEDULER_NAME_LABEL}={scheduler_name} in namespace {SCHEDULER_NAMESPACE}"
+
+
+async def find_replicas(client: ApiPort, scheduler_name: str) -> Replicas:
+    """The Pods of the service that schedules for this name. Raises `KubeError`."""
+    path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods"
+    params = {"labelSelector": f"{SCHEDULER_NAME_LABEL}={scheduler_name}"}
+    answer = await client.send(Call("GET", path, params=params, timeout_seconds=_SECONDS))
+    if answer.status != HTTPStatus.OK:
+        raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+    running, others = [], []
+    for pod in msgspec.json.decode(answer.body)["items"]:
+        meta, status = pod["metadata"], pod.get("status") or {}
+        if status.get("phase") == "Running" and not meta.get("deletionTimestamp"):
+            running.append(_replica(pod))
+        else:
+            others.append(f"{meta['name']} ({'ending' if meta.get('deletionTimestamp') else status.get('phase', 'unknown')})")
+    return Replicas(running=tuple(sorted(running, key=lambda each: not each.ready)), others=tuple(others))
+
+
+def _replica(pod: dict[str, Any]) -> Replica:
+    key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+    ready = is_ready(pod)
+    for container, port in _ports(pod):
+        if port.get("name") == _PORT_NAME:
+            return Replica(pod=key, port=port["containerPort"], tls=_probed_with_tls(container), ready=ready)
+    return Replica(pod=key, port=OPS_PORT, tls=False, ready=ready)
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Does the Pod have the condition Ready?"""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _ports(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            yield container, port
+
+
+def _probed_with_tls(container: dict[str, Any]) -> bool:
+    """The chart probes the ops listener by the scheme that it speaks."""
+    probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
+    return bool(probe.get("scheme") == "HTTPS")

@@ -1,0 +1,7 @@
+"""kube-scheduler's configuration file: generates one for this service, and checks one for known traps."""
+
+from slackwater.app.scheduler_config.check import check
+from slackwater.app.scheduler_config.config_tree import Finding
+from slackwater.app.scheduler_config.generate import generate
+
+__all__ = ["Finding", "check", "generate"]

@@ -1,0 +1,230 @@
+"""Finds the traps of the profiles, and of the fields that concern the whole scheduler.
+
+In: the cleaned tree and, if known, our own configuration. Plug-ins that are not part of kube-scheduler are not checked.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from slackwater.app.scheduler_config.config_tree import API_VERSION, Finding, entries
+from slackwater.app.scheduler_config.scoring import is_disabled, profile_scores
+from slackwater.app.settings import Settings
+from slackwater.configuration.problems import Steps, json_path, show
+from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_SHARED_LEASE: Final = "kube-scheduler"
+#: A lower client rate is reported. kube-scheduler's defaults are 50 requests a second, 100 in a burst.
+_LOW_QPS: Final = 100
+
+#: In-tree filters that Slackwater's filter relies on: it does not repeat what they check.
+FILTERS: Final = (
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+)
+
+#: Names of all plug-ins of k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/names/names.go.
+IN_TREE: Final = frozenset(FILTERS) | {
+    *DEFAULT_WEIGHTS,
+    "DefaultBinder",
+    "DefaultPreemption",
+    "DynamicResources",
+    "GangScheduling",
+    "NodeDeclaredFeatures",
+    "PodGroupPodsCount",
+    "PrioritySort",
+    "SchedulingGates",
+    "TopologyPlacementGenerator",
+}
+
+
+def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
+    """Traps of the file's version and of the fields outside profiles and extenders."""
+    if tree["apiVersion"] != API_VERSION:
+        yield Finding(
+            path="apiVersion",
+            trap="api-version",
+            why=f"got {tree['apiVersion']}, which kube-scheduler no longer reads (v1beta3 ended with 1.29)",
+            fix=f"want {API_VERSION}",
+        )
+    yield from _percentage_findings(tree, ())
+    yield from _election_findings(tree)
+    qps = tree.get("clientConnection", {}).get("qps", 0)
+    if 0 <= qps < _LOW_QPS:
+        yield Finding(
+            path="clientConnection.qps",
+            trap="client-qps",
+            why=f"got {qps:g} (0: 50); each pod that fits nowhere costs a write inside the serial scheduling cycle",
+            fix="want a few hundred or more: the API server limits by itself",
+            severity="advice",
+        )
+
+
+def _election_findings(tree: dict[str, Any]) -> Iterator[Finding]:
+    election = tree.get("leaderElection", {})
+    names = {profile.get("schedulerName", DEFAULT_SCHEDULER) for _, profile in entries(tree, "profiles")}
+    shared = election.get("resourceName", _SHARED_LEASE) == _SHARED_LEASE
+    if election.get("leaderElect", True) and shared and names and DEFAULT_SCHEDULER not in names:
+        yield Finding(
+            path="leaderElection.resourceName",
+            trap="shared-lease",
+            why=f"the Lease {_SHARED_LEASE} is the one of the cluster's own scheduler: beside it, this one never schedules",
+            fix="set leaderElect: false for one replica, or a resourceName of its own (and RBAC for that Lease)",
+            severity="advice",
+        )
+
+
+def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    percentage = part.get("percentageOfNodesToScore", 0)
+    path = json_path((*at, "percentageOfNodesToScore"))
+    if not 0 <= percentage <= 100:
+        yield Finding(path=path, trap="percentage", why=f"got {percentage}; kube-scheduler refuses it", fix="leave it out")
+    elif percentage == 100:
+        yield Finding(
+            path=path,
+            trap="percentage",
+            why="every cycle then filters all nodes and sends them all to us: 40 % less throughput at 1,000 nodes",
+            fix="leave it out; Slackwater notices when the sample hides the nodes that fit, and nominates one",
+            severity="warning",
+        )
+    elif percentage:
+        yield Finding(
+            path=path,
+            trap="percentage",
+            why=f"got {percentage}; a fixed share is too large a sample for big clusters or too small for full ones",
+            fix="leave it out",
+            severity="advice",
+        )
+
+
+def wanted_percentage(settings: Settings) -> int:
+    """`percentageOfNodesToScore` of our profile; 0: it is left out."""
+    return settings.steering.percentage_of_nodes_to_score if settings.steers else 0
+
+
+def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
+    return bool(profile.get("schedulerName", DEFAULT_SCHEDULER) == settings.scheduler_name)
+
+
+def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
+    if settings is None or not settings.steers or not _is_ours(profile, settings):
+        return
+    scores, findings = profile_scores(profile, at)
+    yield from findings
+    if scores != ScoreProfile() and settings.extender.scheduler_config is None:
+        yield Finding(
+            path=json_path(at),
+            trap="choice-by-default-scores",
+            why="it scores otherwise than by default, but Slackwater chooses the node, by the default weights and arguments",
+            fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
+            severity="warning",
+        )
+    if own := _others_plugins(profile):
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="choice-by-default-scores",
+            why=f"{', '.join(own)} is not in-tree: Slackwater names one node, and does not know its scores",
+            fix="set featureGates.Steering: false and extender.bind: true where its scores matter",
+            severity="warning",
+        )
+
+
+def _others_plugins(profile: dict[str, Any]) -> list[str]:
+    """Plug-ins that are enabled, may score, and are not kube-scheduler's own."""
+    plugins = profile.get("plugins", {})
+    enabled = {
+        plugin.get("name", "") for point in ("score", "multiPoint") for plugin in plugins.get(point, {}).get("enabled", [])
+    }
+    return sorted(enabled - IN_TREE - {""})
+
+
+def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
+    wanted, seen = wanted_percentage(settings or Settings()), profile.get("percentageOfNodesToScore", 0)
+    if seen and settings is None and seen == wanted:
+        return
+    if settings is None or not (wanted and _is_ours(profile, settings)):
+        yield from _percentage_findings(profile, at)
+    elif seen != wanted:
+        yield Finding(
+            path=json_path((*at, "percentageOfNodesToScore")),
+            trap="differs-from-config",
+            why=f"got {seen or 'nothing'}, but steering.percentageOfNodesToScore is {wanted} in Slackwater's configuration: "
+            "kube-scheduler filters more nodes for each pod than Slackwater needs to choose from",
+            fix="write the same in both, or generate the file again",
+            severity="advice",
+        )
+
+
+def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
+    """Traps of the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on."""
+    profiles = list(entries(tree, "profiles"))
+    yield from _name_findings(profiles)
+    if settings is not None:
+        yield from _expected_name_findings(profiles, settings.scheduler_name)
+    for at, profile in profiles:
+        yield from _profile_percentage_findings(profile, at, settings)
+        yield from _choice_findings(profile, at, settings)
+        yield from _plugin_findings(profile, at)
+
+
+def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Finding]:
+    first: dict[str, Steps] = {}
+    for at, profile in profiles:
+        path = json_path((*at, "schedulerName"))
+        name = profile.get("schedulerName") or ("" if len(profiles) > 1 else DEFAULT_SCHEDULER)
+        if not name:
+            why = "it is missing, and kube-scheduler refuses several profiles of which one has no name"
+            yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name")
+        elif first.setdefault(name, at) != at:
+            why = f"got {show(name)}, as in {json_path(first[name])}; kube-scheduler refuses two profiles of one name"
+            yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name of its own")
+
+
+def _expected_name_findings(profiles: list[tuple[Steps, dict[str, Any]]], expected: str) -> Iterator[Finding]:
+    names = [profile.get("schedulerName") or DEFAULT_SCHEDULER for _, profile in profiles] or [DEFAULT_SCHEDULER]
+    if expected not in names:
+        yield Finding(
+            path="profiles[0].schedulerName" if profiles else "profiles",
+            trap="profile-name",
+            why=f"got {', '.join(names)}; no profile schedules the pods of schedulerName {expected}",
+            fix=f"want a profile with schedulerName: {expected}",
+        )
+
+
+def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    plugins = profile.get("plugins", {})
+    missing = [name for name in FILTERS if _is_off(name, "filter", plugins)]
+    if missing:
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="filters-disabled",
+            why=f"{', '.join(missing)} disabled: Slackwater leaves to kube-scheduler what its filters check, so nobody does",
+            fix="do not disable in-tree filters",
+            severity="warning",
+        )
+    if _is_off("DefaultPreemption", "postFilter", plugins):
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="preemption-disabled",
+            why="without DefaultPreemption kube-scheduler never calls preempt, and priority has no effect on full nodes",
+            fix="do not disable DefaultPreemption",
+            severity="warning",
+        )
+
+
+def _is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
+    """Is an in-tree plug-in disabled at an extension point? The point's own plug-in set takes precedence over multiPoint."""
+    own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
+    if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
+        return False
+    return is_disabled(name, own) or is_disabled(name, everywhere)

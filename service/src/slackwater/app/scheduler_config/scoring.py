@@ -1,0 +1,278 @@
+"""Reads what a profile of kube-scheduler says about scores, so that node choice scores in the same way.
+
+- `score_profile_of`, `read_score_profile`, `profile_scores`: a profile's scores, with a finding for every argument that node
+  choice cannot follow. Defaults follow k8s.io/kubernetes v1.36.3, pkg/scheduler/apis/config/v1/defaults.go.
+- `in_tree_weights`: the weights of the in-tree score plug-ins.
+
+Arguments that only filter are left to kube-scheduler.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from slackwater.app.scheduler_config.config_tree import Finding, entries, read_scheduler_file
+from slackwater.app.settings import Settings
+from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
+from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
+from slackwater.fit.score.inter_pod_affinity import PodAffinityScoring
+from slackwater.fit.score.node_resources_fit import LEAST_ALLOCATED, ResourceScoring
+from slackwater.fit.score.pod_topology_spread import SYSTEM_DEFAULT, DefaultSpread
+from slackwater.fit.score.volume_binding import EMPTIEST_FIRST
+
+#: Plug-ins that score users' preferences (tolerations, affinity, spread) or the use of images already on the node, with their
+#: default weights. A plug-in adds a score of 0 to 100 times its weight.
+PREFERENCES: Final[dict[str, int]] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "ImageLocality": 1,
+}
+#: The field of a Pod or Node that each plug-in scores, as findings name it.
+MEANINGS: Final = {
+    "TaintToleration": "PreferNoSchedule taints",
+    "NodeAffinity": "preferred node affinity",
+    "PodTopologySpread": "ScheduleAnyway spread",
+    "InterPodAffinity": "preferred pod affinity",
+    "ImageLocality": "image locality",
+}
+
+
+def in_tree_weights(profile: dict[str, Any], among: Mapping[str, int] = PREFERENCES) -> dict[str, int]:
+    """The weights of the plug-ins that score in a profile, by name. `among` has the plug-ins in question with their default
+    weights; disabled ones are left out.
+
+    Defaults and merging follow k8s.io/kubernetes v1.36.3, pkg/scheduler/apis/config/v1/default_plugins.go and
+    framework/runtime/framework.go: `score` takes precedence over `multiPoint`; a plug-in that is enabled again without a weight
+    has weight 1; `*` disables every plug-in that is not enabled again.
+    """
+    weights: dict[str, int] = {}
+    for name, default in among.items():
+        weight = _weight(name, default, profile.get("plugins", {}))
+        if weight is not None:
+            weights[name] = weight
+    return weights
+
+
+def _weight(name: str, default: int, plugins: dict[str, Any]) -> int | None:
+    """The weight of one plug-in; None if it does not score."""
+    everywhere, scoring = plugins.get("multiPoint", {}), plugins.get("score", {})
+    for plugin_set in (scoring, everywhere):
+        if (weight := _enabled(name, plugin_set)) is not None:
+            return weight
+        if is_disabled(name, plugin_set):
+            return None
+    return default
+
+
+def _enabled(name: str, plugin_set: dict[str, Any]) -> int | None:
+    for plugin in plugin_set.get("enabled", []):
+        if plugin.get("name") == name:
+            return plugin.get("weight") or 1
+    return None
+
+
+def is_disabled(name: str, plugin_set: dict[str, Any]) -> bool:
+    """Does a plug-in set disable a default plug-in? It does not if the same set enables the plug-in again."""
+    disabled = {plugin.get("name") for plugin in plugin_set.get("disabled", [])}
+    return bool(disabled & {name, "*"}) and _enabled(name, plugin_set) is None
+
+
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_STRATEGIES: Final[dict[str, Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]]] = {
+    "LeastAllocated": "LeastAllocated",
+    "MostAllocated": "MostAllocated",
+    "RequestedToCapacityRatio": "RequestedToCapacityRatio",
+}
+#: Called with the place of an argument below `args`, its value, and what is supported there.
+_Refuse = Callable[[Steps, object, str], None]
+
+
+def score_profile_of(settings: Settings) -> ScoreProfile:
+    """What node choice scores by: the profile in the file of `extender.schedulerConfig`, kube-scheduler's default one without.
+
+    Raises `UnreadableSettings`, as `read_score_profile` does.
+    """
+    path = settings.extender.scheduler_config
+    return ScoreProfile() if path is None else read_score_profile(path, settings.scheduler_name)
+
+
+def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
+    """The scores of the profile `scheduler_name` in the file at `path`.
+
+    Raises `UnreadableSettings` for a file that cannot be read, has no such profile, or scores in a way that is not supported.
+    """
+    place = "extender.schedulerConfig"
+    try:
+        file = read_scheduler_file(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableSettings(
+            [Problem(path=place, seen=f"{show(path)} ({error})", wanted="a file that can be read")]
+        ) from error
+    problems = [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in file.findings]
+    named = [
+        (at, profile)
+        for at, profile in entries(file.tree, "profiles")
+        if profile.get("schedulerName", _DEFAULT_SCHEDULER) == scheduler_name
+    ]
+    if not named:
+        problems.append(Problem(path=place, seen=path, wanted=f"a file with a profile of schedulerName {scheduler_name}"))
+    if problems:
+        raise UnreadableSettings(problems)
+    at, profile = named[0]
+    scores, findings = profile_scores(profile, at)
+    if findings:
+        raise UnreadableSettings(
+            [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in findings]
+        )
+    return scores
+
+
+def profile_scores(profile: dict[str, Any], at: Steps) -> tuple[ScoreProfile, list[Finding]]:
+    """The scores of a profile, and what of it node choice cannot follow. `at` is the profile's place in the file."""
+    findings: list[Finding] = []
+    arguments: dict[str, tuple[Any, _Refuse]] = {}
+    for number, entry in enumerate(profile.get("pluginConfig", [])):
+        given = entry.get("args")
+        refuse = _refusal(entry.get("name", ""), (*at, "pluginConfig", number, "args"), findings)
+        arguments[entry.get("name", "")] = (given if isinstance(given, dict) else {}, refuse)
+
+    def of(name: str) -> tuple[Any, _Refuse]:
+        return arguments.get(name, ({}, _never))
+
+    _refuse_balanced(*of("NodeResourcesBalancedAllocation"))
+    _refuse_node_affinity(*of("NodeAffinity"))
+    scores = ScoreProfile(
+        weights=in_tree_weights(profile, among=DEFAULT_WEIGHTS),
+        resources=_resources(*of("NodeResourcesFit")),
+        pod_affinity=_pod_affinity(*of("InterPodAffinity")),
+        spread=_spread(*of("PodTopologySpread")),
+        volumes=_volume_shape(*of("VolumeBinding")),
+    )
+    return scores, findings
+
+
+def _never(_at: Steps, _value: object, _wanted: str) -> None:
+    raise AssertionError("arguments that are absent have nothing wrong")
+
+
+def _refusal(name: str, at: Steps, findings: list[Finding]) -> _Refuse:
+    def refuse(below: Steps, value: object, wanted: str) -> None:
+        findings.append(
+            Finding(
+                path=json_path((*at, *below)),
+                trap="scores-not-supported",
+                why=f"got {show(value)}; node choice cannot score {name} in this way",
+                fix=f"want {wanted}, or let kube-scheduler score: featureGates.Steering: false and extender.bind: true",
+                severity="warning",
+            )
+        )
+
+    return refuse
+
+
+def _resources(args: dict[str, Any], refuse: _Refuse) -> ResourceScoring:
+    strategy = args.get("scoringStrategy")
+    if strategy is None:
+        return LEAST_ALLOCATED
+    at: Steps = ("scoringStrategy",)
+    if not isinstance(strategy, dict):
+        refuse(at, strategy, "a mapping")
+        return LEAST_ALLOCATED
+    name = strategy.get("type") or "LeastAllocated"
+    if not isinstance(name, str) or name not in _STRATEGIES:
+        refuse((*at, "type"), name, f"one of {', '.join(_STRATEGIES)}")
+        return LEAST_ALLOCATED
+    weights = _weights(strategy.get("resources"), (*at, "resources"), refuse)
+    shape = _shape(strategy, at, refuse) if name == "RequestedToCapacityRatio" else ()
+    return ResourceScoring(strategy=_STRATEGIES[name], cpu=weights["cpu"], memory=weights["memory"], shape=shape)
+
+
+def _weights(resources: object, at: Steps, refuse: _Refuse) -> dict[str, int]:
+    """The weights of CPU and memory; 0 for one that is not listed."""
+    if not resources:
+        return {"cpu": 1, "memory": 1}
+    found = {"cpu": 0, "memory": 0}
+    for number, entry in enumerate(_mappings(resources, at, refuse)):
+        name, weight = entry.get("name"), entry.get("weight") or 1
+        if name not in found:
+            refuse((*at, number, "name"), name, "cpu or memory")
+        elif not _is_whole(weight, 1, 100):
+            refuse((*at, number, "weight"), weight, "a whole number from 1 to 100")
+        else:
+            found[name] = weight
+    return found
+
+
+def _shape(strategy: dict[str, Any], at: Steps, refuse: _Refuse) -> tuple[tuple[int, int], ...]:
+    ratio = strategy.get("requestedToCapacityRatio")
+    return _points(ratio.get("shape") if isinstance(ratio, dict) else None, (*at, "requestedToCapacityRatio", "shape"), refuse)
+
+
+def _volume_shape(args: dict[str, Any], refuse: _Refuse) -> tuple[tuple[int, int], ...]:
+    points = args.get("shape")
+    return _points(points, ("shape",), refuse) if points else EMPTIEST_FIRST
+
+
+def _points(points: object, at: Steps, refuse: _Refuse) -> tuple[tuple[int, int], ...]:
+    found = [(entry.get("utilization", 0), entry.get("score", 0)) for entry in _mappings(points or [], at, refuse)]
+    valid = all(_is_whole(used, 0, 100) and _is_whole(score, 0, 10) for used, score in found)
+    if not found or not valid or [used for used, _ in found] != sorted({used for used, _ in found}):
+        refuse(at, points, "points of rising utilization (0-100) and score (0-10)")
+        return ((0, 0),)
+    return tuple(found)
+
+
+def _pod_affinity(args: dict[str, Any], refuse: _Refuse) -> PodAffinityScoring:
+    weight = args.get("hardPodAffinityWeight")
+    if weight is None:
+        weight = 1
+    if not _is_whole(weight, 0, 100):
+        refuse(("hardPodAffinityWeight",), weight, "a whole number from 0 to 100")
+        weight = 1
+    return PodAffinityScoring(hard_weight=weight, ignores_existing=args.get("ignorePreferredTermsOfExistingPods") is True)
+
+
+def _spread(args: dict[str, Any], refuse: _Refuse) -> DefaultSpread:
+    if args.get("defaultingType", "System") != "List":
+        return SYSTEM_DEFAULT
+    constraints = list(_mappings(args.get("defaultConstraints") or [], ("defaultConstraints",), refuse))
+    return DefaultSpread(
+        tuple(
+            (str(entry.get("topologyKey", "")), int(entry.get("maxSkew", 1)))
+            for entry in constraints
+            if entry.get("whenUnsatisfiable") == "ScheduleAnyway"
+        )
+    )
+
+
+def _refuse_balanced(args: dict[str, Any], refuse: _Refuse) -> None:
+    resources = args.get("resources")
+    if not resources:
+        return
+    names = {entry.get("name") for entry in _mappings(resources, ("resources",), refuse)}
+    if names != {"cpu", "memory"}:
+        refuse(("resources",), sorted(map(str, names)), "cpu and memory")
+
+
+def _refuse_node_affinity(args: dict[str, Any], refuse: _Refuse) -> None:
+    added = args.get("addedAffinity")
+    preferred = added.get("preferredDuringSchedulingIgnoredDuringExecution") if isinstance(added, dict) else None
+    if preferred:
+        refuse(("addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution"), preferred, "no preferred terms")
+
+
+def _mappings(entries_: object, at: Steps, refuse: _Refuse) -> Iterator[dict[str, Any]]:
+    if not isinstance(entries_, list):
+        refuse(at, entries_, "a list")
+        return
+    for number, entry in enumerate(entries_):
+        if isinstance(entry, dict):
+            yield entry
+        else:
+            refuse((*at, number), entry, "a mapping")
+
+
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -1,0 +1,328 @@
+"""Checks what has to agree between keys of a valid configuration, and finds what it asks for and will not get.
+
+- Each rule reads a few keys and yields their conflicts. A conflict refuses the file.
+- `unsupported` yields problems with which `serve` refuses to start.
+- `notes` yields notes of `config check` on keys that have no effect because of another key. They refuse nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from slackwater.app.settings.autoscaling import Autoscaler, NodeGroup
+from slackwater.app.settings.model import Settings
+from slackwater.app.settings.providers import KwokSimulation, Providers
+from slackwater.app.settings.serving import SchedulerTLS
+from slackwater.configuration.problems import Problem, Steps, json_path, show
+from slackwater.configuration.values import Address, quantity_text
+from slackwater.controllers.nomination.settings import Steering
+from slackwater.controllers.scaledown.settings import ScaleDown
+from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
+from slackwater_protocol.durations import SECOND, format_duration
+
+_GROUPS: Steps = ("autoscaler", "nodeGroups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Values that conflict. `reads` are the places of all of them; the problem is reported at the first."""
+
+    reads: tuple[Steps, ...]
+    seen: str
+    wanted: str
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(path=json_path(self.reads[0]), seen=self.seen, wanted=self.wanted)
+
+
+def conflicts(settings: Settings) -> Iterator[Conflict]:
+    """Yields every conflict, in the order of the file's sections."""
+    yield from _version_conflicts(settings)
+    yield from _election_conflicts(settings)
+    yield from _listener_conflicts(settings)
+    yield from _agent_conflicts(settings)
+    yield from _scheduler_tls_conflicts(settings)
+    yield from _ignorable_conflicts(settings)
+    yield from _expander_conflicts(settings)
+    yield from _name_conflicts(settings)
+    yield from _external_tls_conflicts(settings)
+    yield from _slack_name_conflicts(settings)
+    yield from _priority_conflicts(settings)
+    yield from _zone_conflicts(settings)
+    for index, group in enumerate(settings.autoscaler.node_groups):
+        yield from _size_conflicts(group, (*_GROUPS, index))
+        yield from _provider_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
+        yield from _share_conflicts(group, (*_GROUPS, index, "kwok"))
+        yield from _taint_conflicts(group, (*_GROUPS, index, "template", "spec", "taints"))
+        yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
+
+
+def _version_conflicts(settings: Settings) -> Iterator[Conflict]:
+    stated = settings.scheduler.stated
+    if stated is None:
+        return  # known when the API server is asked
+    try:
+        settings.scheduler.of(stated)
+    except ValueError as error:
+        gates: Steps = ("scheduler", "featureGates")
+        yield Conflict(
+            reads=(gates, ("scheduler", "version")), seen=show(settings.scheduler.feature_gates), wanted=f"other gates: {error}"
+        )
+
+
+def _election_conflicts(settings: Settings) -> Iterator[Conflict]:
+    election = settings.leader_election
+    lease: Steps = ("leaderElection", "leaseDuration")
+    renew: Steps = ("leaderElection", "renewDeadline")
+    retry: Steps = ("leaderElection", "retryPeriod")
+    if election.lease_duration % SECOND:
+        seen = show(format_duration(election.lease_duration))
+        yield Conflict(reads=(lease,), seen=seen, wanted="whole seconds, as a Lease has them")
+    # client-go's rules: renewDeadline < leaseDuration, and retryPeriod times its jitter factor of 1.2 < renewDeadline.
+    if election.renew_deadline >= election.lease_duration:
+        seen, most = show(format_duration(election.renew_deadline)), format_duration(election.lease_duration)
+        yield Conflict(reads=(renew, lease), seen=seen, wanted=f"less than {json_path(lease)} ({most})")
+    if election.retry_period * 6 >= election.renew_deadline * 5:
+        seen, most = show(format_duration(election.retry_period)), format_duration(election.renew_deadline)
+        yield Conflict(reads=(retry, renew), seen=seen, wanted=f"less than 1/1.2 of {json_path(renew)} ({most})")
+
+
+def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:
+    listeners = settings.listeners
+    addresses = {
+        "extender": listeners.extender.address,
+        "agents": listeners.agents.address,
+        "ops": listeners.ops.address,
+    }
+    for (first, a), (second, b) in combinations(addresses.items(), 2):
+        if _same_socket(a, b):
+            yield Conflict(
+                reads=(("listeners", second, "address"), ("listeners", first, "address")),
+                seen=show(str(b)),
+                wanted=f"another port than listeners.{first}.address ({a})",
+            )
+
+
+def _same_socket(a: Address, b: Address) -> bool:
+    return a.port == b.port and (a.host == b.host or a.is_every_interface or b.is_every_interface)
+
+
+def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
+    agents = settings.listeners.agents
+    at: Steps = ("listeners", "agents")
+    tls = agents.tls
+    if agents.authentication.certificates is not None and (tls is None or tls.client_ca_file is None):
+        ca: Steps = (*at, "tls", "clientCAFile")
+        yield Conflict(
+            reads=(ca, (*at, "authentication", "certificates")), seen="nothing", wanted="what signs agents' certificates"
+        )
+    if agents.authentication.tokens is not None and tls is None:
+        # On a connection without TLS anybody on the network path could read the token.
+        reads: tuple[Steps, ...] = ((*at, "tls"), (*at, "authentication", "tokens"))
+        yield Conflict(reads=reads, seen="nothing", wanted="TLS where agents send tokens")
+
+
+def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
+    tls = settings.extender.scheduler_tls
+    cert: Steps = ("extender", "schedulerTLS", "certFile")
+    key: Steps = ("extender", "schedulerTLS", "keyFile")
+    if tls.cert_file is not None and tls.key_file is None:
+        yield Conflict(reads=(key, cert), seen="nothing", wanted="the private key of certFile")
+    if tls.key_file is not None and tls.cert_file is None:
+        yield Conflict(reads=(cert, key), seen="nothing", wanted="the certificate of keyFile")
+
+
+def _ignorable_conflicts(settings: Settings) -> Iterator[Conflict]:
+    if settings.extender.ignorable and settings.extender.bind:
+        yield Conflict(
+            reads=(("extender", "ignorable"), ("extender", "bind")),
+            seen="true, with extender.bind: true: kube-scheduler would bind by itself whenever our bind fails",
+            wanted="false, or extender.bind: false",
+        )
+
+
+def _expander_conflicts(settings: Settings) -> Iterator[Conflict]:
+    expanders = settings.autoscaler.expanders
+    for index, name in enumerate(expanders):
+        if name in expanders[:index]:
+            at: Steps = ("autoscaler", "expanders", index)
+            yield Conflict(reads=(at,), seen=f"{show(name)} a second time", wanted="each expander once")
+
+
+def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
+    first: dict[str, int] = {}
+    for index, group in enumerate(settings.autoscaler.node_groups):
+        if first.setdefault(group.name, index) != index:
+            earlier: Steps = (*_GROUPS, first[group.name], "name")
+            yield Conflict(
+                reads=((*_GROUPS, index, "name"), earlier),
+                seen=show(group.name),
+                wanted=f"another name than {json_path(earlier)}",
+            )
+
+
+def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
+    at: Steps = ("autoscaler", "slack")
+    slack = settings.autoscaler.slack
+    named: list[tuple[Steps, str]] = [((*at, "groups", index), group.name) for index, group in enumerate(slack.groups)]
+    named += [((*at, "schedules", index), schedule.name) for index, schedule in enumerate(slack.schedules)]
+    named += [((*at, "startTimeSLOs", index), slo.name) for index, slo in enumerate(slack.start_time_slos)]
+    known = {WHOLE_CLUSTER}
+    for place, name in named:
+        if name in known:
+            yield Conflict(reads=((*place, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
+        known.add(name)
+
+
+def _priority_conflicts(settings: Settings) -> Iterator[Conflict]:
+    for index, slo in enumerate(settings.autoscaler.slack.start_time_slos):
+        place: Steps = ("autoscaler", "slack", "startTimeSLOs", index, "pods")
+        least, most = slo.pods.min_priority, slo.pods.max_priority
+        if least is not None and most is not None and least > most:
+            reads: tuple[Steps, ...] = ((*place, "minPriority"), (*place, "maxPriority"))
+            yield Conflict(reads=reads, seen=str(least), wanted=f"<= {json_path(reads[1])} ({most})")
+
+
+def _zone_conflicts(settings: Settings) -> Iterator[Conflict]:
+    for index, schedule in enumerate(settings.autoscaler.slack.schedules):
+        try:
+            ZoneInfo(schedule.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            place: Steps = ("autoscaler", "slack", "schedules", index, "timeZone")
+            yield Conflict(reads=(place,), seen=show(schedule.time_zone), wanted="a time zone that this machine knows")
+
+
+def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    if group.min_size > group.max_size:
+        yield Conflict(
+            reads=((*at, "minSize"), (*at, "maxSize")),
+            seen=str(group.min_size),
+            wanted=f"<= {json_path((*at, 'maxSize'))} ({group.max_size})",
+        )
+
+
+def _provider_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    if group.provider == "externalgrpc" and providers.externalgrpc is None:
+        section: Steps = ("autoscaler", "providers", "externalgrpc")
+        wanted = f"the server that {json_path((*at, 'provider'))} needs"
+        yield Conflict(reads=(section, (*at, "provider")), seen="nothing", wanted=wanted)
+    if group.provider == "kwok" and group.id is not None and group.id != group.name:
+        yield Conflict(reads=((*at, "id"),), seen=show(group.id), wanted="nothing: a kwok group has no other name")
+    if group.provider != "kwok" and group.kwok != KwokSimulation():
+        reads: tuple[Steps, ...] = ((*at, "kwok"), (*at, "provider"))
+        yield Conflict(reads=reads, seen="a mapping", wanted="nothing where another provider is used")
+
+
+def _share_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    shares = group.kwok.failing, group.kwok.silent, group.kwok.unready
+    if sum(shares) > 1:
+        reads: tuple[Steps, ...] = ((*at, "failing"), (*at, "silent"), (*at, "unready"))
+        yield Conflict(reads=reads, seen=str(shares[0]), wanted=f"failing, silent and unready of 1 in all, not {sum(shares):g}")
+
+
+def _external_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
+    external = settings.autoscaler.providers.externalgrpc
+    tls = external.tls if external is not None else None
+    at: Steps = ("autoscaler", "providers", "externalgrpc", "tls")
+    if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+        missing, given = ("keyFile", "certFile") if tls.key_file is None else ("certFile", "keyFile")
+        yield Conflict(reads=((*at, missing), (*at, given)), seen="nothing", wanted=f"what belongs to {given}")
+
+
+def _taint_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(group.template.spec.taints):
+        if (taint.key, taint.effect) in seen:
+            text = f"{taint.key}:{taint.effect} a second time"
+            yield Conflict(reads=((*at, index),), seen=text, wanted="each key and effect once, as in a Node")
+        seen.add((taint.key, taint.effect))
+
+
+def _allocatable_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+    status = group.template.status
+    for resource, allocatable in status.allocatable.items():
+        capacity = status.capacity.get(resource)
+        if capacity is not None and allocatable > capacity:
+            of_capacity: Steps = (*at, "capacity", resource)
+            yield Conflict(
+                reads=((*at, "allocatable", resource), of_capacity),
+                seen=show(quantity_text(allocatable)),
+                wanted=f"<= {json_path(of_capacity)} ({quantity_text(capacity)})",
+            )
+
+
+def unsupported(settings: Settings) -> tuple[Problem, ...]:
+    """Problems with which `serve` refuses to start, because the cluster would rely on something that cannot happen."""
+    autoscaler = settings.autoscaler
+    if autoscaler.enabled and not autoscaler.node_groups and autoscaler.providers == Providers():
+        wanted = "a group or a provider: with none of them no node can be added"
+        return (Problem(path="autoscaler.nodeGroups", seen="none", wanted=wanted),)
+    return ()
+
+
+def notes(settings: Settings) -> list[str]:
+    """One sentence for each setting of a file that has no effect; empty for the defaults."""
+    return [
+        *(f"{problem}; serve refuses to start with this" for problem in unsupported(settings)),
+        *_ineffective(settings),
+    ]
+
+
+def _ineffective(settings: Settings) -> Iterator[str]:
+    if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
+        yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
+    if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
+        yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
+    if settings.steering != Steering() and not settings.steers:
+        why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
+        yield f"steering: has no effect while featureGates.Steering {why}: no pod is nominated in advance"
+    extender, migration = settings.extender, settings.migration
+    if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
+        yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
+    if "hold_timeout" in extender.model_fields_set and not extender.bind:
+        yield (
+            "extender.holdTimeout: has no effect while extender.bind is false: room is kept until the watch shows the bind, "
+            "or none can come any more"
+        )
+    elif extender.bind and extender.hold_timeout < extender.http_timeout:
+        yield (
+            f"extender.holdTimeout: {format_duration(extender.hold_timeout)} is shorter than extender.httpTimeout "
+            f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "
+            "kube-scheduler still waits for its bind"
+        )
+    yield from _scale_down_notes(settings.autoscaler.scale_down)
+    for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
+        if value > migration.max_concurrent:
+            yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
+    yield from _listener_notes(settings)
+
+
+def _scale_down_notes(scale_down: ScaleDown) -> Iterator[str]:
+    old, new = scale_down.max_empty_bulk_delete, scale_down.max_scale_down_parallelism
+    if old is not None:
+        instead = f"maxScaleDownParallelism ({new}) counts" if scale_down.parallelism != old else "want maxScaleDownParallelism"
+        yield f"autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: {instead}"
+    if scale_down.max_drain_parallelism > scale_down.parallelism:
+        yield (
+            f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
+            f"maxScaleDownParallelism ({scale_down.parallelism}), which limits drains too"
+        )
+
+
+def _listener_notes(settings: Settings) -> Iterator[str]:
+    extender, listeners = settings.extender, settings.listeners
+    tls = listeners.extender.tls
+    if tls is None and extender.scheduler_tls != SchedulerTLS():
+        yield "extender.schedulerTLS: has no effect while listeners.extender.tls is not set"
+    if tls is not None and tls.client_ca_file is not None and extender.scheduler_tls.cert_file is None:
+        yield (
+            "extender.schedulerTLS.certFile: not set, yet listeners.extender.tls.clientCAFile asks kube-scheduler "
+            "for a client certificate: scheduler-config cannot write its file"
+        )
+    if not listeners.extender.address.is_loopback and (tls is None or tls.client_ca_file is None):
+        yield (
+            f"listeners.extender.address: {listeners.extender.address} is not on loopback and asks for no client "
+            "certificate: anyone who can reach it can bind pods"
+        )

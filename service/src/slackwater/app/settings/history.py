@@ -1,0 +1,23 @@
+"""The sections `history` and `explain` of the configuration file: what people can read of decisions later, and at once."""
+
+from pydantic import Field
+
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import Delay, Switch
+from slackwater_protocol.durations import SECOND, Duration
+
+
+class History(Section):
+    """What happened to pods and nodes, for `slackwater history`."""
+
+    persist: Switch = True
+    """Whether the history is written to ConfigMaps `slackwater-history-*` in namespace kube-system, so that it survives
+    restarts and hand-overs. true by default; otherwise it begins with each process."""
+
+
+class Explain(Section):
+    """Explanations that nobody has asked for."""
+
+    events_after: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
+    """Duration for which a pod waits before an Event on it says why, and what would help. 30s by default: most pods do not wait
+    that long. 0s: no such Events."""

@@ -1,0 +1,209 @@
+"""Applies a what-if question's changes: objects of the cluster, and the configuration with the node groups.
+
+In: a decoded cluster, the settings in force, manifests to add, names to remove, settings to change. Out: the changed cluster,
+settings and groups. Removing a node removes its pods.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from slackwater.app.offline.cluster import READ, Cluster, read_cluster
+from slackwater.app.offline.known_groups import KnownGroup, configured_group
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.version import VersionRequest
+from slackwater.app.settings import Settings, SettingsError, as_file, loads
+from slackwater.model.devices import DeviceObjects
+from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.storage import Storage
+from slackwater.ports.protocols import WhatIfRefused
+from slackwater_protocol.names import NODE_GROUP
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+_READ: Final = (*READ, "DaemonSet", "PodDisruptionBudget", "ConfigMap")
+_REMOVABLE: Final = ("Node", "Pod", "DaemonSet", "PodDisruptionBudget")
+_NAMES: Final = frozenset({"kind", "namespace", "name"})
+
+
+def suppose(cluster: Cluster, *, objects: Sequence[Mapping[str, Any]], remove: Sequence[Mapping[str, str]]) -> Cluster:
+    """The cluster without the objects of `remove`, then with `objects` added; an object replaces one of the same name. Raises
+    `WhatIfRefused`, which names the place of the error."""
+    for at, names in enumerate(remove):
+        cluster = _without(cluster, names, f"remove[{at}]")
+    return _with(cluster, _read(objects, cluster.kubernetes.version)) if objects else cluster
+
+
+def _read(objects: Sequence[Mapping[str, Any]], kubernetes: KubernetesVersion) -> Cluster:
+    for at, body in enumerate(objects):
+        if body.get("kind") not in _READ:
+            raise WhatIfRefused(f"objects[{at}].kind: got {body.get('kind')!r:.60}, want one of {', '.join(_READ)}")
+    try:
+        return read_cluster({"kind": "List", "items": list(objects)}, request=VersionRequest(version=kubernetes))
+    except ClusterError as error:
+        place = error.path.replace("items[", "objects[", 1)
+        raise WhatIfRefused(str(ClusterError(place, error.name, error.problem))) from error
+
+
+# --- less -----------------------------------------------------------------------------------------------------------------
+
+
+def _without(cluster: Cluster, names: Mapping[str, str], at: str) -> Cluster:
+    kind, namespace, name = names.get("kind"), names.get("namespace") or "default", names.get("name", "")
+    if kind not in _REMOVABLE:
+        raise WhatIfRefused(f"{at}.kind: got {kind!r:.60}, want one of {', '.join(_REMOVABLE)}")
+    if odd := sorted(set(names) - _NAMES):
+        raise WhatIfRefused(f"{at}.{odd[0]}: got an unknown key, want kind, namespace and name")
+    match kind:
+        case "Node":
+            nodes = tuple(node for node in cluster.nodes if node.name != name)
+            left = replace(cluster, nodes=nodes, pods=tuple(pod for pod in cluster.pods if pod.node != name))
+        case "Pod":
+            left = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.key != (namespace, name)))
+        case "DaemonSet":
+            left = replace(cluster, daemons=tuple(pod for pod in cluster.daemons if pod.key != (namespace, name)))
+        case _:
+            budgets = cluster.budgets or ()
+            left = replace(cluster, budgets=tuple(b for b in budgets if (b.namespace, b.name) != (namespace, name)))
+    if _size(left) == _size(cluster):
+        shown = name if kind == "Node" else f"{namespace}/{name}"
+        raise WhatIfRefused(f"{at}: got {kind} {shown}, want one that is there")
+    return left
+
+
+def _size(cluster: Cluster) -> tuple[int, ...]:
+    return len(cluster.nodes), len(cluster.pods), len(cluster.daemons), len(cluster.budgets or ())
+
+
+# --- more -----------------------------------------------------------------------------------------------------------------
+
+
+def _with(cluster: Cluster, more: Cluster) -> Cluster:
+    budgets = cluster.budgets
+    if more.budgets:
+        budgets = _replaced(budgets or (), more.budgets, lambda budget: (budget.namespace, budget.name))
+    return replace(
+        cluster,
+        nodes=_replaced(cluster.nodes, more.nodes, _node_name),
+        pods=_replaced(cluster.pods, more.pods, _pod_key),
+        daemons=_replaced(cluster.daemons, more.daemons, _pod_key),
+        namespaces={**cluster.namespaces, **more.namespaces},
+        storage=_stored(cluster.storage, more.storage),
+        devices=_published(cluster.devices, more.devices),
+        budgets=budgets,
+        priorities=more.priorities or cluster.priorities,
+        priorities_problem=more.priorities_problem or cluster.priorities_problem,
+        unknown=cluster.unknown & more.unknown,
+    )
+
+
+def _node_name(node: Any) -> NodeName:
+    return NodeName(node.name)
+
+
+def _pod_key(pod: Any) -> PodKey:
+    return PodKey(*pod.key)
+
+
+def _replaced(before: Iterable[T], more: Iterable[T], name_of: Callable[[T], K]) -> tuple[T, ...]:
+    """The items with `more` merged in: an item replaces the one of the same name in its place, new ones come last."""
+    found = {name_of(item): item for item in before}
+    found.update((name_of(item), item) for item in more)
+    return tuple(found.values())
+
+
+def _stored(before: Storage, more: Storage) -> Storage:
+    return Storage(
+        claims=_both(before.claims, more.claims),
+        volumes=_both(before.volumes, more.volumes),
+        classes=_both(before.classes, more.classes),
+        csi_nodes=_both(before.csi_nodes, more.csi_nodes),
+        drivers=_both(before.drivers, more.drivers),
+        capacities=_either(before.capacities, more.capacities, lambda each: (each.namespace, each.name)),
+        attachments=_attached(before, more),
+    )
+
+
+def _published(before: DeviceObjects, more: DeviceObjects) -> DeviceObjects:
+    return DeviceObjects(
+        slices={**before.slices, **more.slices},
+        classes={**before.classes, **more.classes},
+        claims={**before.claims, **more.claims},
+        templates={**before.templates, **more.templates},
+    )
+
+
+def _both(before: Mapping[K, T] | None, more: Mapping[K, T] | None) -> Mapping[K, T] | None:
+    """The two merged, the second taking precedence; None (unknown) if neither is known."""
+    return before if more is None else {**(before or {}), **more}
+
+
+def _either(before: tuple[T, ...] | None, more: tuple[T, ...] | None, name_of: Callable[[T], K]) -> tuple[T, ...] | None:
+    return before if more is None else _replaced(before or (), more, name_of)
+
+
+def _attached(before: Storage, more: Storage) -> Mapping[str, tuple[Any, ...]] | None:
+    if more.attachments is None:
+        return before.attachments
+    new = {each.name for found in more.attachments.values() for each in found}
+    kept = {node: tuple(each for each in found if each.name not in new) for node, found in (before.attachments or {}).items()}
+    return {node: (*kept.get(node, ()), *more.attachments.get(node, ())) for node in {**kept, **more.attachments}}
+
+
+def configured(in_force: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings in force with `changes` merged into them.
+
+    Mappings are merged, null restores a key's default, lists of named entries are merged by name, other lists are replaced.
+
+    :raises SettingsError: the result is no valid configuration.
+    """
+    try:
+        return loads(json.dumps(_merged(as_file(in_force), changes))) if changes else in_force
+    except SettingsError as error:
+        raise SettingsError(error.problems, source="configuration") from error
+
+
+def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Cluster:
+    """The cluster with the supposed node groups: a group whose entry differs from the one in force follows the entry instead of
+    its provider."""
+    if cluster.groups is None or in_force.autoscaler.node_groups == supposed.autoscaler.node_groups:
+        return cluster
+    old = {entry.name: entry for entry in in_force.autoscaler.node_groups}
+    known = {str(found.group.name): found for found in cluster.groups}
+    by_label: dict[str, list[NodeName]] = {}
+    for node in cluster.nodes:
+        by_label.setdefault(node.labels.get(NODE_GROUP, ""), []).append(node.name)
+    for entry in supposed.autoscaler.node_groups:
+        if old.get(entry.name) == entry:
+            continue
+        new = configured_group(entry, by_label)
+        known[entry.name] = _reconfigured(known[entry.name], new) if entry.name in known else new
+    return replace(cluster, groups=tuple(known[name] for name in sorted(known)))
+
+
+def _reconfigured(known: KnownGroup, new: KnownGroup) -> KnownGroup:
+    group = replace(known.group, min_size=new.group.min_size, max_size=new.group.max_size)
+    if new.group.template is not None:
+        group = replace(group, template=new.group.template)
+    return replace(known, group=group, skip_reason=new.skip_reason)
+
+
+def _merged(before: Any, changes: Any) -> Any:
+    if isinstance(before, Mapping) and isinstance(changes, Mapping):
+        both = {**before, **{key: _merged(before.get(key), change) for key, change in changes.items()}}
+        return {key: value for key, value in both.items() if key not in changes or changes[key] is not None}
+    if _are_named(before) and _are_named(changes):
+        found = {entry["name"]: entry for entry in before}
+        for entry in changes:
+            found[entry["name"]] = _merged(found.get(entry["name"]), entry)
+        return list(found.values())
+    return changes
+
+
+def _are_named(entries: object) -> bool:
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        return False
+    return all(isinstance(entry, Mapping) and isinstance(entry.get("name"), str) for entry in entries)

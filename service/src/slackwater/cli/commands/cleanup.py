@@ -1,0 +1,81 @@
+"""`slackwater cleanup`: takes away everything that Slackwater has written in a cluster."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from slackwater.cli.commands.cluster import add_cluster, with_cluster
+from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import add_output, as_json
+
+if TYPE_CHECKING:
+    from slackwater.adapters.kube.client import KubeClient
+    from slackwater.app.cleanup.run import Cleanup
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "cleanup",
+        help="take away everything that Slackwater has written in the cluster",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Takes away scheduling gates, nominations, annotations, taints, cordons,\n"
+        "conditions, Events, ConfigMaps and Leases of Slackwater, and its entries in\n"
+        "managedFields. Pods that are placed keep their node and their size; nodes and\nmachines stay. "
+        "Stop the service first: it would write again.",
+        epilog="example:\n  slackwater cleanup --dry-run      # what would be done?",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be done")
+    parser.add_argument("--force", action="store_true", help="also while a replica or Cluster Autoscaler seems to run")
+    add_cluster(parser)
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from slackwater.app.cleanup.run import Change, Cleaner, StillRuns
+
+    def report(change: Change) -> None:
+        if not as_json(args):
+            print(f"{change.kind} {change.name}: {'; '.join(change.words)}", flush=True)
+
+    async def clean(client: "KubeClient") -> "Cleanup":
+        return await Cleaner(client, now=datetime.now(UTC), dry_run=args.dry_run, report=report).run(force=args.force)
+
+    try:
+        done = with_cluster(args, clean)
+    except StillRuns as found:
+        raise CommandFailed([str(found)], code=ANSWERED_NO) from found
+    if as_json(args):
+        sys.stdout.write(json.dumps(_document(done, dry_run=args.dry_run), indent=2) + "\n")
+    else:
+        print("\n".join(_summary(done, dry_run=args.dry_run)))
+    if done.left:
+        raise CommandFailed(
+            [f"{each}: still has something of Slackwater; does it run?" for each in done.left], code=ANSWERED_NO
+        )
+    return 0
+
+
+def _document(done: "Cleanup", *, dry_run: bool) -> dict[str, object]:
+    changes = [{"kind": each.kind, "name": each.name, "steps": list(each.words)} for each in done.changes]
+    return {
+        "dryRun": dry_run,
+        "changes": changes,
+        "notInstalled": done.absent,
+        "left": done.left,
+        "keysOfPeople": done.user_keys,
+    }
+
+
+def _summary(done: "Cleanup", *, dry_run: bool) -> list[str]:
+    counts = Counter(change.kind for change in done.changes)
+    objects = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing of Slackwater"
+    lines = [f"{'would clean' if dry_run else 'cleaned'}: {objects}"]
+    if done.user_keys:
+        named = ", ".join(sorted({key for keys in done.user_keys.values() for key in keys}))
+        lines.append(f"left alone, since people wrote them: {named} on {len(done.user_keys)} objects")
+    return lines

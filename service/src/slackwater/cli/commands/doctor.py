@@ -1,0 +1,65 @@
+"""`slackwater doctor`: what would keep Slackwater from working in a cluster, and what to do."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from slackwater.cli.commands.cluster import add_cluster, with_cluster
+from slackwater.cli.commands.failure import ANSWERED_NO
+from slackwater.cli.commands.output import add_output, as_json, columns
+from slackwater.cli.commands.text_sources import settings_from
+from slackwater.cli.commands.watch_option import add_watch, watched
+
+if TYPE_CHECKING:
+    from slackwater.adapters.kube.client import KubeClient
+    from slackwater.app.doctor import Check
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="look for what would keep Slackwater from working in a cluster",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Looks at versions, clocks, the API server's flags and feature gates, the APIs\n"
+        "that it serves, your rights and the service's, its Pods, other autoscalers and\n"
+        "instances, the way for autoscaler agents, and pauses; and says what to do.\n"
+        "What your rights do not show is `unknown`. It changes nothing. Exit code 0:\n"
+        "nothing is wrong; 1: there are problems, or the API server does not answer.",
+        epilog="example: slackwater doctor --config slackwater.yaml",
+    )
+    parser.add_argument(
+        "--config", metavar="F", help="Slackwater's configuration file (default: that of the installed service)"
+    )
+    add_cluster(parser)
+    add_output(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    return watched(args, lambda: _examined(args))
+
+
+def _examined(args: argparse.Namespace) -> int:
+    import json
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    settings = None if args.config is None else settings_from(args.config)
+
+    async def look(client: "KubeClient") -> "list[Check]":
+        from slackwater.app.doctor import examine, knocking
+
+        checks = examine(client, settings, lambda: datetime.now(UTC), knock=knocking(client))
+        return [check async for check in checks]
+
+    checks = with_cluster(args, look)
+    if as_json(args):
+        sys.stdout.write(json.dumps([asdict(check) for check in checks], indent=2) + "\n")
+    else:
+        print("\n".join(columns([("CHECK", "STATE", "SEEN", "WHAT TO DO"), *map(_row, checks)])))
+    return ANSWERED_NO if any(check.state == "problem" for check in checks) else 0
+
+
+def _row(check: "Check") -> tuple[str, ...]:
+    return check.name, check.state, check.seen, check.advice

@@ -1,0 +1,146 @@
+"""`slackwater history`: says what happened to a pod or a node: who evicted, preempted, moved or refused it, and why."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from slackwater.cli.commands.cluster import add_cluster, with_cluster
+from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, fetch, url_of
+from slackwater.cli.commands.output import add_output, as_json, columns
+
+if TYPE_CHECKING:
+    from slackwater.adapters.kube.client import KubeClient
+
+_DESCRIPTION: Final = """\
+Says what happened to a pod or a node: who evicted, preempted, moved or refused
+it, and why; also before a restart or a hand-over, and when the object is gone.
+
+The running service answers: at --url, on this machine, or in the cluster of
+$KUBECONFIG or ~/.kube/config. Without one, and with --kubeconfig or --context,
+the ConfigMaps that keep the history are read.
+Exit code 0: answered, also if nothing happened; 1: nothing can be reached;
+2: bad arguments.
+"""
+_EXAMPLES: Final = """\
+examples:
+  slackwater history pod shop/web-2               all that is kept
+  slackwater history pod shop/web-2 --since 24h   since yesterday
+  slackwater history node n17                     why was it removed?
+  slackwater history pod shop/db-0 -o json | jq -r '.entries[].text'
+"""
+#: The kinds of objects, their part of the path, and the wanted form of the name.
+_KINDS: Final = {"pod": ("pods", "NAMESPACE/NAME"), "node": ("nodes", "a name without a slash")}
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "history",
+        help="what happened to a pod or a node, and who did it",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
+    parser.add_argument("name", metavar="NAME", help="NS/NAME of a pod, NAME of a node")
+    parser.add_argument("--since", metavar="DURATION", help="not further back than this, such as 24h or 90m")
+    add_cluster(parser)
+    add_listener(parser)
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    answer = _answer(args)
+    if as_json(args):
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+    else:
+        print("\n".join(_lines(args, answer)))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    pieces, want = args.name.split("/"), _KINDS[args.kind][1]
+    if len(pieces) != (2 if args.kind == "pod" else 1) or not all(pieces):
+        raise CommandFailed([f"history {args.kind}: got {args.name!r}, want {want}"])
+    _seconds(args)
+
+
+def _seconds(args: argparse.Namespace) -> float | None:
+    from slackwater_protocol.durations import DurationError, parse_non_negative_duration, seconds
+
+    try:
+        return None if args.since is None else seconds(parse_non_negative_duration(args.since))
+    except DurationError as err:
+        raise CommandFailed([f"--since: {err}"]) from err
+
+
+def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
+    """What the service answers, or what the ConfigMaps say. Raises `CommandFailed`."""
+    if args.url is None and (args.kubeconfig or args.context):
+        return _stored(args)
+    name = "/".join(quote(piece, safe="") for piece in args.name.split("/"))
+    query = f"?{urlencode({'since': args.since})}" if args.since is not None else ""
+    try:
+        body = fetch(f"/history/{_KINDS[args.kind][0]}/{name}{query}", args)
+    except ServiceNotFound as nobody:
+        if args.url is not None:
+            raise
+        try:
+            return _stored(args)
+        except CommandFailed as failed:
+            raise CommandFailed([*nobody.lines, *failed.lines], code=failed.code) from failed
+    return _decoded(url_of(args), body)
+
+
+def _decoded(url: str, body: bytes) -> Mapping[str, Any]:
+    try:
+        answer = json.loads(body)
+    except ValueError as err:
+        raise CommandFailed([f"{url}: got no JSON: {err}"], code=ANSWERED_NO) from err
+    if not isinstance(answer, dict) or "entries" not in answer:
+        raise CommandFailed([f"{url}: got JSON without entries, want a history"], code=ANSWERED_NO)
+    return answer
+
+
+def _stored(args: argparse.Namespace) -> Mapping[str, Any]:
+    from slackwater.app.history import read_history
+    from slackwater.controllers.history.answer import document
+
+    async def read(client: "KubeClient") -> Mapping[str, Any]:
+        history, ago = await read_history(client), _seconds(args)
+        since = None if ago is None else round((datetime.now(UTC).timestamp() - ago) * 1000)
+        notes = () if len(history) else ("no history is stored in this cluster",)
+        return document(history, args.kind, args.name, since_ms=since, notes=notes)
+
+    return with_cluster(args, read)
+
+
+def _lines(args: argparse.Namespace, answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["entries"]:
+        lives = {entry["uid"] for entry in answer["entries"] if entry["pod"] == args.name}
+        more = ("POD",) if args.kind == "node" else ("UID",) if len(lives) > 1 else ()
+        heading = ("WHEN", *more, "BY", "WHAT")
+        rows = [_row(args, entry, with_uid="UID" in heading) for entry in answer["entries"]]
+        yield from columns([heading, *rows])
+    else:
+        within = "" if args.since is None else f" within {args.since}"
+        yield f"{answer['object']}: nothing is recorded{within}"
+    for ring, what in (("acts", "evictions, preemptions and migrations"), ("waits", "refusals and placements")):
+        if (since := answer["reaches"].get(ring)) is not None:
+            yield f"({what} are kept from {since} on)"
+    yield from (f"({note})" for note in answer["notes"])
+
+
+def _row(args: argparse.Namespace, entry: Mapping[str, str], *, with_uid: bool) -> tuple[str, ...]:
+    text = entry["text"]
+    if args.kind == "node":
+        return entry["at"], entry["pod"], entry["by"], text
+    own = entry["pod"] == args.name
+    uid = (entry["uid"] if own else "",) if with_uid else ()
+    return entry["at"], *uid, entry["by"], text if own else f"pod {entry['pod']}: {text}"

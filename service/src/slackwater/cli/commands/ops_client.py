@@ -1,0 +1,161 @@
+"""Requests to the ops listener of a running service: the one way by which commands reach it.
+
+The service is found in this order: at `--url`; on loopback, unless a cluster is named or kubectl runs the command; in the
+kubeconfig's cluster, through the API server's port-forward (docs/adr/0196).
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from slackwater.app.progress import Progress, shown
+from slackwater.cli.commands.cluster import add_cluster
+from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+DEFAULT_URL: Final = "http://127.0.0.1:10298"
+#: The largest answer that is read: the state of 150,000 pods is about 100 MB.
+LARGEST_BODY: Final = 1 << 30
+#: If no byte arrives for this long, the service counts as stuck.
+SILENCE_SECONDS: Final = 60.0
+_MOST_WORDS: Final = 200
+_CONNECT_SECONDS: Final = 1.0
+
+
+def add_listener(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name the service and how its TLS is verified."""
+    parser.add_argument(
+        "--url", help=f"the ops listener (default: {DEFAULT_URL} if something listens there, else the cluster's service)"
+    )
+    parser.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        default="slackwater",
+        help="whose service to find (default: slackwater)",
+    )
+    parser.add_argument("--ca-file", metavar="F", help="CA of the listener's certificate, for https")
+    parser.add_argument("--cert-file", metavar="F", help="client certificate, for https")
+    parser.add_argument("--key-file", metavar="F", help="private key of --cert-file")
+    add_cluster(parser)
+
+
+class ServiceNotFound(CommandFailed):
+    """No service was found where it was looked for."""
+
+
+def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> bytes:
+    """The body of a 200 answer to a GET, or to a POST of this body. Otherwise raises `CommandFailed` with the listener's
+    message, `ServiceNotFound` if no service is found."""
+    with shown() as progress:
+        if args.url is not None:
+            return _read(Target(args.url, args.url, _trust(args)), path, body, progress)
+        if not _names_cluster(args) and _listens():
+            return _read(Target(DEFAULT_URL, DEFAULT_URL, _trust(args)), path, body, progress)
+        from slackwater.cli.commands.port_forward import in_cluster
+
+        progress.step("looking for the service in the cluster")
+        with in_cluster(args, _trust(args)) as target:
+            return _read(target, path, body, progress)
+
+
+def url_of(args: argparse.Namespace) -> str:
+    """What the service is called in errors about its answers."""
+    return str(args.url or "the service")
+
+
+class Target:
+    """Where a request goes: the base URL, its name in messages, and whom TLS trusts."""
+
+    def __init__(self, url: str, name: str, trust: "ssl.SSLContext | bool") -> None:
+        self.url = url.rstrip("/")
+        self.name = name.rstrip("/")
+        self.trust = trust
+
+
+def _names_cluster(args: argparse.Namespace) -> bool:
+    return bool(args.kubeconfig or args.context or args.plugin)
+
+
+def _listens() -> bool:
+    """Does something listen on loopback? A service in a local port-forward or on this host."""
+    import socket
+    from urllib.parse import urlsplit
+
+    url = urlsplit(DEFAULT_URL)
+    try:
+        with socket.create_connection((url.hostname, url.port), timeout=_CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def _read(target: Target, path: str, body: bytes | None, progress: Progress) -> bytes:
+    import httpx
+
+    url, name = f"{target.url}{path}", f"{target.name}{path}"
+    answered = bytearray()
+    try:
+        # Proxies in the environment are not meant for a listener on loopback.
+        with (
+            httpx.Client(verify=target.trust, timeout=SILENCE_SECONDS, trust_env=False) as client,
+            _asked(client, url, name, body, progress) as answer,
+        ):
+            if answer.status_code != httpx.codes.OK:
+                reason = _said(answer.read())
+                raise CommandFailed([f"{name}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
+            for part in answer.iter_bytes():
+                answered += part
+                progress.at(answer.num_bytes_downloaded)
+                if len(answered) > LARGEST_BODY:
+                    raise CommandFailed([f"{name}: got more than {LARGEST_BODY} bytes"], code=ANSWERED_NO)
+    except httpx.ConnectError as err:
+        raise ServiceNotFound([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as err:
+        raise CommandFailed([f"--url: got {target.name}, want http://HOST:PORT ({err})"]) from err
+    except httpx.HTTPError as err:
+        raise CommandFailed([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
+    return bytes(answered)
+
+
+@contextmanager
+def _asked(client: "httpx.Client", url: str, name: str, body: bytes | None, progress: Progress) -> Iterator["httpx.Response"]:
+    """The answer, before its body is read. The first request to `explain` takes seconds in a large cluster."""
+    progress.step(f"asking {name}")
+    with client.stream("GET" if body is None else "POST", url, content=body) as answer:
+        length = answer.headers.get("content-length", "")
+        progress.step(f"reading what {name} answers", total=int(length) if length.isdigit() else None)
+        yield answer
+
+
+def _said(body: bytes) -> str:
+    """The `detail` of an error, or the beginning of its text. HTML is not shown: no listener of ours answers with it."""
+    try:
+        detail = json.loads(body)["detail"]
+    except (ValueError, TypeError, KeyError):
+        detail = None
+    if isinstance(detail, str):
+        return detail
+    text = body[:_MOST_WORDS].decode(errors="replace").strip()
+    return "a page of HTML, want Slackwater's ops listener" if text.startswith("<") else text
+
+
+def _trust(args: argparse.Namespace) -> "ssl.SSLContext | bool":
+    if args.key_file and not args.cert_file:
+        raise CommandFailed(["--key-file: got no --cert-file, want the certificate of the key"])
+    if not (args.ca_file or args.cert_file):
+        return True
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=args.ca_file)
+        if args.cert_file:
+            context.load_cert_chain(args.cert_file, args.key_file)
+    except (OSError, ssl.SSLError) as err:
+        raise CommandFailed([f"--ca-file, --cert-file, --key-file: {err}"]) from err
+    return context

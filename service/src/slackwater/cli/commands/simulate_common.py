@@ -1,0 +1,310 @@
+"""The common part of all `slackwater simulate` commands: a cluster and a configuration in, JSON or a table out.
+
+The cluster comes from a file, or from a running service, which then answers by itself. `--suppose` changes it for the
+simulation.
+"""
+
+import argparse
+import gc
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from slackwater.app.progress import Progress, shown
+from slackwater.cli.commands.cluster import add_cluster, with_cluster
+from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
+from slackwater.cli.commands.output import add_output, as_json
+from slackwater.cli.commands.text_sources import name_of, settings_from
+from slackwater_protocol.names import NODE_GROUP
+
+if TYPE_CHECKING:
+    from slackwater.app.offline import Cluster
+    from slackwater.app.offline.version import VersionRequest
+    from slackwater.app.settings import Settings
+    from slackwater.ports.protocols import Question
+
+#: How many labels an error names.
+_MOST_LABELS: Final = 20
+NOTHING_PENDING: Final = "no pod is pending: each has a node or has ended"
+#: Equal rows are one from so many on.
+_MANY: Final = 3
+
+
+def check_sources(args: argparse.Namespace) -> None:
+    """Raises `CommandFailed` if two files would be read from stdin, or if `--config` is given for a running service."""
+    given = [option for option in ("cluster", "config", "suppose") if getattr(args, option) == "-"]
+    if len(given) > 1:
+        twice = " and ".join(f"--{option}" for option in given)
+        raise CommandFailed([f"{twice}: got - twice, want at most one of them from stdin"])
+    for option in ("kubernetes_version", "feature_gates"):
+        if args.live and getattr(args, option) is not None:
+            raise CommandFailed([f"--{option.replace('_', '-')}: got it with --live, want the service's own"])
+    if args.live and args.config is not None:
+        raise CommandFailed(["--config: got it with --live, want the service's own, with `configuration` in --suppose"])
+
+
+def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> tuple["Cluster", "Settings"]:
+    """The cluster and the settings, changed as `--suppose` says. Raises `CommandFailed` with the place of an error."""
+    if args.suppose is None:
+        return cluster, settings
+    from slackwater.adapters.http.whatif import supposed_of
+    from slackwater.app.settings import SettingsError
+    from slackwater.app.whatif.suppose import configured, suppose
+    from slackwater.ports.protocols import WhatIfRefused
+
+    try:
+        said = supposed_of(json.dumps(_document(args.suppose)).encode())
+        settings = configured(settings, said.configuration)
+        return suppose(cluster, objects=said.objects, remove=said.remove), settings
+    except WhatIfRefused as refused:
+        raise CommandFailed([f"{name_of(args.suppose)}: {refused}"]) from refused
+    except SettingsError as error:
+        raise CommandFailed([f"{name_of(args.suppose)}: {line}" for line in error.lines()]) from error
+
+
+def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Mapping[str, Any]]:
+    """The lines of the running service's answer. Raises `CommandFailed`."""
+    body = {} if args.suppose is None else _document(args.suppose)
+    options = {name: True for name in ("accounting", "sequential") if getattr(args, name, False)}
+    path = f"/simulate/{question}"
+    reply = fetch(path, args, json.dumps({**body, **options}).encode())
+    try:
+        for line in reply.splitlines():
+            yield json.loads(line)
+    except ValueError as error:
+        raise CommandFailed([f"{url_of(args)}{path}: got no JSON: {error}"], code=ANSWERED_NO) from error
+
+
+def _document(path: str) -> dict[str, Any]:
+    """Reads a document in JSON or YAML, without the keys that options set."""
+    import msgspec
+
+    from slackwater.app.offline import ClusterError
+    from slackwater.app.offline.files import documents, file_bytes
+    from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
+
+    try:
+        found = [msgspec.json.decode(document) for document in documents(file_bytes(path))]
+    except (ClusterError, ValueError) as error:
+        raise CommandFailed([f"{name_of(path)}: {error}"]) from error
+    except RecursionError as error:
+        raise CommandFailed([f"{name_of(path)}: {NESTED_TOO_DEEPLY}"]) from error
+    if len(found) != 1 or not isinstance(found[0], dict):
+        raise CommandFailed([f"{name_of(path)}: got no mapping, want one with objects, remove, configuration"])
+    for option in ("accounting", "sequential"):
+        if option in found[0]:
+            raise CommandFailed([f"{name_of(path)}: {option}: got it in the file, want the option --{option}"])
+    return found[0]
+
+
+Answers = Iterable[Mapping[str, Any]]
+
+
+def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
+    """Adds the options. `config` is the help text about the configuration."""
+    add_source(parser)
+    parser.add_argument(
+        "--suppose", metavar="F", help="with changes: `objects` besides, `remove`, `configuration`; JSON or YAML, - for stdin"
+    )
+    parser.add_argument("--config", metavar="F", help=f"Slackwater's configuration file{config}")
+    parser.add_argument(
+        "--accounting", action="store_true", help="add our own rules: missing requests, system amounts, Reserved"
+    )
+    add_output(parser)
+    add_listener(parser)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say which cluster is meant."""
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--cluster", metavar="F", help="a file, JSON or YAML; - for stdin (default: the kubeconfig's cluster)")
+    source.add_argument("--live", action="store_true", help="the cluster that a running service sees")
+    add_cluster(parser)
+    add_version(parser)
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say whose rules hold."""
+    parser.add_argument(
+        "--kubernetes-version",
+        metavar="X",
+        help="follow this version of kube-scheduler, like 1.35 (default: the cluster's, or that of its pod in the file)",
+    )
+    parser.add_argument("--feature-gates", metavar="G", help="of kube-scheduler: Name=true,Name=false")
+
+
+def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionRequest":
+    """What the options, or else the configuration, say about the version. Raises `CommandFailed`."""
+    from slackwater.app.offline.version import VersionRequest
+    from slackwater.model.kubernetes_version import OLDEST_MINOR, KubernetesVersion, read_gates
+
+    try:
+        gates = read_gates(settings.scheduler.feature_gates if args.feature_gates is None else args.feature_gates)
+    except ValueError as err:
+        raise CommandFailed([f"--feature-gates: {err}"]) from err
+    if args.kubernetes_version is None:
+        return VersionRequest(version=settings.scheduler.stated, gates=gates)
+    try:
+        version = KubernetesVersion.parse(args.kubernetes_version)
+    except ValueError as err:
+        raise CommandFailed([f"--kubernetes-version: {err}"]) from err
+    if version.minor < OLDEST_MINOR:
+        raise CommandFailed([f"--kubernetes-version: got {version}, want 1.{OLDEST_MINOR} or newer"])
+    return VersionRequest(version=version, gates=gates)
+
+
+def say_version(cluster: "Cluster") -> None:
+    """Says on stderr what is special about the version: not supported, or gates that change nothing."""
+    found = cluster.kubernetes
+    if found.version.note:
+        print(found.version.note, file=sys.stderr)
+    if found.version.unread_gates:
+        print(f"feature gates without effect here: {', '.join(found.version.unread_gates)}", file=sys.stderr)
+
+
+def read_source(args: argparse.Namespace, progress: Progress, settings: "Settings") -> "Cluster":
+    """The cluster of the file, or else of the kubeconfig. Raises `ClusterError` and `CommandFailed`."""
+    request = version_request(args, settings)
+    cluster = _read_source(args, progress, request)
+    say_version(cluster)
+    return cluster
+
+
+def _read_source(args: argparse.Namespace, progress: Progress, request: "VersionRequest") -> "Cluster":
+    from slackwater.app.offline.files import fetch_cluster, load_cluster
+
+    if args.cluster is None:
+        return with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
+    progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
+    return load_cluster(args.cluster, accounting=getattr(args, "accounting", False), request=request)
+
+
+def source_name(args: argparse.Namespace) -> str:
+    """What the cluster is called in errors."""
+    return "the cluster" if args.cluster is None else name_of(args.cluster)
+
+
+def report(
+    args: argparse.Namespace,
+    answer: Callable[["Cluster", "Settings"], Answers],
+    table: Callable[[Answers], Iterator[str]],
+    question: "Question",
+) -> int:
+    """Prints the answers, each as a line of JSON or all as a table. Returns the exit code. Raises `CommandFailed`."""
+    check_sources(args)
+    if args.live:
+        reply = list(answered_live(args, question))
+        _write(_json(reply) if as_json(args) else table(reply), Progress(None))
+        return 0
+    from slackwater.app.offline import ClusterError
+
+    settings = settings_from(args.config)
+    try:
+        with shown() as progress:
+            found = _planned(args, settings, answer, question, progress)
+            _write(_json(found) if as_json(args) else table(found), progress)
+    except ClusterError as err:
+        raise CommandFailed([f"{source_name(args)}: {err}"]) from err
+    return 0
+
+
+def _planned(
+    args: argparse.Namespace,
+    settings: "Settings",
+    answer: Callable[["Cluster", "Settings"], Answers],
+    question: "Question",
+    progress: Progress,
+) -> Answers:
+    cluster, settings = supposed(args, read_source(args, progress, settings), settings)
+    cluster = grouped(args, cluster)
+    _check_complete(args, cluster, settings, question)
+    gc.freeze()  # objects that were read stay: the garbage collector need not visit them while planning
+    pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
+    progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
+    found = answer(cluster, settings)
+    return progress.counted(found, "judging pods", total=pending) if question == "placement" else found
+
+
+def grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
+    """The cluster whose nodes have the group that a cloud's label, or that of `--group-label`, names."""
+    from dataclasses import replace
+
+    from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, with_group_labels
+
+    key, nodes = getattr(args, "group_label", None), cluster.nodes
+    if key is not None and nodes and not any(key in node.labels for node in nodes):
+        seen = ", ".join(sorted({label for node in nodes for label in node.labels})[:_MOST_LABELS])
+        raise CommandFailed([f"--group-label: got {key}, which no node has, want one of the nodes' labels: {seen}"])
+    return replace(cluster, nodes=with_group_labels(nodes, CLOUD_GROUP_LABELS if key is None else (key,)))
+
+
+def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Settings", question: "Question") -> None:
+    """Raises `CommandFailed` if the file lacks what the question is about, and says what to do."""
+    from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, labelled_groups
+
+    file = source_name(args)
+    if not cluster.nodes and not cluster.pods:
+        raise CommandFailed([f"{file}: got no node and no pod, want what `kubectl get nodes,pods -A -o json` prints"])
+    if as_json(args):
+        return
+    if not cluster.nodes and question != "scale-up":
+        raise CommandFailed([f"{file}: got no node, want nodes too: `kubectl get nodes,pods -A -o json`"])
+    if question == "scale-up" and not labelled_groups(cluster.nodes, settings.autoscaler.node_groups):
+        raise CommandFailed(
+            [
+                f"{file}: got no node group: no node has a label {NODE_GROUP}, {', '.join(CLOUD_GROUP_LABELS)}",
+                "name the label of your nodes' groups with --group-label KEY, or the groups in --config F",
+            ]
+        )
+
+
+def _write(lines: Iterable[str], progress: Progress) -> None:
+    for line in lines:
+        if not _to_file():
+            progress.clear()  # the reader of the table is at the same terminal
+        sys.stdout.write(line + "\n")
+
+
+def _to_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def add_group_label(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--group-label",
+        metavar="KEY",
+        help="the label that names a node's group; without it slackwater.dev/node-group and the labels of EKS, GKE, AKS and "
+        "Karpenter",
+    )
+
+
+def merged(rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """The rows, each beginning with a pod; three or more that are equal but for that are one, which counts them."""
+    pods: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        pods.setdefault(row[1:], []).append(row[0])
+    for cells, found in pods.items():
+        if len(found) < _MANY:
+            yield from ((pod, *cells) for pod in found)
+        else:
+            yield f"{len(found)} pods, such as {found[0]}", *cells
+
+
+def not_judged(answers: Answers) -> Iterator[str]:
+    """Lines about kinds of objects that the file lacks, each once."""
+    for note in dict.fromkeys(note for answer in answers for note in answer.get("skipped", ())):
+        yield f"not judged: {note}"
+
+
+def _json(answers: Answers) -> Iterator[str]:
+    import msgspec
+
+    return (msgspec.json.encode(answer).decode() for answer in answers)

@@ -1,0 +1,45 @@
+"""Limits and time-outs of the node group registry; the configuration file sets them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules
+from slackwater.model.nodegroups import GroupName, NodeGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffPolicy:
+    """Durations of the back-off after failures. It doubles from `first_seconds` to `longest_seconds` while failures follow one
+    another within `forget_seconds`. The figures are Cluster Autoscaler's."""
+
+    first_seconds: float = 300.0
+    longest_seconds: float = 1800.0
+    forget_seconds: float = 10_800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupPolicy:
+    """Limits of nodes that may be upcoming at the same time (0: no limit), and time-outs. A group that is not named has the
+    limit `in_other_groups`, a provider that is not named has none.
+
+    `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
+    scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
+    is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints keep a node from
+    having started.
+    """
+
+    in_cluster: int = 100
+    in_group: Mapping[GroupName, int] = field(default_factory=dict)
+    in_other_groups: int = 100
+    of_provider: Mapping[str, int] = field(default_factory=dict)
+    provision_seconds: float = 900.0
+    doubt_seconds: float = 60.0
+    replace_seconds: float = 60.0
+    backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
+    off: frozenset[GroupName] = frozenset()
+    taints: TaintRules = DEFAULT_TAINT_RULES
+
+    def provision_timeout_of(self, group: NodeGroup) -> float:
+        """How long an instance of the group may take to register, and its node to start."""
+        own = group.options.provision_seconds
+        return self.provision_seconds if own is None else own

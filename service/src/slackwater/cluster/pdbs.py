@@ -1,0 +1,63 @@
+"""PodDisruptionBudgets, and which evictions would violate one."""
+
+from collections.abc import Iterator, Sequence
+
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.model.selectors import SelectorIndex
+
+
+class Budgets:
+    """Budgets by namespace, and by the labels that they select."""
+
+    def __init__(self) -> None:
+        self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
+        #: The names of budgets that select some pods and not others; kube-scheduler reads no other ones.
+        self._selecting: dict[str, SelectorIndex[str]] = {}
+        #: Increases with every change.
+        self.version = 0
+
+    def put(self, budget: DisruptionBudget) -> None:
+        self.version += 1
+        self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
+        index = self._selecting.setdefault(budget.namespace, SelectorIndex())
+        if budget.selector:
+            index.put(budget.name, budget.selector)
+        else:
+            index.drop(budget.name)
+
+    def drop(self, namespace: str, name: str) -> None:
+        self.version += 1
+        budgets = self._budgets.get(namespace, {})
+        if budgets.pop(name, None) is not None:
+            self._selecting[namespace].drop(name)
+        if not budgets:
+            self._budgets.pop(namespace, None)
+            self._selecting.pop(namespace, None)
+
+    def violations(self, pods: Sequence[Pod]) -> list[bool]:
+        """For each pod, whether evicting it after those before it exceeds what some budget allows.
+
+        The rules are those of kube-scheduler's preemption. A budget without a selector, or with an empty one, selects nothing,
+        and no budget selects a pod without labels. A budget that already counts the pod's eviction ignores the pod. Pods that
+        are being deleted count against no budget.
+        """
+        left: dict[tuple[str, str], int] = {}
+        return [not pod.deleting and self._spend(pod, left) for pod in pods]
+
+    def _spend(self, pod: Pod, left: dict[tuple[str, str], int]) -> bool:
+        namespace, violated = pod.key.namespace, False
+        index = self._selecting.get(namespace)
+        for name in index.selecting(dict(pod.labels)) if index is not None and pod.labels else ():
+            budget = self._budgets[namespace][name]
+            if pod.key.name in budget.disrupted:
+                continue
+            key = (namespace, name)
+            left[key] = left.get(key, budget.disruptions_allowed) - 1
+            violated |= left[key] < 0
+        return violated
+
+    def __iter__(self) -> Iterator[DisruptionBudget]:
+        return (budget for of_namespace in self._budgets.values() for budget in of_namespace.values())
+
+    def __len__(self) -> int:
+        return sum(len(budgets) for budgets in self._budgets.values())

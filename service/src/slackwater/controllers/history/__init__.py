@@ -1,0 +1,1 @@
+"""What happened to pods and nodes, persisted within bounds: the capability `history`."""

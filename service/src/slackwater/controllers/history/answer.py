@@ -1,0 +1,34 @@
+"""The answer to "what happened?" as JSON values: for the ops listener, the command line and `explain`. Pure functions."""
+
+from typing import Any, Final, Literal
+
+from slackwater.controllers.history.policy import SLOTS
+from slackwater.controllers.history.state import History
+from slackwater.model.history import HistoryEntry, as_json, time_text
+
+#: How many entries `explain` shows.
+_MOST_IN_EXPLAIN: Final = 5
+
+
+def entries_of(history: History, what: Literal["pod", "node"], name: str) -> list[HistoryEntry]:
+    """The entries about the object, the oldest first. A pod's name is `namespace/name`."""
+    return history.of_pod(name) if what == "pod" else history.of_node(name)
+
+
+def document(
+    history: History, what: Literal["pod", "node"], name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The entries since `since_ms`, and for each ring the time from which on it is complete, if that is not its beginning."""
+    found = [entry for entry in entries_of(history, what, name) if since_ms is None or entry.at_ms >= since_ms]
+    reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
+    return {
+        "object": f"{what} {name}",
+        "entries": [as_json(entry) for entry in found],
+        "reaches": reaches,
+        "notes": list(notes),
+    }
+
+
+def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[dict[str, Any], ...]:
+    """The newest entries about the object, for its explanation; the oldest first."""
+    return tuple(as_json(entry) for entry in entries_of(history, what, name)[-_MOST_IN_EXPLAIN:])

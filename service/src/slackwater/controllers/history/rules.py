@@ -1,0 +1,147 @@
+"""Which entries follow from what is seen: a pod as the watch shows it, the end of an API call, a report. Pure functions.
+
+Of pods that nothing happened to there is no entry: a pod that is placed at the first attempt has its node and the time in its
+own status.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from slackwater.cluster.pods import Disruption
+from slackwater.model.effects import Announce, CreateMigration, DeleteVictim, DrainEnd, Evict
+from slackwater.model.history import ENDS, SHORTENED, HistoryAction, HistoryEntry, fitting, short_uid
+from slackwater.model.objects import VICTIM_MESSAGE, Pod
+from slackwater.model.vertical import VirtualMachineMigration
+
+#: The same reason of a pod is reported again after this time.
+_AGAIN_MS: Final = 3_600_000
+#: Refusals of one pod that are reported within that time.
+_MOST_REFUSALS: Final = 8
+_NUMBER: Final = re.compile(r"\d+")
+#: kube-scheduler appends what preemption would do; it changes with every victim that leaves.
+_PREEMPTION: Final = " preemption: "
+_AVAILABLE: Final = " nodes are available: "
+#: How the condition of a victim begins; and if we wrote it. kube-scheduler's own begins with its profile's name, which may be
+#: ours, and goes on in other words.
+_PREEMPTED: Final = "PreemptionByScheduler: "
+_OURS: Final = f"{_PREEMPTED}{VICTIM_MESSAGE}"
+_EVICTION: Final = "EvictionByEvictionAPI: "
+_AFTER_PLACING: Final = ENDS | {HistoryAction.BOUND, HistoryAction.MIGRATING}
+_ENDED: Final = {"Succeeded": HistoryAction.MIGRATED, "Failed": HistoryAction.MIGRATION_FAILED}
+_SHOWN: Final = {"ScaleDown": HistoryAction.DRAIN_BEGAN, "TriggeredScaleUp": HistoryAction.SCALE_UP}
+
+
+def of_pod(pod: Pod, before: Sequence[HistoryEntry], at_ms: int) -> HistoryEntry | None:
+    """The entry that follows from a pod that waits, or has got its node. `before` are the entries about pods of its name."""
+    key, uid = str(pod.key), short_uid(pod.uid)
+    mine = [entry for entry in before if entry.uid == uid and entry.pod == key]
+    if pod.node is not None:
+        placed = any(entry.action in _AFTER_PLACING for entry in mine)
+        if not before or placed or pod.deleting or pod.ended:
+            return None
+        return HistoryEntry(at_ms=at_ms, action=HistoryAction.BOUND, pod=key, uid=uid, node=pod.node)
+    message = pod.unschedulable_message
+    if message is None or not _is_news(message, mine, at_ms):
+        return None
+    return HistoryEntry(at_ms=at_ms, action=HistoryAction.REFUSED, pod=key, uid=uid, why=fitting(message))
+
+
+def of_disruption(
+    seen: Disruption, preemptor: str, before: Sequence[HistoryEntry], removal: HistoryEntry | None, at_ms: int
+) -> HistoryEntry | None:
+    """The entry that follows from the condition DisruptionTarget, unless an entry of `before` reports the disruption already.
+
+    `preemptor` is the pod for which kube-scheduler proposed this one to us as a victim; "" if that is unknown. Calls of a
+    former process may have no entry, because it was killed. `removal` is the beginning of the node's removal, if it is being
+    removed."""
+    uid = short_uid(seen.uid)
+    if any(entry.uid == uid and entry.action in ENDS for entry in before):
+        return None
+    action, other, why = HistoryAction.DISRUPTED, "", fitting(seen.why)
+    if removal is not None and seen.why.startswith(_EVICTION):
+        action, why = HistoryAction.EVICTED, removal.why
+    elif seen.why.startswith(_OURS):
+        action, other, why = HistoryAction.PREEMPTED, seen.why.removeprefix(_OURS), ""
+    elif seen.why.startswith(_PREEMPTED):
+        other = preemptor
+    node = seen.node or ""
+    return HistoryEntry(at_ms=at_ms, action=action, pod=str(seen.key), uid=uid, node=node, other=other, why=why)
+
+
+def is_notable(pod: Pod, *, known: bool) -> bool:
+    """Could `of_pod` find an entry? Quick, for each pod that changes. `known`: there are entries about pods of its name."""
+    return known if pod.node is not None else pod.unschedulable_message is not None
+
+
+def _is_news(message: str, mine: Sequence[HistoryEntry], at_ms: int) -> bool:
+    """Does the reason differ from all that were reported of the pod within the last hour? Counts of nodes do not matter."""
+    recent = [entry.why for entry in mine if entry.action is HistoryAction.REFUSED and at_ms - entry.at_ms < _AGAIN_MS]
+    reason = _reason(fitting(message))
+    return len(recent) < _MOST_REFUSALS and all(_reason(why) != reason for why in recent)
+
+
+def _reason(message: str) -> frozenset[str]:
+    """The parts of a refusal without the counts of nodes, as a set: kube-scheduler sorts them by their counts."""
+    text = message.partition(_PREEMPTION)[0].rpartition(_AVAILABLE)[2].rstrip(". ")
+    parts = [part.strip() for part in _NUMBER.sub("", text).split(",")]
+    return frozenset(parts[:-1] if len(parts) > 1 and message.endswith(SHORTENED) else parts)
+
+
+def of_call(
+    effect: Evict | DeleteVictim | CreateMigration, node: str, removal: HistoryEntry | None, at_ms: int
+) -> HistoryEntry:
+    """The entry about a call that the API server accepted. `node` is where the pod is, `removal` is as in `of_disruption`."""
+    pod, uid = str(effect.key), short_uid(effect.uid)
+    match effect:
+        case Evict():
+            why = "" if removal is None else removal.why
+            return HistoryEntry(at_ms=at_ms, action=HistoryAction.EVICTED, pod=pod, uid=uid, node=effect.node, why=why)
+        case DeleteVictim():
+            other = str(effect.preemptor)
+            return HistoryEntry(at_ms=at_ms, action=HistoryAction.PREEMPTED, pod=pod, uid=uid, node=node, other=other)
+        case CreateMigration():
+            target = effect.target_node
+            return HistoryEntry(at_ms=at_ms, action=HistoryAction.MIGRATING, pod=pod, uid=uid, node=node, target=target)
+
+
+def of_announcement(event: Announce, at_ms: int) -> HistoryEntry | None:
+    """The entry about a decision of the autoscaler that it also announces; None if the Event is about something else."""
+    action = _SHOWN.get(event.reason)
+    if action is None:
+        return None
+    why = fitting(event.note)
+    if event.about == "Node":
+        return HistoryEntry(at_ms=at_ms, action=action, node=event.key.name, why=why.removeprefix(_REMOVED))
+    return HistoryEntry(at_ms=at_ms, action=action, pod=str(event.key), uid=short_uid(event.uid), why=why)
+
+
+#: How the Event about a removal begins; the entry says that itself.
+_REMOVED: Final = "node is removed, since it is "
+
+
+def of_drain(end: DrainEnd, at_ms: int) -> HistoryEntry:
+    """The entry about the end of a node's removal."""
+    reason = "" if end.unremovable_reason is None else f", because {end.unremovable_reason} {end.detail}".rstrip()
+    why = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{reason}"
+    return HistoryEntry(at_ms=at_ms, action=HistoryAction.DRAIN_ENDED, node=end.order.node, why=fitting(why))
+
+
+def of_migration(
+    migration: VirtualMachineMigration, before: Sequence[HistoryEntry], node: str, at_ms: int
+) -> HistoryEntry | None:
+    """The entry about a finished migration, unless `before`, the entries about its source pod, has its end. `node` is where the
+    target pod is, if that is known."""
+    action = _ENDED.get(migration.phase)
+    moves = [entry.action for entry in before if entry.action in {HistoryAction.MIGRATING, *_ENDED.values()}]
+    if action is None or (moves and moves[-1] is not HistoryAction.MIGRATING):
+        return None
+    namespace = migration.key.namespace
+    return HistoryEntry(
+        at_ms=at_ms,
+        action=action,
+        pod=f"{namespace}/{migration.source_pod}",
+        target=migration.target_node or node,
+        other=f"{namespace}/{migration.target_pod}" if migration.target_pod else "",
+        why="" if action is HistoryAction.MIGRATED else f"VirtualMachineMigration {migration.key} has failed",
+    )

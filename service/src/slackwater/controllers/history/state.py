@@ -1,0 +1,170 @@
+"""The history in memory: two rings of chunks, an index by pod and node, and which chunks have to be written.
+
+A ring keeps its newest chunks. Entries are added to the newest chunk; when it is full, the next begins, and the oldest is
+forgotten. So the number of entries is bounded, and each write is too. Pure: time comes with the entries.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
+from slackwater.model.history import HistoryAction, HistoryEntry, Ring, row_of
+
+_REMOVAL: Final = frozenset({HistoryAction.DRAIN_BEGAN, HistoryAction.DRAIN_ENDED})
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True, kw_only=True)
+class Chunk:
+    """Entries that are persisted together, the oldest first. `number` counts the chunks of the ring since the beginning."""
+
+    ring: Ring
+    number: int
+    entries: list[HistoryEntry] = field(default_factory=list)
+    bytes: int = 0
+    #: Whether there are entries that have not been written, and the time of the first of them.
+    unwritten_since_ms: int | None = None
+
+    @property
+    def slot(self) -> int:
+        """The chunk's place in the ring, and the number in its ConfigMap's name."""
+        return self.number % SLOTS[self.ring]
+
+
+class History:
+    """All entries that are kept. `restored` says whether those of earlier processes are among them."""
+
+    def __init__(self, policy: HistoryPolicy) -> None:
+        self._policy = policy
+        self.restored = False
+        self._rings: dict[Ring, list[Chunk]] = {}
+        self._index: dict[str, list[HistoryEntry]] = {}
+        #: The last entry about the removal of each node.
+        self._removals: dict[str, HistoryEntry] = {}
+        self._begin(())
+
+    def _begin(self, stored: Iterable[Chunk]) -> None:
+        """Starts from the stored chunks alone."""
+        self._rings, self._index, self._removals = {ring: [] for ring in SLOTS}, {}, {}
+        for chunk in sorted(stored, key=lambda each: each.number):
+            self._rings[chunk.ring].append(chunk)
+        for ring, chunks in self._rings.items():
+            newest = chunks[-1].number if chunks else 0
+            self._rings[ring] = [each for each in chunks if each.number > newest - SLOTS[ring]] or [Chunk(ring=ring, number=0)]
+        for entry in self:
+            self._enter(entry)
+
+    def restore(self, stored: Iterable[Chunk]) -> None:
+        """Puts what earlier processes stored before the entries that were added since the start."""
+        added = list(self)
+        self._begin(stored)
+        self.restored = True
+        for entry in added:
+            self.add(entry)
+
+    def add(self, entry: HistoryEntry) -> None:
+        """Adds an entry, and forgets the oldest chunk of its ring if there is no more room."""
+        chunks = self._rings[entry.ring]
+        size = _size(entry)
+        if chunks[-1].entries and chunks[-1].bytes + size > self._policy.chunk_bytes:
+            chunks.append(Chunk(ring=entry.ring, number=chunks[-1].number + 1))
+            if len(chunks) > SLOTS[entry.ring]:
+                for old in chunks.pop(0).entries:
+                    self._leave(old)
+        newest = chunks[-1]
+        newest.entries.append(entry)
+        newest.bytes += size
+        if newest.unwritten_since_ms is None:
+            newest.unwritten_since_ms = entry.at_ms
+        self._enter(entry)
+
+    def _enter(self, entry: HistoryEntry) -> None:
+        for name in _names(entry):
+            self._index.setdefault(name, []).append(entry)
+        if entry.action in _REMOVAL:
+            self._removals[entry.node] = entry
+
+    def _leave(self, entry: HistoryEntry) -> None:
+        for name in _names(entry):
+            left = self._index[name]
+            left.remove(entry)  # it is among the first
+            if not left:
+                del self._index[name]
+        if self._removals.get(entry.node) is entry:
+            del self._removals[entry.node]
+
+    # --- what is to be written ------------------------------------------------------------------------------------------------
+
+    def due(self, now_ms: int) -> Chunk | None:
+        """The chunk to write now: the longest overdue one; None if no chunk is due."""
+        waiting = [chunk for chunks in self._rings.values() for chunk in chunks if self._is_due(chunk, now_ms)]
+        return min(waiting, key=lambda chunk: chunk.unwritten_since_ms or 0, default=None)
+
+    def unwritten(self) -> list[Chunk]:
+        """All chunks with entries that have not been written."""
+        return [chunk for chunks in self._rings.values() for chunk in chunks if chunk.unwritten_since_ms is not None]
+
+    def _is_due(self, chunk: Chunk, now_ms: int) -> bool:
+        since = chunk.unwritten_since_ms
+        return since is not None and now_ms - since >= self._policy.delay_seconds[chunk.ring] * 1000
+
+    # --- what happened --------------------------------------------------------------------------------------------------------
+
+    def of_pod(self, key: str) -> list[HistoryEntry]:
+        """What happened to pods of this name, `namespace/name`, and what was done for them; the oldest first."""
+        return sorted(self._index.get(_pod(key), ()), key=lambda entry: entry.at_ms)
+
+    def of_node(self, name: str) -> list[HistoryEntry]:
+        """What happened to the node and on it; the oldest first."""
+        return sorted(self._index.get(_node(name), ()), key=lambda entry: entry.at_ms)
+
+    def removal_begun(self, node: str) -> HistoryEntry | None:
+        """The beginning of the node's removal, if that has not ended."""
+        last = self._removals.get(node)
+        return last if last is not None and last.action is HistoryAction.DRAIN_BEGAN else None
+
+    def known_pod(self, key: str) -> bool:
+        """Is there any entry about a pod of this name?"""
+        return _pod(key) in self._index
+
+    def reaches(self, ring: Ring) -> int | None:
+        """The time of the oldest entry of the ring, if older ones may have been forgotten; None if all are kept."""
+        first = self._rings[ring][0]
+        return first.entries[0].at_ms if first.number > 0 and first.entries else None
+
+    def counts(self) -> dict[Ring, int]:
+        """The number of entries by ring."""
+        return {ring: sum(len(chunk.entries) for chunk in chunks) for ring, chunks in self._rings.items()}
+
+    def __iter__(self) -> Iterator[HistoryEntry]:
+        return (entry for chunks in self._rings.values() for chunk in chunks for entry in chunk.entries)
+
+    def __len__(self) -> int:
+        return sum(self.counts().values())
+
+
+def chunk_of(ring: Ring, number: int, entries: Iterable[HistoryEntry]) -> Chunk:
+    """A chunk as it was stored. Entries of another ring, which no process of ours wrote there, are left out."""
+    kept = [entry for entry in entries if entry.ring == ring]
+    return Chunk(ring=ring, number=number, entries=kept, bytes=sum(map(_size, kept)))
+
+
+def _size(entry: HistoryEntry) -> int:
+    """Bytes of the entry as JSON, as it is persisted, with the comma after it."""
+    return len(_encode(row_of(entry))) + 1
+
+
+def _pod(key: str) -> str:
+    return f"pod {key}"
+
+
+def _node(name: str) -> str:
+    return f"node {name}"
+
+
+def _names(entry: HistoryEntry) -> set[str]:
+    pods = {_pod(key) for key in (entry.pod, entry.other) if key}
+    return pods | {_node(name) for name in (entry.node, entry.target) if name}

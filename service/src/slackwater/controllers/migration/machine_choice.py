@@ -1,0 +1,286 @@
+"""Migration choice: decides which machine leaves a node under pressure now, and to which node.
+
+- `MigrationQueue`: for each node the machines that may leave it, in order of `Rank`.
+- `MigrationBackoff`: the back-off of machines that could not leave.
+- `MigrationChoice`: the decision, which each agent's request asks for.
+
+In: machines as their agents report them, node sums, running migrations. Out: one machine with its target node, or nothing.
+Invariant: a machine that may never migrate is in no queue, so it blocks no other machine.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.vertical_pods import VerticalPodState
+from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.policy import Policy
+from slackwater.fit.filter.node_accounting import judge_ledger
+from slackwater.model.columns import Mask, NodeColumns, Rows, vertical
+from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.ledger.ledger import too_much_pressure
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import NOTHING, Amounts
+
+
+class Rank(NamedTuple):
+    """A machine's rank, the first to leave lowest. 1. machines with a load before those without  2. lower one-minute load,
+    which disturbs least  3. joined first.
+
+    The last makes the order total and stable: machines of equal load never change places.
+    """
+
+    without_load: bool
+    load1_micro: int
+    joined: int
+
+
+def rank(load1_micro: int | None, joined: int) -> Rank:
+    return Rank(load1_micro is None, load1_micro or 0, joined)
+
+
+class MigrationQueue:
+    """The migration queue of each node; a pod is in at most one.
+
+    A machine joins with its agent's first request, and stays until it may no longer migrate.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[NodeName, list[tuple[Rank, PodUid]]] = {}
+        self._places: dict[PodUid, tuple[NodeName, Rank]] = {}
+        self._joined = 0
+
+    def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
+        """Adds the pod, or moves it to the place that its new load gives it."""
+        place = self._places.get(uid)
+        joined = place[1].joined if place is not None and place[0] == node else self._joined
+        self.enter(uid, node, load1_micro, joined)
+
+    def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
+        """Adds the pod with this join number."""
+        self.drop(uid)
+        self._joined = max(self._joined, joined + 1)
+        ranked = rank(load1_micro, joined)
+        self._places[uid] = (node, ranked)
+        insort(self._queues.setdefault(node, []), (ranked, uid))
+
+    def drop(self, uid: PodUid) -> None:
+        place = self._places.pop(uid, None)
+        if place is None:
+            return
+        queue = self._queues[place[0]]
+        del queue[bisect_left(queue, (place[1], uid))]
+        if not queue:
+            del self._queues[place[0]]
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._places
+
+    def on_node(self, node: NodeName) -> Iterator[PodUid]:
+        """The pods of the node's queue in order. Do not change the queue while iterating."""
+        return (uid for _, uid in self._queues.get(node, ()))
+
+    def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
+        """All entries as (node, pod, load, joined), by node and in order."""
+        return [
+            (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
+            for node in sorted(self._queues)
+            for ranked, uid in self._queues[node]
+        ]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+#: Source and target of a migration; each is None if not known.
+Route = tuple[NodeName | None, NodeName | None]
+
+
+def room_at_source(running: Iterable[Route], source: NodeName, policy: MigrationPolicy) -> bool:
+    """May one more migration leave `source`?"""
+    sources = [route[0] for route in running]
+    return len(sources) < policy.max_concurrent and sources.count(source) < policy.max_per_source
+
+
+def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeName]:
+    """The nodes where no more migrations may arrive."""
+    arriving = Counter(target for _, target in running if target is not None)
+    return {node for node, count in arriving.items() if count >= policy.max_per_target}
+
+
+def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
+    """The row that is least full once the machine is there; None if it fits on none.
+
+    `rows` are those that the other rules allow. A target above its watermark would only move the pressure, and then the machine
+    again. It is allowed for machines that migrate whatever the pressure is (`above_watermark`).
+    """
+    fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
+    after = columns.reserved[:, fitting] + columns.held[:, fitting] + vertical(need)
+    if not above_watermark:
+        below: Mask = np.asarray((after <= columns.watermark[:, fitting]).all(axis=0))
+        fitting, after = fitting[below], after[:, below]
+    if not len(fitting):
+        return None
+    fullness = (after / np.maximum(columns.total[:, fitting], 1)).max(axis=0)
+    return Row(int(fitting[np.lexsort((fitting, fullness))[0]]))
+
+
+#: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
+_BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
+#: A machine whose agent has been silent for longer does not hold the others up.
+_SILENT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationBackoff:
+    """The back-off of a machine that could not leave: how often in a row, and until when other machines come first."""
+
+    failures: int
+    until: Instant
+
+
+class MigrationChoice:
+    """Decides migrations; keeps the queues and the back-offs. `busy` are the machines that migrate already."""
+
+    def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
+        self._ledger = cluster_state.ledger
+        self._nodes = cluster_state.nodes
+        self._pods = cluster_state.pods
+        self._reservations = cluster_state.reservations
+        self._vertical_pods = cluster_state.vertical_pods
+        self._admitting = cluster_state.admitting
+        self._event_counts = cluster_state.event_counts
+        self._busy = busy
+        self._routes = routes
+        self._backoffs: dict[PodKey, MigrationBackoff] = {}
+        self.queue = MigrationQueue()
+        #: The number of machines that wait to leave drained nodes; so many of the concurrent migrations are kept for them.
+        self.places_kept = 0
+
+    def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
+        """Decides, for an agent's request, whether its machine leaves now; the target node, or None. The load it reads is that
+        of the agent's previous request."""
+        reservation, vertical = self._reservations.get(pod.uid), pod.vertical
+        if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
+            return None
+        forced = vertical.always_migrate and vertical_pod.load is not None
+        row = self._nodes.row_of.get(reservation.node)
+        if row is None or not (
+            forced or (self._is_head(pod.uid, reservation.node, now) and self._too_much(reservation.node, row, policy, now))
+        ):
+            return None
+        routes = self._routes()
+        if len(routes) + self.places_kept >= policy.migration.max_concurrent and self.places_kept:
+            return None
+        if not room_at_source(routes, reservation.node, policy.migration):
+            return None
+        need = reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer)
+        target_node = self._target_node(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
+        if target_node is None:
+            self._event_counts.migrations_without_target_node += 1
+            self.back_off(machine_key(pod), now)
+        return target_node
+
+    def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
+        """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
+
+        It is a node below its watermark if there is one, else any that fits: the drain goes on whatever the pressure elsewhere.
+        """
+        reservation = self._reservations.get(pod.uid)
+        row = None if reservation is None else self._nodes.row_of.get(reservation.node)
+        if reservation is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
+            return None
+        routes = self._routes()
+        if not room_at_source(routes, reservation.node, policy.migration):
+            return None
+        need, full = (
+            reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer),
+            full_targets(routes, policy.migration),
+        )
+        target_node = self._target_node(pod, need, row, full, above_watermark=False)
+        target_node = target_node or self._target_node(pod, need, row, full, above_watermark=True)
+        if target_node is None:
+            self._event_counts.migrations_without_target_node += 1
+            self.back_off(machine_key(pod), now)
+        return target_node
+
+    def _may_leave(self, pod: Pod, now: Instant) -> bool:
+        vertical = pod.vertical
+        if vertical is None or not vertical.migratable or vertical.migration is not None or pod.deleting:
+            return False
+        machine = machine_key(pod)
+        backoff = self._backoffs.get(machine)
+        return machine not in self._busy and (backoff is None or backoff.until <= now)
+
+    def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
+        """Is the pod the first in its node's queue among those that could leave now? The others do not delay it."""
+        for other in self.queue.on_node(node):
+            if other == uid:
+                return True
+            pod, vertical_pod = self._pods.get(other), self._vertical_pods.get(other)
+            silent = vertical_pod is None or vertical_pod.heard_at is None or vertical_pod.heard_at + _SILENT_SECONDS < now
+            if pod is not None and not silent and self._may_leave(pod, now):
+                return False
+        return False
+
+    def _too_much(self, node: NodeName, row: Row, policy: Policy, now: Instant) -> bool:
+        numbers = self._ledger.numbers(row)
+        if policy.migration.sustained_seconds:
+            numbers = numbers._replace(capacity_pressure=self._sustained(node, policy, now))
+        return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
+
+    def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
+        """The node's CapacityPressure from pods that have been denied growth for long enough."""
+        since, amounts = now - policy.migration.sustained_seconds, NOTHING
+        for uid in self._reservations.on_node(node):
+            vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
+            if (
+                vertical_pod is not None
+                and reservation is not None
+                and vertical_pod.denied_since is not None
+                and vertical_pod.denied_since <= since
+            ):
+                amounts = amounts.plus(reservation.pod_resources.capacity_pressure)
+        return amounts
+
+    def _target_node(
+        self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool
+    ) -> NodeName | None:
+        rows: Rows = np.flatnonzero(self._admitting.of(pod.kind))
+        left_out = [source, *(self._nodes.row_of[name] for name in full if name in self._nodes.row_of)]
+        row = choose_target_node(need, self._ledger.columns, rows[~np.isin(rows, left_out)], above_watermark=above_watermark)
+        node = None if row is None else self._nodes.by_row[row]
+        return None if node is None else node.name
+
+    def back_off(self, machine: PodKey, now: Instant) -> None:
+        """Notes that the machine could not leave. Other machines come first during a pause, which doubles each time."""
+        before = self._backoffs.get(machine)
+        failures = 1 if before is None else before.failures + 1
+        self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
+
+    def succeeded(self, machine: PodKey) -> None:
+        self._backoffs.pop(machine, None)
+
+    def backoffs(self) -> list[tuple[PodKey, MigrationBackoff]]:
+        return list(self._backoffs.items())
+
+    def put_backoff(self, machine: PodKey, backoff: MigrationBackoff) -> None:
+        self._backoffs[machine] = backoff
+
+    def expire(self, now: Instant) -> None:
+        """Forgets back-offs that are long over."""
+        for machine in [m for m, b in self._backoffs.items() if b.until + _BACKOFF.longest_seconds < now]:
+            del self._backoffs[machine]
+
+
+def machine_key(pod: Pod) -> PodKey:
+    """The key of the VirtualMachine that the pod belongs to."""
+    assert pod.vertical is not None
+    return PodKey(pod.key.namespace, pod.vertical.machine or "")

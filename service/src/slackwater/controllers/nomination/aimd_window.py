@@ -1,0 +1,83 @@
+"""The window of nominations: how many may be under way at once. It grows while pods are bound by them, and shrinks otherwise.
+
+Additive increase, multiplicative decrease, as in congestion control: after enough outcomes the width grows by a few, or is
+halved if too many nominations were missed or writes are slow. Nominations made before a halving do not count for the next one.
+At the least width nothing is sent for a pause, which doubles each time; then one nomination is tried again. So nominations cost
+next to nothing where they do not pay: where kube-scheduler is quicker, or another client takes the room.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.model.ids import Instant
+
+#: Outcomes after which the width is adjusted.
+_ENOUGH: Final = 20
+_STEP: Final = 8
+#: How long nothing is nominated after a failure where the window cannot be halved any more.
+_BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=30.0)
+#: The weight of the newest write's time in the mean.
+_NEWEST: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPolicy:
+    """Limits of the window. At most `most` nominations are on their way to the API server at once. Above either other limit the
+    width is halved: the share of nominations that are missed, and the mean time of a write."""
+
+    most: int = 64
+    max_miss_share: float = 0.2
+    slow_seconds: float = 1.0
+
+
+class NominationWindow:
+    """How many nominations may be on their way to the API server at once."""
+
+    def __init__(self) -> None:
+        self.width = 32
+        self.write_seconds = 0.0  #: moving average
+        self._hits = self._misses = self._writes = 0
+        self._halved_at = self._resume_at = Instant(0.0)
+        self._pauses = 0  # in a row
+
+    def allowed(self, policy: WindowPolicy, now: Instant) -> int:
+        """How many nominations may be under way to the API server now."""
+        return min(self.width, policy.most) if now >= self._resume_at else 0
+
+    def met(self, policy: WindowPolicy, now: Instant) -> None:
+        self._hits += 1
+        self._look(policy, now)
+
+    def missed(self, policy: WindowPolicy, now: Instant, *, made_at: Instant) -> None:
+        if made_at >= self._halved_at:
+            self._misses += 1
+            self._look(policy, now)
+
+    def written(self, seconds: float, policy: WindowPolicy, now: Instant) -> None:
+        """Takes in that a write ended after so many seconds."""
+        self.write_seconds += (seconds - self.write_seconds) * _NEWEST
+        self._writes += now - seconds >= self._halved_at
+        if self._writes >= _ENOUGH:
+            self._writes = 0
+            if self.write_seconds > policy.slow_seconds:
+                self._slow_down(now)
+
+    def _look(self, policy: WindowPolicy, now: Instant) -> None:
+        counted = self._hits + self._misses
+        if counted < min(_ENOUGH, max(1, self.width)):
+            return
+        share = self._misses / counted
+        self._hits = self._misses = 0
+        if share > policy.max_miss_share:
+            self._slow_down(now)
+        else:
+            self.width = min(self.width + _STEP, policy.most)
+            self._pauses = 0
+
+    def _slow_down(self, now: Instant) -> None:
+        self.width = max(1, self.width // 2)
+        self._halved_at = now
+        if self.width == 1:
+            self._pauses += 1
+            self._resume_at = Instant(now + _BACKOFF.seconds(self._pauses))

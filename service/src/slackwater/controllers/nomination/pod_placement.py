@@ -1,0 +1,268 @@
+"""Chooses nodes for pending pods in a snapshot: each pod goes to the feasible node with the best score at that moment.
+
+- `Ranking`: the feasible rows of one equivalence group, the best first.
+- `Chooser`: places the pods, and keeps the rankings from one choice to the next.
+
+In: the snapshot and pods from the backlog, in order. Out: a `Choice`. Invariant: the snapshot is as before after a choice; the
+caller holds the room and updates the snapshot. This module does not decide which pods wait (`backlog`) or how many may be
+nominated at once (`aimd_window`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from slackwater.controllers.nomination.room_scores import EMPTINESS, Scoring, score_room
+from slackwater.fit.feasible_nodes import feasible, judged_apart, refused
+from slackwater.fit.filter.inter_pod_affinity import term_counter
+from slackwater.fit.filter.node_accounting import judge_ledger
+from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.events import PodNomination
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId
+
+_OF_NODES: Final = ("TaintToleration", "NodeAffinity", "ImageLocality")
+_OF_OTHERS: Final = ("PodTopologySpread", "InterPodAffinity")
+#: If more than one row in so many has changed, updating all rows together is cheaper than one by one.
+_MANY: Final = 8
+_NOT_FEASIBLE: Final = -1
+_NOWHERE: Final[Rows] = np.zeros(0, np.intp)
+#: Predicates that read what pods take of a row.
+_OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
+
+
+class Ranking:
+    """The feasible rows of one equivalence group, the best first. It belongs to one snapshot.
+
+        ranking.best(most)   # up to `most` rows of the highest score, those with the most room first; empty: no row is feasible
+
+    The score is kube-scheduler's (`fit.node_scores`) plus our own by weight. Each part is computed again when what it reads
+    changes:
+
+        resources            for rows where pods came or went
+        node properties      when a node changed, or the set of feasible rows: these scores compare the feasible rows
+        places of other pods when any pod moved; only for groups with terms about other pods, or that others have terms about
+
+    So the next pod of a group costs a few operations on one row.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot, kind: KindId, scoring: Scoring) -> None:
+        self._snapshot = snapshot
+        self._kind = kind
+        self._scoring = scoring
+        self._facts = self._pods = -1
+        self._feasible: Mask = np.zeros(0, np.bool_)
+        #: Rows that pass every predicate but those on CPU, memory and the like; kept for groups that are not `social`.
+        self._open: Mask = np.zeros(0, np.bool_)
+        #: Scores by what they read, shape (n_rows,); undefined where a row is not feasible.
+        self._of_room: Int64 = np.zeros(0, np.int64)
+        self._of_nodes: Int64 = np.zeros(0, np.int64)
+        #: The sum of the scores, with the row's emptiness in the lower bits: scores are integers, and thousands of rows tie.
+        self._total: Int64 = np.zeros(0, np.int64)
+
+    @property
+    def social(self) -> bool:
+        """Do scores or verdicts of the group's next pod depend on where the last one went, beyond that row's resources?"""
+        snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
+        asks, counters = kind.asks, snapshot.counters
+        itself = asks.spread or asks.affinity or asks.anti_affinity or asks.preferred_pods or asks.spread_by_default is not None
+        rare = asks.disks or asks.inline_disks or asks.host_ports
+        return bool(itself or rare or any(counters.about(kind, role) for role in ("affinity", "preferred", "anti")))
+
+    def best(self, most: int) -> Rows:
+        """Up to `most` rows of the highest score, those with the most room first; empty if no row is feasible."""
+        self._renew()
+        if not len(self._total):
+            return _NOWHERE
+        at = int(self._total.argmax())
+        highest = int(self._total[at])
+        if highest < 0:
+            return _NOWHERE
+        if most == 1:
+            return np.array([at], np.intp)
+        rows: Rows = np.flatnonzero(self._total >= highest - highest % EMPTINESS)
+        return rows[np.argsort(-self._total[rows], kind="stable")[:most]]
+
+    def _renew(self) -> None:
+        snapshot = self._snapshot
+        facts, pods = snapshot.facts.journal.position, snapshot.journal.position
+        if facts == self._facts and pods == self._pods:
+            return
+        changed = snapshot.journal.since(self._pods, at_most=snapshot.n_rows // _MANY) if facts == self._facts else None
+        social = self.social
+        if changed is None or social:
+            self._renew_all(changed, social=social)
+        else:
+            self._renew_rows(changed)
+        self._facts, self._pods = facts, pods
+
+    def _renew_rows(self, changed: Rows) -> None:
+        """Updates single rows. Only room has changed there, and the group is not `social`."""
+        snapshot = self._snapshot
+        fits: Mask = judge_node_resources_fit(snapshot, snapshot.of(self._kind), changed) == Reason.OK
+        if snapshot.ledger is not None:
+            fits &= judge_ledger(snapshot.of(self._kind).kind.requests, snapshot.ledger, changed) == Reason.OK
+        fits &= self._open[changed]
+        same = bool((fits == self._feasible[changed]).all())
+        self._feasible[changed] = fits
+        self._score_room(changed[fits])
+        if same:
+            rows = changed[fits]
+            self._total[rows] = self._of_room[rows] + self._of_nodes[rows]
+            return
+        self._of_nodes = self._scored(_OF_NODES, np.flatnonzero(self._feasible))
+        self._total = np.where(self._feasible, self._of_room + self._of_nodes, _NOT_FEASIBLE)
+
+    def _renew_all(self, changed: Rows | None, *, social: bool) -> None:
+        snapshot = self._snapshot
+        before, self._feasible = self._feasible, feasible(snapshot, self._kind).feasible
+        rows = np.flatnonzero(self._feasible)
+        if changed is None:
+            self._of_room = np.zeros(snapshot.n_rows, np.int64)
+        # All changed rows, feasible or not: pods elsewhere may make a row feasible later without any change on the row itself.
+        self._score_room(np.arange(snapshot.n_rows) if changed is None else changed)
+        if changed is None or not np.array_equal(before, self._feasible):
+            self._of_nodes = self._scored(_OF_NODES, rows)
+        total = self._of_room + self._of_nodes
+        if social:
+            total += self._scored(_OF_OTHERS, rows)
+        else:
+            self._open = _open_rows(snapshot, self._kind)
+        self._total = np.where(self._feasible, total, _NOT_FEASIBLE)
+
+    def _score_room(self, rows: Rows) -> None:
+        if len(rows):
+            self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._scoring)
+
+    def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
+        """The sum of these plug-ins' scores, for all rows; 0 for rows that are not in `rows`."""
+        snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
+        total = np.zeros(snapshot.n_rows, np.int64)
+        for name, plugin in self._scoring.compared.items() if len(rows) else ():
+            if name in names:
+                total[rows] += EMPTINESS * plugin.weight * plugin.score(snapshot, kind, rows)
+        return total
+
+
+def _open_rows(snapshot: ClusterSnapshot, kind: KindId) -> Mask:
+    found: Mask = np.ones(snapshot.n_rows, np.bool_)
+    if refused(snapshot, snapshot.of(kind)) is not None:
+        return ~found
+    for name, codes in judged_apart(snapshot, kind).items():
+        if name not in _OF_RESOURCES:
+            found &= codes == Reason.OK
+    return found
+
+
+#: Equivalence groups whose rankings are kept: 125 kB each at 5,000 nodes.
+_MOST_KINDS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The result of one choice: a node for some pods, and the pods that fit nowhere now or whose best node is not known yet."""
+
+    picks: tuple[PodNomination, ...]
+    unfit: tuple[Pod, ...]
+
+
+class Chooser:
+    """Chooses nodes for pods, and keeps rankings from one choice to the next as long as the snapshot is the same one.
+
+    Pods of one priority are placed by equivalence group, so several of them go to equally good rows at the cost of one search.
+    The placements are undone in the snapshot at the end of a choice.
+    """
+
+    def __init__(self, scoring: Scoring) -> None:
+        self._scoring = scoring
+        self._snapshot: ClusterSnapshot | None = None
+        self._rankings: dict[KindId, Ranking] = {}
+
+    def forget(self) -> None:
+        """Drops all rankings: our own score, or the images on nodes, which are in no journal, may have changed."""
+        self._rankings.clear()
+
+    def choose(
+        self,
+        snapshot: ClusterSnapshot,
+        pods: Sequence[Pod],
+        elsewhere: Sequence[Pod] = (),
+        already_nominated: Sequence[Pod] = (),
+    ) -> Choice:
+        """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was.
+
+        `elsewhere` are pods that kube-scheduler is placing now, on unknown nodes. Pods of the same equivalence groups whose
+        place depends on where those go are not nominated. `already_nominated` are not bound yet. Of a group
+        with a hard topology spread only one pod at a time is nominated: kube-scheduler may take them in another order.
+        """
+        if snapshot is not self._snapshot:
+            self._snapshot, self._rankings = snapshot, {}
+        unsure, still = _kinds(snapshot, elsewhere), _kinds(snapshot, already_nominated)
+        picks: list[PodNomination] = []
+        unfit: list[Pod] = []
+        with snapshot.fork():
+            for kind, same in _by_kind(pods, snapshot.number(pods).tolist()):
+                known = not (_is_strict(snapshot, kind) and (kind in unsure or _begins_a_series(snapshot, kind)))
+                spreads = any(each.hard for each in snapshot.of(kind).asks.spread)
+                most = int(kind not in still) if spreads else len(same)
+                rows = self._rows(snapshot, kind, min(most, len(same))) if known else []
+                picks += [PodNomination(pod.uid, snapshot.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
+                unfit += same[len(rows) :]
+        return Choice(tuple(picks), tuple(unfit))
+
+    def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
+        """Up to `count` rows, one for each pod; the pods are placed there in the snapshot."""
+        ranking = self._ranking(snapshot, kind)
+        at_once = 1 if ranking.social else count
+        found: list[int] = []
+        while len(found) < count:
+            best = ranking.best(min(at_once, count - len(found))).tolist()
+            if not best:
+                break
+            for row in best:
+                snapshot.place(kind, row)
+            found += best
+        return found
+
+    def _ranking(self, snapshot: ClusterSnapshot, kind: KindId) -> Ranking:
+        known = self._rankings.pop(kind, None)
+        if known is None and len(self._rankings) >= _MOST_KINDS:
+            del self._rankings[next(iter(self._rankings))]
+        self._rankings[kind] = known or Ranking(snapshot, kind, self._scoring)
+        return self._rankings[kind]
+
+
+def _kinds(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> set[int]:
+    """The equivalence groups of the pods that have pod constraints."""
+    picky = [pod for pod in pods if pod.kind.pod_constraints is not None]
+    return set(snapshot.number(picky).tolist()) if picky else set()
+
+
+def _is_strict(snapshot: ClusterSnapshot, kind: KindId) -> bool:
+    """Does the place of other pods of the group decide which rows are feasible for one of its pods?"""
+    asks = snapshot.of(kind).asks
+    return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
+
+
+def _begins_a_series(snapshot: ClusterSnapshot, kind: KindId) -> bool:
+    """Is the pod the first of those that must join each other by pod affinity? A wrong node would bind all of them."""
+    numbered = snapshot.of(kind)
+    affinity = numbered.asks.affinity
+    return bool(affinity) and not snapshot.counters.read(term_counter(snapshot, *affinity))[: snapshot.n_rows].any()
+
+
+def _by_kind(pods: Sequence[Pod], kinds: Sequence[int]) -> Iterator[tuple[KindId, list[Pod]]]:
+    """Pods grouped by priority and equivalence group, in the order of the first pod of each group."""
+    numbered = list(zip(pods, kinds, strict=True))
+    for _, group in groupby(numbered, key=lambda one: one[0].priority):
+        by_kind: dict[int, list[Pod]] = {}
+        for pod, kind in group:
+            by_kind.setdefault(kind, []).append(pod)
+        for kind, same in by_kind.items():
+            yield KindId(kind), same

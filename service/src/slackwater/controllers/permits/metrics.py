@@ -1,0 +1,102 @@
+"""Prometheus metrics of the agents listener. The request series of every known protocol version exists from the start."""
+
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slackwater.model.histogram import Spread
+from slackwater.ports.histograms import histogram
+from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
+
+K = TypeVar("K", bound=Hashable)
+
+_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+#: The version label of all requests that could not be decoded or have an unsupported version.
+OTHER: Final = "other"
+#: The node label if the pod's node is not known.
+NO_NODE: Final = "<none>"
+#: With at most this many series, `result` does not look for nodes that are gone.
+_FEW: Final = 64
+
+
+class AgentMetrics(Collector):
+    """Counts requests by status, version and node, and their time, in plain numbers that are collected at scrape.
+
+    `nodes` returns the names of existing nodes. The series of a node are removed with it.
+    """
+
+    def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
+        self._nodes = nodes
+        self._requests = {("200", version_name(v)): 0 for v in ProtocolVersion}
+        self._by_status: dict[str, int] = {}
+        self._results: dict[tuple[str, str, str], int] = {}
+        self._look_at = _FEW
+        self._seconds = Spread(_SECONDS)
+        self.migrating = 0  #: answers that announced the pod's migration to its agent
+        self.pending = 0  #: answers below the available room, since the higher permit limit was not persisted yet
+        registry.register(self)
+
+    def observe(self, status: int, version: int, seconds: float) -> None:
+        """Counts one answer to a permit request. `version`: the protocol version on the wire, 0 if not decoded."""
+        code = str(status)
+        _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
+        _count(self._by_status, code)
+        self._seconds.note(seconds)
+
+    def result(self, status: int, node: str, *, has_metrics: bool) -> None:
+        """Counts one answer to a decoded request. `node` is the pod's; empty if it is not known."""
+        _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
+        if len(self._results) > self._look_at:
+            self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Removes the series of nodes that are gone.
+
+        `result` calls this again when the series have doubled, so the cost for each new series is constant on average.
+        """
+        nodes = self._nodes()
+        self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
+        self._look_at = max(2 * len(self._results), _FEW)
+
+    def collect(self) -> Iterator[Metric]:
+        yield _counter(
+            "slackwater_agent_requests",
+            "Agent requests answered, by HTTP status and protocol version.",
+            ("code", "version"),
+            self._requests.items(),
+        )
+        yield histogram(
+            "slackwater_agent_request_duration_seconds",
+            "Time from the whole request to its answer; waiting that was asked for is part of it.",
+            [((), self._seconds)],
+        )
+        help_text = "Answers that announced a migration to the agent of the pod."
+        yield CounterMetricFamily("slackwater_agent_migrations_told", help_text, value=self.migrating)
+        yield CounterMetricFamily(
+            "slackwater_agent_permit_limits_awaited",
+            "Answers that granted less than there was room for, since the higher permit limit was not written yet.",
+            value=self.pending,
+        )
+        by_status = (((code,), count) for code, count in self._by_status.items())
+        yield _counter("slackwater_resource_requests", "All agent requests, by HTTP status.", ("code",), by_status)
+        self._drop_gone()
+        yield _counter(
+            "slackwater_resource_requests_results",
+            "Agent requests that could be read, by HTTP status, the pod's node, and whether they reported a load.",
+            ("code", "node", "has_metrics"),
+            self._results.items(),
+        )
+
+
+def _count(counts: dict[K, int], key: K) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _counter(name: str, meaning: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family

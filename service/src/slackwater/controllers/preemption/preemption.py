@@ -1,0 +1,91 @@
+"""One preemption as a value, the deletions of victims under way, and counts of how preemptions ended.
+
+- `Preemption`: the preemption of one preemptor; `state` describes its phases.
+- `PendingDeletions`: the deletions under way, and which preemptors wait for them.
+- `PreemptionCounts`: counts that only grow, which the metrics endpoint reads.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from slackwater.controllers.preemption.runners_up import RunnerUp
+from slackwater.model.histogram import Spread
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+
+Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
+_SHUT: Final = ("announcing", "evicting")
+
+
+@dataclass(slots=True)
+class Preemption:
+    """One preemption. `victims` are the pods to be deleted that still exist; `waiting` all pods that must be gone, empty once
+    the preemption is opened, returned or over. `others` are candidates that were not chosen."""
+
+    pod: Pod
+    node: NodeName
+    victims: dict[PodUid, PodKey]
+    waiting: set[PodUid]
+    phase: Phase
+    since: Instant
+    deadline: Instant
+    text: str  #: of its annotation
+    number: int  #: grows from one preemption to the next
+    others: tuple[RunnerUp, ...] = ()
+
+    @property
+    def shut(self) -> bool:
+        return self.phase in _SHUT
+
+
+@dataclass(slots=True)
+class PendingDeletions:
+    """The deletions on their way, one for each victim, and which preemptors wait for which victims."""
+
+    running: set[PodUid] = field(default_factory=set)
+    awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
+
+    def wait(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            self.awaited_by.setdefault(victim, set()).add(preemptor)
+
+    def leave(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+        for victim in victims:
+            waiting = self.awaited_by.get(victim)
+            if waiting is not None:
+                waiting.discard(preemptor)
+                if not waiting:
+                    del self.awaited_by[victim]
+
+
+Result = Literal["success", "error", "cancelled"]
+RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
+
+#: Upper bounds of the buckets; one more bucket has no bound. As in kube-scheduler's goroutines_duration_seconds: 0.005 * 2^n.
+SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
+#: As in kube-scheduler's preemption_victims.
+VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+@dataclass(slots=True)
+class PreemptionCounts:
+    """Counts of preemptions. `attempts`: preemptions begun. `ends`: by result. `touched_again`: repeated activations of
+    preemptors.
+
+    Every series exists from the start. A preemption that ends because its preemptor ended is neither a success nor an error.
+    """
+
+    attempts: int = 0
+    ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
+    seconds: Spread = field(default_factory=lambda: Spread(SECONDS))
+    victims: Spread = field(default_factory=lambda: Spread(VICTIMS))
+    touched_again: int = 0
+
+    def begun(self, victims: int) -> None:
+        self.attempts += 1
+        self.victims.note(victims)
+
+    def ended(self, result: Result, seconds: float) -> None:
+        self.ends[result] += 1
+        self.seconds.note(seconds)

@@ -1,0 +1,151 @@
+"""Leaving pods: evicts the pods of one node, and remembers how far each has come.
+
+    effects, problem = pods.step(node_view, disruptions, now)   # the evictions to send now; why the removal must be given up
+
+Priority groups leave one after another: a group begins when those before it have gone. A blocked eviction delays its own node
+only. A virtual machine that may migrate is not evicted; its migration is requested once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
+from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.model.effects import Effect, Evict, PodEvicted
+from slackwater.model.events import EvictionEnded
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import UnremovableReason
+
+#: asked: the call is on its way. taken: the API server accepted it; the pod is ending. waiting: to be sent again.
+_Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
+#: The shortest time between two evictions of one pod, however often its budget changes.
+_SHORTEST_PAUSE_SECONDS = 1.0
+
+Problem = tuple[UnremovableReason, str]
+
+
+@dataclass(slots=True)
+class _PodEviction:
+    """One leaving pod. `first_at`: when its eviction was first sent. `forced`: it is deleted instead of evicted."""
+
+    pod: Pod
+    step: _Step
+    first_at: Instant
+    asked_at: Instant
+    forced: bool = False
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class LeavingPods:
+    """The leaving pods of one node. `migrate` adds a machine to the queue of migrations."""
+
+    node: NodeName
+    limits: DrainLimits
+    migrate: Callable[[PodUid, NodeName], None]
+    leavers: dict[PodUid, _PodEviction] = field(default_factory=dict)
+    #: When each priority group began.
+    begun: dict[int, Instant] = field(default_factory=dict)
+
+    def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        there = {pod.uid: pod for pod in node_view.movers}
+        for uid in [uid for uid in self.leavers if uid not in there]:
+            del self.leavers[uid]
+        waiting = [*node_view.movers, *node_view.awaited]
+        if not waiting:
+            return [], None
+        group = min(self.limits.group_of(pod.priority) for pod in waiting)
+        began = self.begun.setdefault(group, now)
+        effects: list[Effect] = []
+        for pod in node_view.movers:
+            if self.limits.group_of(pod.priority) == group:
+                effect, problem = self._step(pod, disruptions, now)
+                if problem is not None:
+                    return effects, problem
+                effects += effect
+        return effects, self._overdue(waiting, group, began, now) if not effects else None
+
+    def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
+        """Finds a pod that no eviction can ever remove, before the first is sent. With `force` every pod can be removed."""
+        if self.limits.force:
+            return None
+        stuck = next((pod for pod in node_view.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
+        return None if stuck is None else (UnremovableReason.MULTIPLE_PDBS, str(stuck.key))
+
+    def _migrates(self, pod: Pod) -> bool:
+        return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
+
+    def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        leaver = self.leavers.get(pod.uid)
+        if leaver is None:
+            return self._first(pod, now), None
+        if leaver.step in {"asked", "taken", "migrating"}:
+            return [], None
+        if leaver.step == "refused" or now - leaver.first_at >= self.limits.eviction_seconds:
+            return self._last(leaver, now)
+        pause = _SHORTEST_PAUSE_SECONDS if disruptions.allows(pod) and leaver.detail else self.limits.retry_seconds
+        if now - leaver.asked_at < pause:
+            return [], None
+        return [self._ask(leaver, now)], None
+
+    def _first(self, pod: Pod, now: Instant) -> list[Effect]:
+        leaver = self.leavers[pod.uid] = _PodEviction(pod, "waiting", now, now)
+        if pod.deleting:
+            leaver.step = "taken"
+            return []
+        if self._migrates(pod):
+            leaver.step = "migrating"
+            self.migrate(pod.uid, self.node)
+            return []
+        return [self._ask(leaver, now)]
+
+    def _ask(self, leaver: _PodEviction, now: Instant) -> Effect:
+        leaver.step, leaver.asked_at = "asked", now
+        pod = leaver.pod
+        seconds = self.limits.groups[self.limits.group_of(pod.priority)].seconds
+        grace = int(seconds) if pod.grace_seconds > seconds else None
+        return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=leaver.forced)
+
+    def _last(self, leaver: _PodEviction, now: Instant) -> tuple[list[Effect], Problem | None]:
+        """Handles an eviction that was refused or tried for long enough: deletes the pod with `force`, else gives up."""
+        if self.limits.force and not leaver.forced:
+            leaver.forced, leaver.first_at = True, now
+            return [self._ask(leaver, now)], None
+        unremovable_reason = (
+            UnremovableReason.EVICTION_REFUSED if leaver.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
+        )
+        return [], (unremovable_reason, f"{leaver.pod.key}: {leaver.detail}")
+
+    def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
+        seconds = self.limits.groups[group].seconds + self.limits.headroom_seconds
+        late = [pod for pod in waiting if self.limits.group_of(pod.priority) == group]
+        if now - began < seconds + self.limits.eviction_seconds * self._blocked(late):
+            return None
+        named = ", ".join(str(pod.key) for pod in late[:3])
+        return UnremovableReason.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
+
+    def _blocked(self, pods: list[Pod]) -> bool:
+        """Is an eviction still being tried? Tries have their own time limit; only after it the pod's time to end begins."""
+        return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
+
+    def running_pods(self) -> list[tuple[PodKey, str, str]]:
+        """Each pod that was tried and is still there: its step, and the detail of its last answer."""
+        return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
+
+    def ended(self, event: EvictionEnded, now: Instant) -> list[PodEvicted]:
+        """Takes in the end of the call about a pod; reports the pod where it was evicted."""
+        leaver = self.leavers.get(event.uid)
+        if leaver is None or leaver.step != "asked":
+            return []
+        leaver.asked_at, leaver.detail = now, event.detail
+        match event.outcome:
+            case "accepted" | "gone":
+                leaver.step = "taken"
+                return [PodEvicted(leaver.pod)]
+            case "refused":
+                leaver.step = "refused"
+            case "blocked" | "unreachable":
+                leaver.step = "waiting"
+        return []

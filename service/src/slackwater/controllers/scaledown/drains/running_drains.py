@@ -1,0 +1,198 @@
+"""All removals that have begun: batches, limits on concurrent ones, cancelling, and the outcome of each.
+
+- `Drains`: the removals under way.
+- `room_in_leaving`: the removals to give up because pods need the room.
+
+In: the ends of API calls (`apply`), time (`step`), and the autoscaler's commands. Out: effects, that is, API calls and reports
+to the autoscaler (`DrainEnd`, `PodEvicted`). Invariant: a failed taint gives up its whole batch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+import numpy as np
+
+from slackwater.controllers.scaledown.drains.drain import Drain
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeViews
+from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.fit.binpacking import NOWHERE, place_pods
+from slackwater.model.columns import Rows
+from slackwater.model.effects import DrainOrder, Effect
+from slackwater.model.events import DrainEvent
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.objects import Node, Pod
+from slackwater.model.reasons import UnremovableReason
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
+
+#: The longest time between two steps of a removal of which no event arrives.
+_STEP_SECONDS: Final = 0.5
+
+#: cancelled: it is being rolled back. too-late: the provider was asked already. none: there is no such removal.
+CancelAnswer = Literal["cancelled", "too-late", "none"]
+
+
+class Drains:
+    """All removals under way, with their limits."""
+
+    def __init__(self, node_views: NodeViews, limits: DrainLimits | None = None) -> None:
+        self.limits = limits or DrainLimits()
+        self._node_views = node_views
+        self._drains: dict[NodeName, Drain] = {}
+        self._batch_of: dict[NodeName, int] = {}
+        self._batches = 0
+        self._next_step: Instant | None = None
+
+    # --- commands ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        """Begins a batch. No pod of it is evicted before all its nodes are tainted. Nodes under removal are skipped."""
+        self._batches += 1
+        effects: list[Effect] = []
+        for order in orders:
+            if order.node not in self._drains:
+                drain = self._add(order, now)
+                effects += drain.mark()
+        return effects
+
+    def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        """Continues removals that an earlier process began, as the taints show. Their deadlines run from the taints' times."""
+        for order in orders:
+            if order.node not in self._drains:
+                self._batches += 1
+                self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
+
+    def _add(self, order: DrainOrder, began: Instant) -> Drain:
+        drain = self._drains[order.node] = Drain(order, self.limits, self._node_views.migrate, began)
+        self._batch_of[order.node] = self._batches
+        return drain
+
+    def cancel(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        """Cancels a removal, because a person asks or the room is needed again."""
+        drain = self._drains.get(node)
+        if drain is None or drain.phase in {"unmarking", "ended"}:
+            return "none", []
+        if not drain.revocable:
+            return "too-late", []
+        return "cancelled", self._give_up(drain, unremovable_reason, detail, now)
+
+    # --- what may be read -----------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> dict[NodeName, UnixTime]:
+        """The deleted set: nodes whose removal has begun, and when, including those that are being rolled back."""
+        return {node: drain.order.stamp for node, drain in self._drains.items()}
+
+    @property
+    def active(self) -> Sequence[Drain]:
+        """The removals under way, in the order in which they began."""
+        return tuple(self._drains.values())
+
+    def under_way(self) -> tuple[int, int]:
+        """How many nodes are being removed, and how many of these may still have pods that are leaving."""
+        drains = sum(not drain.order.empty and drain.phase not in {"removing", "leaving"} for drain in self._drains.values())
+        return len(self._drains), drains
+
+    # --- events and time --------------------------------------------------------------------------------------------------
+
+    def apply(self, event: DrainEvent, now: Instant) -> list[Effect]:
+        """Takes in the end of a call."""
+        name = getattr(event, "name", None) or getattr(event, "node", None)
+        drain = self._drains.get(NodeName(str(name)))
+        if drain is None or getattr(event, "taint_key", TO_BE_DELETED_TAINT) != TO_BE_DELETED_TAINT:
+            return []
+        before = drain.phase
+        effects = drain.apply(event, now)
+        if before == "marking" and drain.phase == "unmarking":
+            effects += self._batch_failed(drain, now)
+        self._next_step = None
+        return effects + self._ended()
+
+    def step(self, now: Instant) -> list[Effect]:
+        """Steps every removal; does nothing if that was done a moment ago."""
+        if not self._drains or (self._next_step is not None and now < self._next_step):
+            return []
+        self._next_step = Instant(now + _STEP_SECONDS)
+        disruptions = self._node_views.disruptions()
+        marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
+        effects: list[Effect] = []
+        for node, drain in list(self._drains.items()):
+            before = drain.phase
+            node_view = self._node_views.node_view(node, drain.unix(now))
+            effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
+            if drain.phase == "unmarking" and before != "unmarking":
+                self._node_views.stay(drain.pods.leavers)
+        return effects + self._ended()
+
+    def _marked_at(self, batch: int) -> Instant | None:
+        """When the last node of the batch was tainted; None while one is not."""
+        of_batch = [self._drains[node] for node, own in self._batch_of.items() if own == batch]
+        if any(drain.phase == "marking" for drain in of_batch):
+            return None
+        return Instant(max((drain.marked_at for drain in of_batch if drain.marked_at is not None), default=0.0))
+
+    def _batch_failed(self, failed: Drain, now: Instant) -> list[Effect]:
+        """Gives up the whole batch after a taint failed. No pod of it was evicted yet, because one taint was missing."""
+        batch = self._batch_of[failed.order.node]
+        others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
+        effects: list[Effect] = []
+        for drain in others:
+            if drain.phase in {"marking", "marked"}:
+                effects += self._give_up(
+                    drain, UnremovableReason.TAINT_FAILED, f"with {failed.order.node}: {failed.detail}", now
+                )
+        return effects
+
+    def _give_up(self, drain: Drain, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
+        self._node_views.stay(drain.pods.leavers)
+        return drain.give_up(unremovable_reason, detail, now)
+
+    def _ended(self) -> list[Effect]:
+        """Forgets the drains that have ended, and reports them."""
+        ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
+        for node, _ in ended:
+            del self._drains[node], self._batch_of[node]
+        return [end for _, end in ended]
+
+
+#: The taint that the node lifecycle controller adds to a cordoned node, and removes again.
+_CORDON: Final = "node.kubernetes.io/unschedulable"
+
+
+def room_in_leaving(
+    planning_input: PlanningInput, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]
+) -> tuple[NodeName, ...]:
+    """The nodes whose removal is to be given up for pods that fit nowhere else, the latest removal first.
+
+        given_up = room_in_leaving(planning_input, leaving, homeless)
+
+    Each such node is reopened in a trial. The latest removals come first, since the least is lost there. Pods that fit stay
+    placed. This is tried before new nodes are added: an existing node is ready sooner.
+    """
+    if not homeless or not leaving:
+        return ()
+    snapshot, found = planning_input.snapshot, list[NodeName]()
+    pods = sorted(homeless, key=lambda pod: (-pod.priority, pod.key))
+    kinds: Rows = np.array([snapshot.kind_id(pod.kind, pod.labels) for pod in pods], np.intp)
+    with snapshot.fork():
+        for name in sorted(leaving, key=lambda name: (-leaving[name], name)):
+            row = snapshot.facts.row_of.get(name)
+            if row is None or not snapshot.facts.live[row] or not len(kinds):
+                continue
+            with snapshot.fork() as trial:
+                snapshot.put_node(row, kept_after_all(snapshot.facts.nodes[row]))
+                placed = place_pods(snapshot, kinds, rows=np.array([row], np.intp)).rows
+                if (placed != NOWHERE).any():
+                    trial.commit()
+                    found.append(name)
+                    kinds = kinds[placed == NOWHERE]
+    return tuple(found)
+
+
+def kept_after_all(node: Node) -> Node:
+    """The node as it is once its removal is given up: without our taint, and without the cordon if that was ours."""
+    ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
+    taints = tuple(taint for taint in node.taints if taint.key not in ours)
+    return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

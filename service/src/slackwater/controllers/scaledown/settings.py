@@ -1,0 +1,169 @@
+"""The `autoscaler.scaleDown` section of the configuration file, and the `scaleDown` section of a node group.
+
+The docstring under each key becomes its description in docs and schema: its unit, its default and why. Names and defaults are
+Cluster Autoscaler's where it has them.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Switch, Timeout, Whole32, Width
+from slackwater_protocol.durations import MINUTE, SECOND, Duration
+from slackwater_protocol.units import Bytes, MilliCpu
+
+
+class GroupScaleDown(Section):
+    """How nodes of one group are removed."""
+
+    enabled: Switch = True
+    """Whether nodes of the group are removed. true by default."""
+    utilization_threshold: Fraction | None = Field(default=None, examples=[0.3])
+    """Like `autoscaler.scaleDown.utilizationThreshold`, for this group. Unset by default: the provider's value, if it has one,
+    else that for all groups."""
+    unneeded_time: Delay | None = Field(default=None, examples=["30m"])
+    """Like `autoscaler.scaleDown.unneededTime`, for this group. Unset by default: the provider's value, if it has one, else
+    that for all groups."""
+    unready_time: Delay | None = Field(default=None, examples=["30m"])
+    """Like `autoscaler.scaleDown.unreadyTime`, for this group. Unset by default: the provider's value, if it has one, else that
+    for all groups."""
+
+
+class ClusterMinimum(Section):
+    """What all nodes together, in a group or not, keep at least."""
+
+    nodes: Count = Field(default=0, examples=[3])
+    """Nodes. 0 by default: no minimum."""
+    cpu: Cpu = Field(default=MilliCpu(0), examples=["16"])
+    """Quantity of allocatable CPU. 0 by default: no minimum."""
+    memory: Memory = Field(default=Bytes(0), examples=["64Gi"])
+    """Quantity of allocatable memory. 0 by default: no minimum."""
+
+
+class BlockedBy(Section):
+    """Pods that keep their node from being removed."""
+
+    system_pods: Switch = True
+    """Whether young pods of kube-system without a PodDisruptionBudget do. true by default."""
+    system_pod_time: Delay = Field(default=Duration(60 * MINUTE), examples=["1h"])
+    """Duration after its creation for which such a pod is young. 1h by default."""
+    local_storage: Switch = True
+    """Whether pods with hostPath or emptyDir volumes do, unless an annotation declares them safe to evict. true by default."""
+    custom_controllers: Switch = False
+    """Whether pods of controllers that are not part of Kubernetes do. false by default."""
+    min_replicas: Count = Field(default=0, examples=[0])
+    """With `customControllers`, pods of controllers with fewer replicas than this do. 0 by default: none."""
+    fixed_machines: Switch = True
+    """Whether virtual machines that may not migrate do. true by default; with false they are evicted like other pods."""
+
+
+class PriorityGroup(Section):
+    """Pods that are evicted at the same time."""
+
+    priority: Whole32 = Field(examples=[0])
+    """Lowest priority of the group's pods; the group ends below the next group's priority. No default."""
+    time: Timeout = Field(examples=["1m"])
+    """Duration that the group's pods have to terminate. No default."""
+
+
+class Drain(Section):
+    """The course of a drain: taint and cordon, evictions, and how long each may take."""
+
+    cordon: Switch = True
+    """Whether the node is also marked unschedulable, in addition to its taint. true by default: not every scheduler respects
+    taints."""
+    settle_time: Delay = Field(default=Duration(5 * SECOND), examples=["5s"])
+    """Duration between the last taint of a batch and its first eviction. 5s by default: schedulers then have seen the taint."""
+    retry_interval: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
+    """Duration until an eviction that a PodDisruptionBudget refused is tried again. 10s by default; the retry comes sooner if
+    the budget allows a disruption again."""
+    eviction_timeout: Timeout = Field(default=Duration(2 * MINUTE), examples=["2m"])
+    """Duration for which the eviction of one pod is tried. 2m by default."""
+    max_graceful_termination: Timeout = Field(default=Duration(10 * MINUTE), examples=["10m"])
+    """Duration that pods have to terminate, even if their grace period is longer. 10m by default."""
+    priority_groups: tuple[PriorityGroup, ...] = Field(default=(), examples=[[{"priority": 0, "time": "1m"}]])
+    """Groups of pods that are evicted one after another, lower priorities first. Empty by default: all pods at once, with
+    `maxGracefulTermination`."""
+    deadline: Timeout = Field(default=Duration(60 * MINUTE), examples=["1h"])
+    """Duration after which a removal is abandoned if the node's deletion has not begun. 1h by default."""
+    delay_deletion_timeout: Delay = Field(default=Duration(2 * MINUTE), examples=["2m"])
+    """Duration for which annotations `delay-deletion.cluster-autoscaler.kubernetes.io/...` can delay the node's deletion. 2m by
+    default."""
+    force: Switch = False
+    """Whether pods whose eviction takes too long are deleted in spite of their budgets. false by default: the node stays."""
+    evict_daemon_sets: Switch = True
+    """Whether DaemonSets' pods are evicted before their node is deleted; the deletion does not wait for them. true by
+    default."""
+
+
+class ScaleDown(Section):
+    """How nodes that are not needed are removed."""
+
+    enabled: Switch = True
+    """Whether nodes are removed. true by default."""
+    utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
+    """Highest share of a node's CPU or memory, whichever is larger, that pods may request if the node is to be a candidate. 0.5
+    by default, as in Cluster Autoscaler."""
+    unneeded_time: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
+    """Duration for which a node has to be unneeded before it is removed. 10m by default: shorter than most minimum billing
+    periods, longer than a rolling update."""
+    unready_time: Delay = Field(default=Duration(20 * MINUTE), examples=["20m"])
+    """Like `unneededTime`, for a node that is not ready. 20m by default: a reboot must not cost the node."""
+    gpu_utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
+    """Like `utilizationThreshold`, for nodes with GPUs: the highest share of the GPUs that pods may request. CPU and memory do
+    not count there. 0.5 by default."""
+    ignore_daemon_sets_utilization: Switch = False
+    """Whether the requests of DaemonSets' pods are left out of the shares. false by default."""
+    unready_enabled: Switch = True
+    """Whether nodes that are not ready are removed too. true by default."""
+    max_scale_down_parallelism: Width = Field(default=10, examples=[10])
+    """Nodes, empty or not, that may be in removal at the same time. 10 by default, or the value of `maxEmptyBulkDelete` if only
+    that is set."""
+    max_empty_bulk_delete: Width | None = Field(default=None, examples=[10])
+    """Deprecated name of `maxScaleDownParallelism`. Unset by default."""
+    max_drain_parallelism: Width = Field(default=5, examples=[5])
+    """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
+    effect."""
+    overlap_drains: Switch = True
+    """Whether a drain may begin while other nodes are being removed. true by default; false is slower, but the newest plan is
+    then more likely to be still valid."""
+    simulation_timeout: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
+    """Duration that planning a scale-down may take; after it, the partial result is used. 0s: no limit. 30s by default."""
+    min_evaluated_nodes: Count = Field(default=10, examples=[10])
+    """Nodes that each loop simulates at least, however long that takes. 10 by default."""
+    unremovable_recheck_time: Delay = Field(default=Duration(5 * MINUTE), examples=["5m"])
+    """Duration for which a node is not tried again after its pods fitted nowhere else or its drain failed. 5m by default."""
+    max_drain_backoff: Delay = Field(default=Duration(240 * MINUTE), examples=["4h"])
+    """Longest duration of a node's back-off after failed drains: it begins with `unremovableRecheckTime` and doubles with each
+    failure. 4h by default: each failed drain disturbs the node's other pods."""
+    eviction_memory: Delay = Field(default=Duration(1 * MINUTE), examples=["1m"])
+    """Duration for which room is kept for an evicted pod that its controller has not recreated yet. 1m by default: longer than
+    controllers need."""
+    choice: Literal["value", "list"] = Field(default="value", examples=["value"])
+    """Which nodes are removed first. `value`: those with the highest savings compared with the disruption. `list`: in the order
+    of the node list, as in Cluster Autoscaler. value by default."""
+    minimum: ClusterMinimum = ClusterMinimum()
+    """What all nodes together keep at least."""
+    max_soft_taints: Count = Field(default=10, examples=[10])
+    """Soft taints on candidates that one loop writes or removes. 10 by default: the taints only carry the unneeded time over a
+    restart, so nothing waits for them."""
+    delay_after_add: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
+    """Duration after a scale-up of a group in which the group is not scaled down. 10m by default: pods are still being
+    placed."""
+    delay_after_delete: Delay = Field(default=Duration(0), examples=["0s"])
+    """Duration after a removal in which the group is not scaled down again. 0s by default: none."""
+    delay_after_failure: Delay = Field(default=Duration(3 * MINUTE), examples=["3m"])
+    """Duration after a failed removal in which the group is not scaled down. 3m by default: time for the provider to
+    recover."""
+    blocked_by: BlockedBy = BlockedBy()
+    """Which pods keep their node from being removed."""
+    drain: Drain = Drain()
+    """How a node is drained."""
+
+    @property
+    def parallelism(self) -> int:
+        """`maxScaleDownParallelism`; or `maxEmptyBulkDelete`, its old name, if only that is set."""
+        old = self.max_empty_bulk_delete
+        said = "max_scale_down_parallelism" in self.model_fields_set
+        return self.max_scale_down_parallelism if said or old is None else old

@@ -1,0 +1,284 @@
+"""The arrival log: the pods of each class with a start-time SLO, when they arrived, and whether they had a node in time.
+
+    log = ArrivalLog(classes, now)
+    log.restore(saved, now)              # what an earlier process saved, if anything
+    log.seen(pod, now); log.gone(uid, now)  # as the watch shows them
+    log.observed(now)                    # for the planner, and for people
+
+A pod arrives in the minute in which it was created, and is counted once, in the first class that holds it. It is in time if the
+watch shows it on a node within the class's time after its creation, and late as soon as that time is over. For pods that were
+on a node when they were first seen it is not known how long they waited, unless they are younger than that time.
+
+Memory: four integers for each class and minute of the last days, and an entry for each existing pod of a class. A restart loses
+what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in between
+were in time.
+Deliberately absent: where it is saved, and how room is computed from it (`controllers.slack.slo_sizing`).
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from slackwater.model.columns import Int64
+from slackwater.model.ids import PodUid, UnixTime
+from slackwater.model.objects import Labels, Pod, created_at_of
+from slackwater.model.pod_constraints import Kind
+from slackwater.model.start_time_slo import KindShare, Observed, PodClass, SLOAttainment
+
+
+class MinuteCounts:
+    """Counts for the newest `most` minutes. `begin` is the first minute that was observed."""
+
+    def __init__(self, most: int, begin: int) -> None:
+        self._counts = np.zeros(most, np.int64)
+        self.begin = begin
+        #: The newest minute in the ring.
+        self._newest = begin
+        #: The last answer of `until`, and its minute.
+        self._cached: tuple[int, Int64] | None = None
+
+    def add(self, minute: int, count: int = 1) -> bool:
+        """Adds to a minute. False if the minute is older than the ring or than `begin`."""
+        self._reach(minute)
+        if minute < self._oldest():
+            return False
+        self._counts[minute % len(self._counts)] += count
+        if self._cached is not None and minute < self._cached[0]:
+            self._cached = None
+        return True
+
+    def at(self, minute: int) -> int:
+        self._reach(minute)
+        return int(self._counts[minute % len(self._counts)]) if minute >= self._oldest() else 0
+
+    def until(self, minute: int) -> Int64:
+        """The counts of all known minutes before this one, the newest last; not to be written to. Shape (minutes,)."""
+        self._reach(minute)
+        if self._cached is None or self._cached[0] != minute:
+            self._cached = minute, self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
+        return self._cached[1]
+
+    def restore(self, begin: int, counts: Sequence[int]) -> None:
+        """Replaces all counts by these, which an earlier `until` returned, beginning at minute `begin`."""
+        self._counts[:] = 0
+        self._cached = None
+        self.begin = self._newest = begin
+        for minute, count in enumerate(counts, start=begin):
+            self.add(minute, count)
+
+    def _oldest(self) -> int:
+        return max(self.begin, self._newest - len(self._counts) + 1)
+
+    def _reach(self, minute: int) -> None:
+        if minute > self._newest:
+            size = len(self._counts)
+            passed = min(minute - self._newest, size)
+            self._counts[np.arange(minute - passed + 1, minute + 1) % size] = 0
+            self._newest = minute
+
+
+_DAY: Final = 1440
+#: Enough for a daily cycle that is forecast from three cycles before it, and some more to judge the forecast by.
+MOST_MINUTES: Final = 8 * _DAY
+#: The equivalence groups of so many of a class's newest pods are remembered.
+_MIX: Final = 256
+#: The API server writes whole seconds: a pod first seen within one second of its creation is taken as created now.
+_SECOND: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Class:
+    """What is remembered of one class of pods."""
+
+    of: PodClass
+    arrivals: MinuteCounts
+    departures: MinuteCounts
+    in_time: MinuteCounts
+    late: MinuteCounts
+    mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
+    #: Pods without a node, in the order in which they were seen. Some may not wait any more.
+    queue: deque["_Life"] = field(default_factory=deque)
+    waiting: int = 0
+    all_in_time: int = 0
+    all_late: int = 0
+
+    def rings(self) -> dict[str, MinuteCounts]:
+        """All counts by the minute, by the names under which they are saved."""
+        return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
+
+
+@dataclass(slots=True)
+class _Life:
+    """A pod of a class. `waits` until it has a node or is late; `over` once it has ended."""
+
+    of: _Class
+    created: UnixTime
+    waits: bool = False
+    over: bool = False
+
+
+class ArrivalLog:
+    """Logs when the pods of each class arrived, and whether each had a node in time. Times are Unix times."""
+
+    def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
+        self._classes = [_a_class(of, _minute(now)) for of in classes]
+        #: Existing pods of a class.
+        self._known: dict[PodUid, _Life] = {}
+        #: Pods created before this were counted by an earlier process, or not at all.
+        self._since = now
+
+    def seen(self, pod: Pod, now: UnixTime) -> None:
+        """Takes in the pod as the watch shows it."""
+        life = self._known.get(pod.uid)
+        if life is None:
+            of = next((each for each in self._classes if each.of.holds(pod)), None)
+            if of is None or _comes_with_a_node(pod):
+                return
+            life = self._known[pod.uid] = self._arrived(of, pod, now)
+        elif life.waits and (pod.node is not None or pod.ended):
+            _judge(life, now, found=pod.node is not None)
+        if pod.ended:
+            _leave(life, now)
+
+    def gone(self, uid: PodUid, now: UnixTime) -> None:
+        """Takes in that the pod is gone. If it still waited, it counts as late if its time was over."""
+        life = self._known.pop(uid, None)
+        if life is not None:
+            _judge(life, now, found=False)
+            _leave(life, now)
+
+    def observed(self, now: UnixTime) -> tuple[Observed, ...]:
+        """The observations of arriving pods, one for each class with a start-time SLO, in the order of the classes."""
+        self._overdue(now)
+        return tuple(_observed(each, _minute(now)) for each in self._classes)
+
+    def saved(self, now: UnixTime) -> dict[str, Any]:
+        """The log as JSON values for `restore`."""
+        self._overdue(now)
+        end = _minute(now) + 1
+        classes = {
+            each.of.name: {name: {"end": end, "counts": ring.until(end).tolist()} for name, ring in each.rings().items()}
+            for each in self._classes
+        }
+        return {"at": now, "classes": classes}
+
+    def restore(self, saved: Mapping[str, Any], now: UnixTime) -> None:
+        """Takes in what an earlier process saved; call it before any pod was seen. Raises AttributeError, KeyError, TypeError
+        or ValueError if that cannot be read; then nothing is taken in."""
+        at = min(UnixTime(float(saved["at"])), now)
+        found: list[tuple[MinuteCounts, int, list[int]]] = []
+        for each in self._classes:
+            kept = saved["classes"].get(each.of.name, {})
+            for name, ring in each.rings().items():
+                if name in kept:
+                    counts = [int(count) for count in kept[name]["counts"]]
+                    found.append((ring, min(int(kept[name]["end"]), _minute(now) + 1) - len(counts), counts))
+        for ring, begin, counts in found:
+            ring.restore(begin, counts)
+        self._since = at
+
+    def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _Life:
+        """Enters a pod that is seen for the first time."""
+        life = _Life(of, _created(pod, now))
+        of.mix.append((pod.kind, pod.labels))
+        is_new, is_young = life.created > self._since, now - life.created <= of.of.within_seconds
+        if is_new:
+            of.arrivals.add(_minute(life.created))
+        else:
+            life.over = pod.ended  # its end was counted by an earlier process, or not at all
+        if pod.node is None and not pod.ended:
+            life.waits = life.created + of.of.within_seconds > self._since  # otherwise it was late before this process began
+            if life.waits:
+                of.queue.append(life)
+                of.waiting += 1
+        elif pod.node is not None and is_new and is_young:
+            _note(of, now, in_time=True)
+        return life
+
+    def _overdue(self, now: UnixTime) -> None:
+        for of in self._classes:
+            while of.queue and (not of.queue[0].waits or now - of.queue[0].created > of.of.within_seconds):
+                _judge(of.queue.popleft(), now, found=False)
+
+
+def _judge(life: _Life, now: UnixTime, *, found: bool) -> None:
+    """Counts a waiting pod as in time or late. A pod that goes before its time is over counts as neither."""
+    if life.waits:
+        life.waits = False
+        life.of.waiting -= 1
+        in_time = now - life.created <= life.of.of.within_seconds
+        if found or not in_time:
+            _note(life.of, now, in_time=in_time)
+
+
+def _leave(life: _Life, now: UnixTime) -> None:
+    if not life.over:
+        life.over = True
+        life.of.departures.add(_minute(now))
+
+
+def _a_class(of: PodClass, minute: int) -> _Class:
+    return _Class(
+        of=of,
+        arrivals=MinuteCounts(MOST_MINUTES, minute),
+        departures=MinuteCounts(MOST_MINUTES, minute),
+        in_time=MinuteCounts(MOST_MINUTES, minute),
+        late=MinuteCounts(MOST_MINUTES, minute),
+    )
+
+
+def _note(of: _Class, now: UnixTime, *, in_time: bool) -> None:
+    of.all_in_time += in_time
+    of.all_late += not in_time
+    (of.in_time if in_time else of.late).add(_minute(now))
+
+
+def _observed(each: _Class, minute: int) -> Observed:
+    newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal ones are one object: see `KindInterner`
+    shares = Counter(id(kind) for kind, _ in each.mix)
+    arrivals = each.arrivals.until(minute)
+    in_time, late = each.in_time.until(minute), each.late.until(minute)
+    return Observed(
+        of=each.of,
+        minute=minute,
+        arrivals=arrivals,
+        departures=_as_long_as(arrivals, each.departures.until(minute)),
+        in_time=_as_long_as(arrivals, in_time),
+        late=_as_long_as(arrivals, late),
+        moved=each.arrivals.at(minute) - each.departures.at(minute),
+        mix=tuple(KindShare(*newest[kind], count) for kind, count in shares.most_common()),
+        kept=SLOAttainment(
+            in_time=int(in_time[1 - _DAY :].sum()) + each.in_time.at(minute),
+            late=int(late[1 - _DAY :].sum()) + each.late.at(minute),
+            waiting=each.waiting,
+            all_in_time=each.all_in_time,
+            all_late=each.all_late,
+        ),
+    )
+
+
+def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
+    """The newest counts, as many as there are arrivals; 0 where nothing was observed yet."""
+    found, known = np.zeros(len(arrivals), np.int64), min(len(arrivals), len(counts))
+    found[len(found) - known :] = counts[len(counts) - known :]
+    return found
+
+
+def _comes_with_a_node(pod: Pod) -> bool:
+    owner = pod.eviction_facts.owner
+    return pod.eviction_facts.mirror_pod or pod.eviction_facts.daemon or (owner is not None and owner.kind == "DaemonSet")
+
+
+def _created(pod: Pod, now: UnixTime) -> UnixTime:
+    """When the pod was created, as exactly as known; never later than now."""
+    if not pod.created_at:
+        return now
+    written = created_at_of(pod.created_at)
+    return now if now - written < _SECOND else written
+
+
+def _minute(at: UnixTime) -> int:
+    return int(at // 60)

@@ -1,0 +1,159 @@
+"""Sizing: how much room a rule asks for, and in which pieces. ADR 70 has the arithmetic, and where it differs from the
+proposal.
+
+    asked = max(rate x capacity, least)                              of each resource, exact
+    piece <= average node / granularity                              of each resource; v2: also <= the largest pod, but
+                                                                     never less than a 110th of an average node
+    piece fits an empty node of at least one shape
+    n     =  the smallest number of equal pieces that are no larger
+
+v1: the n pieces. v2: first one placeholder as large as any pod (the most CPU and the most memory that any pod requests; if no
+node has both, one like the pod with the most CPU, and one like that with the most memory), then pieces of the rest of `asked`.
+All amounts are whole numbers: if a division leaves a rest, the first pieces have one unit more each, so that the sum is exactly
+what was asked for. A kubelet takes 110 pods, so smaller pieces could not fill a node. Deliberately absent: what was kept in the
+previous loop (`state`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+from slackwater.controllers.slack.planning_input import SlackInput
+from slackwater.controllers.slack.policy import PPM, SlackRule
+from slackwater.model.resources import NOTHING, Amounts, amounts_of
+
+_Pair = tuple[Fraction, Fraction]
+#: Pods that a kubelet takes by default.
+_PODS: Final = 110
+#: The most placeholders of one rule; if more are needed, so many are planned for, and `short` reports it.
+MOST_PIECES: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """`count` pieces of `size` that hold `total` together; a piece may be one unit larger than `size`."""
+
+    size: Amounts = NOTHING
+    count: int = 0
+    total: Amounts = NOTHING
+
+    def sizes(self) -> list[Amounts]:
+        """The size of each piece; the first ones have one unit more, so that the sum is at least `total`."""
+        rests = [max(want - self.count * have, 0) for want, have in zip(self.total, self.size, strict=True)]
+        bounds = sorted({0, self.count, *(min(rest, self.count) for rest in rests)})
+        found: list[Amounts] = []
+        for start, end in pairwise(bounds):
+            more = [have + (start < rest) for have, rest in zip(self.size, rests, strict=True)]
+            found += [amounts_of(more)] * (end - start)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSizes:
+    """The sizes of one rule: `asked` as a whole; `largest` for the largest pod; and pieces of the rest.
+
+    `bounds` are the largest sizes of a piece, one for each shape of node: a piece must be within one of them. `short`: the most
+    pieces hold less than was asked for.
+    """
+
+    asked: Amounts = NOTHING
+    largest: tuple[Amounts, ...] = ()
+    pieces: Pieces = Pieces()
+    bounds: tuple[Amounts, ...] = ()
+    short: bool = False
+
+
+def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
+    """How many placeholders a rule asks for, and of which size.
+
+    None if nothing is asked for, or if no node could take anything."""
+    asked = _asked(rule, slack_input)
+    rooms = [room for room in slack_input.rooms if room != NOTHING]
+    if not any(asked) or not rooms:
+        return RuleSizes(asked=_whole(asked))
+    pods = [pod for pod in slack_input.pods if any(pod.within(room) for room in rooms)]
+    largest = _largest(pods, rooms) if rule.sizing == "v2" else ()
+    taken = [sum(each[resource] for each in largest) for resource in range(2)]
+    left = tuple(max(want - have, Fraction(0)) for want, have in zip(asked, taken, strict=True))
+    bounds = _bounds(rule, slack_input, rooms, pods)
+    pieces = _pieces((left[0], left[1]), bounds)
+    return RuleSizes(
+        asked=_whole(asked),
+        largest=largest,
+        pieces=_at_most(pieces, MOST_PIECES),
+        short=pieces.count > MOST_PIECES,
+        bounds=tuple(dict.fromkeys(amounts_of([ceil(each) for each in bound]) for bound in bounds)),
+    )
+
+
+def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
+    rate = Fraction(rule.rate_ppm, PPM)
+    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(slack_input.capacity, rule.least, strict=True))
+    return cpu, memory
+
+
+def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts, ...]:
+    """Placeholders that keep room for any of the pods, each of which fits some node."""
+    if not pods:
+        return ()
+    any_pod = _most(pods)
+    if any(any_pod.within(room) for room in rooms):
+        return (any_pod,) if any_pod != NOTHING else ()
+    by_cpu = max(pods, key=lambda pod: (pod.cpu, pod.memory))
+    by_memory = max(pods, key=lambda pod: (pod.memory, pod.cpu))
+    return (by_cpu, by_memory)
+
+
+def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
+    """The largest piece for each shape of node. Without nodes the average node is that of the shapes."""
+    n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
+    if not n_nodes:
+        n_nodes, capacity = len(rooms), _sum(rooms)
+    piece = [Fraction(has, n_nodes * rule.granularity) for has in capacity]
+    if rule.sizing == "v2" and pods:
+        # A resource that no pod requests does not bound pieces by pods: the user asked for room in it all the same.
+        least = [Fraction(has, n_nodes * max(_PODS, rule.granularity)) for has in capacity]
+        most = [Fraction(each) if each else piece[at] for at, each in enumerate(_most(pods))]
+        piece = [min(each, max(most[at], least[at])) for at, each in enumerate(piece)]
+    return [(min(piece[0], Fraction(room.cpu)), min(piece[1], Fraction(room.memory))) for room in rooms]
+
+
+def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
+    """The pieces by the bound that needs the fewest; none if a resource is asked for that no node has."""
+    counts = [_count(left, bound) for bound in bounds]
+    count = min((count for count in counts if count is not None), default=0)
+    total = _whole(left)
+    if not count:
+        return Pieces()
+    return Pieces(size=amounts_of([each // count for each in total]), count=count, total=total)
+
+
+def _at_most(pieces: Pieces, most: int) -> Pieces:
+    if pieces.count <= most:
+        return pieces
+    total = amounts_of([each * most for each in pieces.size])
+    return Pieces(size=pieces.size, count=most, total=total)
+
+
+def _count(left: _Pair, bound: _Pair) -> int | None:
+    count = 0
+    for want, most in zip(left, bound, strict=True):
+        if want and not most:
+            return None
+        count = max(count, ceil(want / most) if want else 0)
+    return count
+
+
+def _most(pods: Sequence[Amounts]) -> Amounts:
+    return amounts_of([max(pod.cpu for pod in pods), max(pod.memory for pod in pods)])
+
+
+def _sum(rooms: Sequence[Amounts]) -> Amounts:
+    return amounts_of([sum(room.cpu for room in rooms), sum(room.memory for room in rooms)])
+
+
+def _whole(pair: _Pair) -> Amounts:
+    return amounts_of([ceil(each) for each in pair])

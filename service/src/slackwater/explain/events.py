@@ -1,0 +1,50 @@
+"""The text of the Event on a pod that waits: why, and the remedy to try first. In: the answer of explain. Pure functions."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
+
+_MOST_REASONS: Final = 3
+_MOST_REMEDIES: Final = 2
+#: The API takes 1024 bytes for the whole text; the remedy has to fit behind the reasons.
+_LONGEST_REASON: Final = 250
+
+
+def note_of(answer: Mapping[str, Any]) -> str | None:
+    """The text for a pending pod; None if no change by people would help it."""
+    if answer["state"] != "pending":
+        return None
+    reasons = list(map(_reason, answer["reasons"]))
+    more = f"; and {len(reasons) - _MOST_REASONS} more reasons" if len(reasons) > _MOST_REASONS else ""
+    return f"waits, because {'; '.join(reasons[:_MOST_REASONS])}{more}. {_help(answer)}"
+
+
+def _help(answer: Mapping[str, Any]) -> str:
+    changes = [remedy["change"] for remedy in answer["remedies"][:_MOST_REMEDIES]]
+    if changes:
+        return f"What would help: {'; or '.join(changes)}."
+    namespace_and_name = answer["object"].removeprefix("pod ")
+    return f"No change that was tried helps; see `slackwater explain pod {namespace_and_name}`."
+
+
+def _reason(reason: Mapping[str, Any]) -> str:
+    nodes = reason["nodes"]
+    where = f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes else ""
+    detail = f" ({reason['detail']})" if reason.get("detail") else ""
+    short = ", ".join(_amounts(reason))
+    lacking = f", {short} short{' on ' + reason['closest'] if reason.get('closest') else ''}" if short else ""
+    text = f"{reason['text']}{detail}{where}{lacking}"
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 4] + " ..."
+
+
+def _amounts(reason: Mapping[str, Any]) -> Iterator[str]:
+    for unit, amount in reason["short"].items():
+        match unit:
+            case "milliCPU":
+                text = quantity_text_cpu(MilliCpu(amount))
+            case "bytes":
+                text = quantity_text_memory(Bytes(amount))
+            case _:
+                text = str(amount)
+        yield f"{text} {reason['resource'] or unit}"

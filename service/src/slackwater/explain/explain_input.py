@@ -1,0 +1,89 @@
+"""The explain input: the cluster as plans see it, and the policies in force; and the same after changes.
+
+    with after(explain_input, changes) as then:
+        ...                            # then.snapshot is the same snapshot, in a trial that ends here
+
+One thread owns the snapshot. Deliberately absent: how it is filled (`snapshot.snapshot_replica`, or a file).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from slackwater.controllers.nomination.room_scores import OwnScore
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.fit.node_scores import ScoreProfile
+from slackwater.model.auxiliary import Targets
+from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import PodsByRow, RunningPod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainInput:
+    """The cluster to be explained. `pending` are pods without a node. Budgets and replicas are None if nothing is known of
+    them.
+
+    `group_of` is the group of nodes, one of `groups`; it must contain the node in question. `now` is the Unix time.
+    `profile` and `own_score` say how kube-scheduler's profile and Slackwater score nodes.
+    """
+
+    snapshot: ClusterSnapshot
+    running_pods: PodsByRow
+    pending: Mapping[PodUid, Pod] = field(default_factory=dict)
+    budgets: tuple[DisruptionBudget, ...] | None = None
+    replicas: Targets | None = None
+    groups: Mapping[GroupName, GrowableGroup] = field(default_factory=dict)
+    group_of: Mapping[NodeName, GroupName] = field(default_factory=dict)
+    scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    profile: ScoreProfile = field(default_factory=ScoreProfile)
+    own_score: OwnScore | None = None
+    now: UnixTime
+
+    def row_of(self, name: NodeName) -> Row | None:
+        """The row of a node; None if there is no such node."""
+        return self.snapshot.facts.live_row(name)
+
+    def kind_of(self, pod: Pod) -> KindId:
+        """The equivalence group of a pod without a node."""
+        return self.snapshot.kind_id(pod.kind, pod.labels)
+
+    def edited(self, uid: PodUid, running_pod: RunningPod | None) -> "ExplainInput":
+        """The input with a running pod replaced by another, or removed."""
+        known = self.running_pods.edits if isinstance(self.running_pods, EditedRunningPods) else {}
+        below = self.running_pods.below if isinstance(self.running_pods, EditedRunningPods) else self.running_pods
+        return replace(self, running_pods=EditedRunningPods(below, {**known, uid: running_pod}))
+
+
+@dataclass(frozen=True, slots=True)
+class EditedRunningPods:
+    """The running pods of each row, with some pods changed or (None) removed."""
+
+    below: PodsByRow
+    edits: Mapping[PodUid, RunningPod | None]
+
+    def on(self, row: Row) -> list[RunningPod]:
+        found = (self.edits.get(running_pod.pod.uid, running_pod) for running_pod in self.below.on(row))
+        return [running_pod for running_pod in found if running_pod is not None]
+
+
+class Applied(Protocol):
+    """A change that can be applied to an explain input. The changes are in `remedies`."""
+
+    def applied(self, explain_input: ExplainInput) -> ExplainInput: ...
+
+
+@contextmanager
+def after(explain_input: ExplainInput, changes: Iterable[Applied]) -> Iterator[ExplainInput]:
+    """The explain input after the changes; its snapshot is in a trial that is undone at the end."""
+    with explain_input.snapshot.fork():
+        for change in changes:
+            explain_input = change.applied(explain_input)
+        yield explain_input

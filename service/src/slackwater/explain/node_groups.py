@@ -1,0 +1,251 @@
+"""Explains node groups in relation to pending pods: why no group grows, and which change would make one grow.
+
+Whether a change helps is found by the plan itself (`controllers.scaleup`), for the pods in question alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from slackwater.controllers.scaleup.groups import (
+    Budget,
+    GrowableGroup,
+    Quota,
+    SkipReason,
+    add_nodes,
+    amount_of,
+    counts_for,
+    upcoming_name,
+)
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.pending import Demand, which_count
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.explain import obstacles
+from slackwater.explain.explain_input import ExplainInput, after
+from slackwater.explain.findings import Explanation, Finding, GroupVerdict, PodQuery, Remedy, of_wait_reason
+from slackwater.explain.remedies import Change, GroupEdit, NewNode, ScaleUpEdit
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason, WaitReason
+
+_NEW: Final = 2_000_000
+#: Equivalence groups of pending pods that are judged for one node group, at most.
+_MOST_KINDS: Final = 200
+
+
+def group_verdicts(explain_input: ExplainInput, pod: Pod) -> list[GroupVerdict]:
+    """For each group, why it does not help the pod; no findings if it would."""
+    return [
+        GroupVerdict(group=name, findings=(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod)))
+        for name in explain_input.groups
+    ]
+
+
+def skip_reasons(explain_input: ExplainInput, name: GroupName) -> Iterator[Finding]:
+    """Findings that keep the group from growing at all."""
+    group = explain_input.groups[name]
+    skip_reason = group.skip_reason or _limit(explain_input, name)
+    if skip_reason is None and group.template is None:
+        skip_reason = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
+    if skip_reason is not None:
+        yield of_wait_reason(WaitReason(skip_reason.kind), detail=skip_reason.text, objects=(f"group {name}",))
+
+
+def _limit(explain_input: ExplainInput, name: GroupName) -> SkipReason | None:
+    groups = list(explain_input.groups.values())
+    budget = _budget(explain_input, groups)
+    return budget.skip_reason(list(explain_input.groups).index(name))
+
+
+def _budget(explain_input: ExplainInput, groups: Sequence[GrowableGroup]) -> Budget:
+    facts = explain_input.snapshot.facts
+    nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
+    policy = explain_input.scale_up
+    return Budget.of(groups, nodes=nodes, quotas=policy.quotas, max_nodes=policy.max_nodes)
+
+
+def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[Finding]:
+    """Why a new node of the group would not take the pod; empty if it would."""
+    template = explain_input.groups[name].template
+    if template is None:
+        return []
+    snapshot = explain_input.snapshot
+    with snapshot.fork():
+        (row,) = add_nodes(snapshot, template, [upcoming_name(name, _NEW)], system=explain_input.scale_up.system)
+        asked = PodQuery(explain_input, pod)
+        verdicts = feasible(snapshot, asked.kind)
+        if verdicts.refusal is not None:
+            return [obstacles.of_refusal(asked, verdicts.refusal)]
+        reason = Reason(int(verdicts.codes[row]))
+        if reason is Reason.OK:
+            return []
+        return [replace(each, closest=None) for each in obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))]
+
+
+def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
+    """What a plan made now would do for the pod without a change: an upcoming node takes it, or a node would be added."""
+    if not explain_input.groups:
+        return []
+    plan = _planned(explain_input, Demand(counted=(pod,)))
+    coming = [of_wait_reason(WaitReason.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
+    grows = [
+        of_wait_reason(WaitReason.GROWS, objects=(f"group {scale_up.group}",)) for scale_up in plan.scale_ups if scale_up.pods
+    ]
+    return [*coming, *grows]
+
+
+# --- what would let a group grow ------------------------------------------------------------------------------------------
+
+
+def growing_changes(explain_input: ExplainInput, pod: Pod) -> Iterator[Change]:
+    """Changes after which a group might grow for the pod, group by group."""
+    for name in explain_input.groups:
+        if not on_new_node(explain_input, name, pod):
+            yield from group_changes(explain_input, name)
+
+
+def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Change]:
+    """Changes that remove the group's skip reason; if it has none, one more node."""
+    group = explain_input.groups[name]
+    skip_reason = group.skip_reason or _limit(explain_input, name)
+    if group.template is None:
+        return
+    if skip_reason is None:
+        yield NewNode(words=f"add a node of group {name}", group=name)
+    elif skip_reason.kind == "switched-off":
+        yield GroupEdit(words=f"switch group {name} on", group=name, edit=lambda group: replace(group, skip_reason=None))
+    elif group.group.target >= group.group.max_size:
+        yield _larger(group)
+    elif skip_reason.kind == "limit":
+        yield from _quotas(explain_input, group)
+
+
+def _larger(group: GrowableGroup) -> Change:
+    size = group.group.target + 1
+
+    def edit(group: GrowableGroup) -> GrowableGroup:
+        skip_reason = None if group.skip_reason is not None and group.skip_reason.kind == "limit" else group.skip_reason
+        return replace(group, group=replace(group.group, max_size=max(size, group.group.max_size)), skip_reason=skip_reason)
+
+    words = f"raise max of group {group.name} from {group.group.max_size} to {size}"
+    return GroupEdit(words=words, group=group.name, edit=edit)
+
+
+def _quotas(explain_input: ExplainInput, group: GrowableGroup) -> Iterator[Change]:
+    """One change that raises every quota that one more node would exceed; it takes all of them together."""
+    assert group.template is not None
+    new = group.template.node
+    facts = explain_input.snapshot.facts
+    nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
+    raised: list[tuple[Quota, dict[str, int]]] = []
+    for quota in explain_input.scale_up.quotas:
+        if not counts_for(quota, new):
+            continue
+        counted = [node for node in nodes if counts_for(quota, node)]
+        needs = {name: sum(amount_of(node, name) for node in (*counted, new)) for name in quota.limits}
+        lacking = {name: amount for name, amount in needs.items() if amount > quota.limits[name]}
+        if lacking:
+            raised.append((quota, lacking))
+    if raised:
+        yield ScaleUpEdit(words="; ".join(_quota_words(quota, lacking) for quota, lacking in raised), edit=_raising(raised))
+
+
+def _quota_words(quota: Quota, lacking: dict[str, int]) -> str:
+    return ", ".join(
+        f"raise quota {quota.name} of {name} from {quota.limits[name]} to {amount}" for name, amount in lacking.items()
+    )
+
+
+def _raising(raised: list[tuple[Quota, dict[str, int]]]) -> Any:
+    new = {quota.name: {**quota.limits, **lacking} for quota, lacking in raised}
+    return lambda policy: replace(
+        policy, quotas=tuple(replace(quota, limits=new.get(quota.name, quota.limits)) for quota in policy.quotas)
+    )
+
+
+def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
+    """Would a plan made after the change find a node for the pod? An added node counts as existing."""
+    with after(explain_input, (change,)) as then:
+        if isinstance(change, NewNode):
+            return bool(len(feasible(then.snapshot, then.kind_of(pod)).rows))
+        plan = _planned(then, Demand(counted=(pod,)))
+    return any(pods for scale_up in plan.scale_ups for pods in scale_up.nodes) or bool(plan.schedulable)
+
+
+def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
+    """A plan without time limits."""
+    with explain_input.snapshot.fork():
+        return plan_scale_up(
+            explain_input.snapshot,
+            demand,
+            list(explain_input.groups.values()),
+            policy=explain_input.scale_up,
+            clock=lambda: 0.0,
+        )
+
+
+# --- a group --------------------------------------------------------------------------------------------------------------
+
+
+def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str, Any]) -> Explanation:
+    """Explains why a group has not grown, and which changes would make it grow."""
+    found = list(skip_reasons(explain_input, name))
+    rules = replace(explain_input.scale_up.pending, after_scheduler=False)
+    demand = which_count(list(explain_input.pending.values()), rules=rules, now=None)
+    waiting = _by_kind(explain_input, demand)
+    plan = _planned(explain_input, demand)
+    grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
+    if grows:
+        found.append(of_wait_reason(WaitReason.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
+    helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]
+    found += _refused(explain_input, name, waiting)
+    if not helpless and not grows:
+        found.append(of_wait_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
+    remedies = [] if not helpless or grows else _letting_grow(explain_input, name, Demand(counted=tuple(helpless)))
+    pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
+    return Explanation(
+        object=f"group {name}",
+        state="grows" if grows else ("stuck" if helpless else "idle"),
+        reasons=tuple(found),
+        remedies=tuple(remedies),
+        facts={**facts, **pending},
+    )
+
+
+def _by_kind(explain_input: ExplainInput, demand: Demand) -> list[tuple[Pod, int]]:
+    """One pod of each equivalence group, and the number of pods, the most frequent first."""
+    kinds = explain_input.snapshot.number(demand.counted).tolist()
+    first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
+    return [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
+
+
+def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
+    """Why a new node would not take the pods that fit nowhere now: by verdict, with the number of pods."""
+    snapshot, counted = explain_input.snapshot, Counter[str]()
+    shown: dict[str, Finding] = {}
+    for pod, count in waiting:
+        if len(feasible(snapshot, explain_input.kind_of(pod)).rows):
+            continue
+        for finding in on_new_node(explain_input, name, pod):
+            key = f"{finding.code} {finding.resource}"
+            counted[key] += count
+            shown.setdefault(key, finding)
+    return [
+        replace(shown[key], detail=f"{count} pods: {shown[key].detail}".rstrip(": "), nodes=0)
+        for key, count in counted.most_common()
+    ]
+
+
+def _letting_grow(explain_input: ExplainInput, name: GroupName, demand: Demand) -> list[Remedy]:
+    found = []
+    for change in group_changes(explain_input, name):
+        with after(explain_input, (change,)) as then:
+            plan = _planned(then, demand)
+            placed = bool(plan.schedulable) if isinstance(change, NewNode) else False
+        if placed or any(scale_up.group == name and scale_up.pods for scale_up in plan.scale_ups):
+            found.append(Remedy(changes=(change,)))
+    return found

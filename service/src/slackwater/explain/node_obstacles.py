@@ -1,0 +1,202 @@
+"""Obstacles to removing a node: rules about the node itself, and pods that keep it.
+
+- `obstacle`: a rule about the node, with changes that might lift it.
+- `blocked`: the pods that a rule or a budget keeps on the node, why, and what might let each leave.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from slackwater.controllers.scaledown.eligibility import EligibilityInput
+from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
+from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.findings import MOST_OBJECTS, Obstacle, of_unremovable_reason
+from slackwater.explain.remedies import BudgetEdit, BudgetsLeave, Change, GroupEdit, NodeEdit, PodEdit, PodLeaves, ScaleDownEdit
+from slackwater.explain.resource_findings import quantity
+from slackwater.fit.drainability import RuleFacts, judge
+from slackwater.model.ids import Row
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.model.reasons import UnremovableReason
+from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater_protocol.names import SAFE_TO_EVICT
+
+#: Thresholds are raised to whole thousandths.
+_FINE: Final = 1000
+
+
+def obstacle(
+    explain_input: ExplainInput, look: EligibilityInput, row: Row, unremovable_reason: UnremovableReason, detail: str
+) -> Obstacle:
+    """Translates the reason for which a rule keeps the node into an obstacle, with the changes that might help."""
+    objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
+    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
+    if look.group is None:
+        return Obstacle(finding)
+    return Obstacle(finding, tuple(_changes(explain_input, look, row, look.group, unremovable_reason)))
+
+
+def _changes(
+    explain_input: ExplainInput, look: EligibilityInput, row: Row, group: GroupName, unremovable_reason: UnremovableReason
+) -> Iterator[Change]:
+    match unremovable_reason:
+        case UnremovableReason.DISABLED_FOR_GROUP:
+            words = f"let nodes of group {group} be removed (scaleDown.enabled)"
+            yield ScaleDownEdit(
+                words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True))
+            )
+        case UnremovableReason.DISABLED_ANNOTATION:
+            words = f"remove annotation scale-down-disabled from node {look.node.name}"
+            yield NodeEdit(words=words, node=look.node.name, edit=lambda node: replace(node, keep=False))
+        case UnremovableReason.UNREADY_DISABLED:
+            words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
+            yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
+        case UnremovableReason.NOT_UNDERUTILIZED:
+            yield from _threshold(look, group)
+        case UnremovableReason.GROUP_MIN_SIZE:
+            yield _smaller(explain_input, group)
+        case UnremovableReason.CLUSTER_MINIMUM:
+            yield _less(explain_input, row)
+        case _:
+            return
+
+
+def _of_group(policy: ScaleDownPolicy, group: GroupName, change: Callable[[GroupPolicy], GroupPolicy]) -> ScaleDownPolicy:
+    return replace(policy, groups={**policy.groups, group: change(policy.groups.get(group, GroupPolicy()))})
+
+
+def _threshold(look: EligibilityInput, group: GroupName) -> Iterator[Change]:
+    assert look.rules is not None
+    share = math.ceil(look.utilization.share * _FINE) / _FINE
+    if look.utilization.of_gpu:
+        before = look.rules.gpu_utilization_threshold
+        words = f"raise scaleDown.gpuUtilizationThreshold from {before:g} to {share:g}"
+        yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
+    else:
+        words = f"raise the utilization threshold of group {group} from {look.rules.utilization_threshold:g} to {share:g}"
+        yield ScaleDownEdit(
+            words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, utilization_threshold=share))
+        )
+
+
+def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
+    known = explain_input.groups[group].group
+    size = max(known.target - 1, 0)
+    return GroupEdit(
+        words=f"lower min of group {group} from {known.min_size} to {size}",
+        group=group,
+        edit=lambda each: replace(each, group=replace(each.group, min_size=size)),
+    )
+
+
+def _less(explain_input: ExplainInput, row: Row) -> Change:
+    """The change that lowers the cluster's minima as far as needed."""
+    facts = explain_input.snapshot.facts
+    live = facts.live[: facts.n_rows]
+    stay = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1) - facts.allocatable[[CPU, MEMORY], row]
+    before = explain_input.scale_down.minimum
+    nodes, cpu, memory = int(live.sum()) - 1, int(stay[CPU]), int(stay[MEMORY])
+    after = replace(before, nodes=min(before.nodes, nodes), cpu=min(before.cpu, cpu), memory=min(before.memory, memory))
+    changed = [
+        f"{name} from {text(was)} to {text(now)}"
+        for name, was, now, text in (
+            ("nodes", before.nodes, after.nodes, str),
+            ("cpu", before.cpu, after.cpu, lambda amount: quantity("cpu", amount)),
+            ("memory", before.memory, after.memory, lambda amount: quantity("memory", amount)),
+        )
+        if was != now
+    ]
+    words = f"lower the cluster's minimum of {' and of '.join(changed)}"
+    return ScaleDownEdit(words=words, edit=lambda policy: replace(policy, minimum=after))
+
+
+def blocked(explain_input: ExplainInput, row: Row, facts: RuleFacts) -> list[Obstacle]:
+    """One obstacle for each pod that a rule keeps, and one for each budget that keeps pods, with all of these."""
+    found: list[Obstacle] = []
+    by_budget: dict[tuple[str, str], list[Pod]] = {}
+    by_budgets: dict[tuple[tuple[str, str], ...], list[Pod]] = {}
+    for running_pod in explain_input.running_pods.on(row):
+        verdict = judge(running_pod.pod, facts)
+        if verdict.unremovable_reason is UnremovableReason.NOT_ENOUGH_PDB and facts.disruptions is not None:
+            for budget in facts.disruptions.against(running_pod.pod):
+                by_budget.setdefault(budget, []).append(running_pod.pod)
+        elif verdict.unremovable_reason is UnremovableReason.MULTIPLE_PDBS and facts.disruptions is not None:
+            by_budgets.setdefault(facts.disruptions.of(running_pod.pod), []).append(running_pod.pod)
+        elif verdict.unremovable_reason is not None:
+            found.append(_of_pod(explain_input, running_pod.pod, row, verdict.unremovable_reason))
+    found += [_of_budget(explain_input, key, pods) for key, pods in by_budget.items()]
+    return [*found, *(_of_several(keys, pods) for keys, pods in by_budgets.items())]
+
+
+def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
+    """The obstacle of several budgets for one pod: all but one have to go. Their owner chooses which one stays."""
+    names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
+    objects = (*names, *(f"pod {pod.key}" for pod in pods))
+    finding = of_unremovable_reason(
+        UnremovableReason.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names)
+    )
+    changes = []
+    for kept in range(len(keys)):
+        others = [at for at in range(len(keys)) if at != kept]
+        words = f"delete {' and '.join(names[at] for at in others)}"
+        changes.append(BudgetsLeave(words=words, budgets=frozenset(keys[at] for at in others)))
+    return Obstacle(finding, tuple(changes))
+
+
+def _of_pod(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Obstacle:
+    owner = pod.eviction_facts.owner
+    objects = [f"pod {pod.key}"]
+    if owner is not None:
+        objects.append(f"{owner.kind} {pod.key.namespace}/{owner.name}")
+    if unremovable_reason is UnremovableReason.LOCAL_STORAGE:
+        objects += [f"volume {name}" for name in pod.eviction_facts.local_volumes]
+    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
+    return Obstacle(finding, tuple(_of_rule(explain_input, pod, row, unremovable_reason)))
+
+
+def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Iterator[Change]:
+    if unremovable_reason is UnremovableReason.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
+        yield PodEdit(words=f"let the virtual machine of pod {pod.key} migrate", pod=pod, row=row, edit=_migratable)
+    yield PodEdit(words=f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true", pod=pod, row=row, edit=_safe)
+    name = explain_input.snapshot.facts.nodes[row].name
+    yield PodLeaves(words=f"delete pod {pod.key} from node {name}", pod=pod, row=row)
+
+
+def _safe(pod: Pod) -> Pod:
+    return replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
+
+
+def _migratable(pod: Pod) -> Pod:
+    return pod if pod.vertical is None else replace(pod, vertical=replace(pod.vertical, auto_migrate=True))
+
+
+def _of_budget(explain_input: ExplainInput, key: tuple[str, str], pods: list[Pod]) -> Obstacle:
+    namespace, name = key
+    budget = next(each for each in explain_input.budgets or () if (each.namespace, each.name) == key)
+    owners = dict.fromkeys(
+        f"{p.eviction_facts.owner.kind} {namespace}/{p.eviction_facts.owner.name}"
+        for p in pods
+        if p.eviction_facts.owner is not None
+    )
+    objects = (f"PodDisruptionBudget {namespace}/{name}", *(f"pod {pod.key}" for pod in pods))
+    finding = of_unremovable_reason(
+        UnremovableReason.NOT_ENOUGH_PDB,
+        nodes=1,
+        objects=objects[:MOST_OBJECTS],
+        detail=f"it allows {budget.disruptions_allowed} disruptions",
+        short={"disruptions": 1 - budget.disruptions_allowed},
+    )
+    more = 1 - budget.disruptions_allowed
+    who = f" of {', '.join(owners)}" if owners else ""
+    words = f"{_replicas(more)}{who}, so that PodDisruptionBudget {namespace}/{name} allows a disruption"
+    return Obstacle(finding, (BudgetEdit(words=words, namespace=namespace, name=name, edit=_one_allowed),))
+
+
+def _replicas(more: int) -> str:
+    return "one more ready replica" if more == 1 else f"{more} more ready replicas"
+
+
+def _one_allowed(budget: DisruptionBudget) -> DisruptionBudget:
+    return replace(budget, disruptions_allowed=1)

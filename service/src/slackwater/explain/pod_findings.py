@@ -1,0 +1,262 @@
+"""Findings and obstacles by other pods, volumes and the pod's own constraints: ports, spread, affinity, volume claims."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from slackwater.explain.device_findings import devices_of
+from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery
+from slackwater.explain.remedies import Change, PodLeaves
+from slackwater.fit.filter.inter_pod_affinity import judge_inter_pod_affinity
+from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread
+from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Row
+from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, PodConstraints, PodTerm, SpreadConstraint
+from slackwater.model.reasons import Reason
+from slackwater.model.selectors import selects
+from slackwater.snapshot.running_pods import RunningPod
+
+#: Rows of one topology value that are searched for pods that cause an obstacle, and the most pods that may have to leave.
+_MOST_ROWS: Final = 256
+_MOST_LEAVING: Final = 8
+#: The most that maxSkew is raised by.
+_MOST_SKEW: Final = 16
+
+_VOLUMES: Final = frozenset(
+    {
+        Reason.CLAIM_NOT_FOUND,
+        Reason.CLAIM_IN_USE,
+        Reason.CLAIM_UNUSABLE,
+        Reason.CLAIM_UNBOUND,
+        Reason.VOLUME_NODE_CONFLICT,
+        Reason.VOLUME_BIND_CONFLICT,
+        Reason.STORAGE_SHORT,
+        Reason.VOLUME_NOT_FOUND,
+        Reason.VOLUME_ZONE,
+        Reason.VOLUME_ZONE_UNKNOWN,
+        Reason.VOLUME_LIMIT,
+    }
+)
+_DEVICES: Final = frozenset({Reason.DEVICES_SHORT, Reason.DEVICE_POOL_INVALID, Reason.DEVICES_NOT_MODELLED})
+
+
+def objects(asked: PodQuery, reason: Reason, row: Row) -> tuple[str, ...]:
+    """The names of the objects that cause the verdict on a row."""
+    if reason in _VOLUMES:
+        return tuple(f"claim {asked.pod.key.namespace}/{mount.claim}" for mount in asked.asks.claims)
+    if reason in _DEVICES:
+        return devices_of(asked, row)
+    if reason in _IN_THE_WAY:
+        pods = islice(_IN_THE_WAY[reason](asked, row), MOST_OBJECTS)
+        return tuple(dict.fromkeys(f"pod {running_pod.pod.key}" for _, running_pod in pods))
+    return tuple(_asked_for(asked, reason))
+
+
+def _asked_for(asked: PodQuery, reason: Reason) -> Iterator[str]:
+    """The pod's own constraints that are not met."""
+    asks = asked.asks
+    match reason:
+        case Reason.SPREAD_SKEW | Reason.SPREAD_LABEL_MISSING:
+            yield from (f"topologySpreadConstraint {each.topology_key}" for each in asks.spread if each.hard)
+        case Reason.POD_AFFINITY:
+            yield from (f"podAffinity {_term(term)}" for term in asks.affinity)
+        case Reason.NODE_NAME:
+            yield f"node {asks.node_name}"
+        case Reason.NODE_FEATURES:
+            yield from (f"feature {name}" for name in asks.features)
+        case Reason.RESOURCE_CLAIMS | Reason.DEVICE_CLASS_MISSING | Reason.DEVICES_FAILED | Reason.CLAIM_ELSEWHERE:
+            yield from (f"resourceclaim {use.claim or use.template}" for use in asks.resource_claims)
+        case Reason.MISSING_REQUEST:
+            yield f"container {asked.pod.kind.missing_request}"
+        case _:
+            return
+
+
+def _term(term: PodTerm) -> str:
+    said = ",".join(f"{r.key} {r.operator} {','.join(r.values)}".rstrip() for r in term.selector or ())
+    return f"{term.topology_key} {said}".rstrip()
+
+
+def of_refusal(asked: PodQuery, refusal: Refusal) -> tuple[Change, ...]:
+    """Changes that lift a refusal of the pod itself."""
+    if refusal.reason is Reason.AFFINITY_CONFLICT:
+        return (asked.without_node_affinity(),)
+    return ()
+
+
+def obstacles(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
+    """The obstacles behind a verdict, one by one as far as they are known."""
+    if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
+        yield from _spread(asked, row, finding)
+    elif reason in _IN_THE_WAY:
+        yield from _leavers(asked, row, reason, finding)
+    else:
+        yield Obstacle(finding, tuple(_own_words(asked, reason)))
+
+
+def _own_words(asked: PodQuery, reason: Reason) -> Iterator[Change]:
+    pod = asked.pod.key
+    match reason:
+        case Reason.POD_AFFINITY:
+            yield asked.edit_asks(f"let pod {pod} require no pod affinity", lambda asks: replace(asks, affinity=()))
+        case Reason.NODE_NAME:
+            yield asked.edit_asks(f"let pod {pod} name no node", lambda asks: replace(asks, node_name=None))
+        case Reason.NODE_LEFT_OUT:
+            yield asked.without_node_affinity()
+        case Reason.MISSING_REQUEST:
+            words = f"give pod {pod} a request for {asked.pod.kind.missing_request}"
+            yield asked.edit_kind(words, lambda kind: replace(kind, missing_request=None))
+        case _:
+            return
+
+
+# --- spread ---------------------------------------------------------------------------------------------------------------
+
+
+def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
+    """One obstacle for each constraint that is violated alone; if none is, one for each hard constraint."""
+    hard = [constraint for constraint in asked.asks.spread if constraint.hard]
+    broken = [each for each in hard if _breaks(asked, row, each)] or hard
+    for constraint in broken:
+        named = replace(finding, objects=(f"topologySpreadConstraint {constraint.topology_key}",))
+        yield Obstacle(named, tuple(_loosen(asked, row, constraint)))
+
+
+def _breaks(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> bool:
+    """Is the constraint violated if all others are soft? Soft constraints do not restrict which nodes count."""
+    spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
+    return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
+
+
+def _rejects(asked: PodQuery, row: Row, asks: PodConstraints, *, spread: bool) -> bool:
+    snapshot, pod = asked.snapshot, asked.pod
+    kind = snapshot.of(snapshot.kind_id(replace(pod.kind, pod_constraints=asks), pod.labels))
+    rows: Rows = np.array([row], np.intp)
+    judge = judge_pod_topology_spread if spread else judge_inter_pod_affinity
+    return bool(judge(snapshot, kind, rows)[0])
+
+
+def _loosen(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> Iterator[Change]:
+    pod, key = asked.pod.key, constraint.topology_key
+    for skew in range(constraint.max_skew + 1, constraint.max_skew + 1 + _MOST_SKEW):
+        wider = replace(constraint, max_skew=skew)
+        alone = tuple(wider if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
+        if not _rejects(asked, row, replace(asked.asks, spread=alone), spread=True):
+            words = f"raise maxSkew of pod {pod} over {key} from {constraint.max_skew} to {skew}"
+            yield asked.edit_asks(words, _instead(constraint, wider))
+            break
+    words = f"let the spread of pod {pod} over {key} be a preference (ScheduleAnyway)"
+    yield asked.edit_asks(words, _instead(constraint, replace(constraint, hard=False)))
+
+
+def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[PodConstraints], PodConstraints]:
+    return lambda asks: replace(asks, spread=tuple(now if each == before else each for each in asks.spread))
+
+
+# --- pods that cause a verdict --------------------------------------------------------------------------------------------
+
+
+def _rows_at(asked: PodQuery, row: Row, key: str) -> list[Row]:
+    """The rows with the same value of a label as this one."""
+    facts = asked.snapshot.facts
+    ids = facts.label(key).ids[: facts.n_rows]
+    if ids[row] < 0:
+        return []
+    return [Row(at) for at in np.flatnonzero((ids == ids[row]) & facts.live[: facts.n_rows])[:_MOST_ROWS].tolist()]
+
+
+def _repelled(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    """Pods that the pod's own anti-affinity excludes."""
+    snapshot = asked.snapshot
+    for term in asked.asks.anti_affinity:
+        namespaces = snapshot.namespaces.of_incoming(term)
+        for at in _rows_at(asked, row, term.topology_key):
+            for running_pod in asked.explain_input.running_pods.on(at):
+                inside = namespaces is None or running_pod.pod.key.namespace in namespaces
+                if inside and selects(term.selector, dict(running_pod.pod.labels)):
+                    yield at, running_pod
+
+
+def _repelling(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    """Pods whose anti-affinity excludes this pod."""
+    snapshot, pod = asked.snapshot, asked.pod
+    labels = dict(pod.labels)
+    terms = {
+        term
+        for numbered in snapshot.kinds.all
+        for term in numbered.asks.anti_affinity
+        if selects(term.selector, labels) and snapshot.namespaces.reached_by_existing(term, pod.key.namespace)
+    }
+    for term in sorted(terms, key=repr):
+        for at in _rows_at(asked, row, term.topology_key):
+            for running_pod in asked.explain_input.running_pods.on(at):
+                if term in snapshot.of(running_pod.kind).asks.anti_affinity:
+                    yield at, running_pod
+
+
+def _at_my_ports(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    for running_pod in asked.explain_input.running_pods.on(row):
+        theirs = asked.snapshot.of(running_pod.kind).asks.host_ports
+        if any(_clash(mine, their) for mine in asked.asks.host_ports for their in theirs):
+            yield row, running_pod
+
+
+def _clash(mine: HostPort, their: HostPort) -> bool:
+    same = (mine.protocol, mine.port) == (their.protocol, their.port)
+    return same and (mine.ip == their.ip or EVERY_ADDRESS in (mine.ip, their.ip))
+
+
+def _with_my_disks(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    mine = {(disk.source, disk.disk) for disk in asked.asks.disks}
+    for running_pod in asked.explain_input.running_pods.on(row):
+        if any((disk.source, disk.disk) in mine for disk in asked.snapshot.of(running_pod.kind).asks.disks):
+            yield row, running_pod
+
+
+def _with_devices(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+    """Pods of the row whose claims have devices."""
+    for running_pod in asked.explain_input.running_pods.on(row):
+        claims = asked.snapshot.devices.claims_of(running_pod.pod.uid)
+        if any(claim.allocation is not None and claim.allocation.devices for claim in claims):
+            yield row, running_pod
+
+
+#: For each reason, the pods that cause it as (row, pod); a pod may occur twice.
+_IN_THE_WAY: Final[dict[Reason, Callable[[PodQuery, Row], Iterator[tuple[Row, RunningPod]]]]] = {
+    Reason.POD_ANTI_AFFINITY: _repelled,
+    Reason.EXISTING_ANTI_AFFINITY: _repelling,
+    Reason.HOST_PORTS: _at_my_ports,
+    Reason.DISK_CONFLICT: _with_my_disks,
+    Reason.DEVICES_SHORT: _with_devices,
+}
+
+
+def _leavers(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
+    """One obstacle for each pod that causes the verdict; if there are too many, one that only a change of the pod itself
+    lifts."""
+    pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}
+    own = tuple(_own_claims(asked, reason))
+    if not pods or len(pods) > _MOST_LEAVING:
+        yield Obstacle(finding, own)
+        return
+    for at, running_pod in pods.values():
+        key, node = running_pod.pod.key, asked.name_of(at)
+        named = replace(finding, objects=(f"pod {key}", f"node {node}"))
+        yield Obstacle(named, (PodLeaves(words=f"move pod {key} off node {node}", pod=running_pod.pod, row=at), *own))
+
+
+def _own_claims(asked: PodQuery, reason: Reason) -> Iterator[Change]:
+    pod = asked.pod.key
+    match reason:
+        case Reason.POD_ANTI_AFFINITY:
+            words = f"let pod {pod} require no pod anti-affinity"
+            yield asked.edit_asks(words, lambda asks: replace(asks, anti_affinity=()))
+        case Reason.HOST_PORTS:
+            ports = ", ".join(f"{port.protocol}/{port.port}" for port in asked.asks.host_ports)
+            yield asked.edit_asks(f"let pod {pod} do without host ports {ports}", lambda asks: replace(asks, host_ports=()))
+        case _:
+            return

@@ -1,0 +1,184 @@
+"""Findings and obstacles by amounts: what lacks of which resource, by kube-scheduler's count and by ours, and what would
+help."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
+from slackwater.explain.remedies import Change, NodeEdit, PodEdit
+from slackwater.fit.filter.node_resources_fit import asked_lines
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Row
+from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
+from slackwater.model.reasons import Reason
+from slackwater.model.resources import RESOURCES, Amounts
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
+from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
+
+_FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
+_ABOVE: Final = (Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL)
+
+
+def unit_of(resource: str) -> str:
+    """The unit in which amounts of the resource are counted."""
+    if resource == "cpu":
+        return "milliCPU"
+    return "bytes" if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-") else "count"
+
+
+def quantity(resource: str, amount: int) -> str:
+    """The amount as people write it."""
+    match unit_of(resource):
+        case "milliCPU":
+            return quantity_text_cpu(MilliCpu(amount))
+        case "bytes":
+            return quantity_text_memory(Bytes(amount))
+        case _:
+            return str(amount)
+
+
+def lacking(asked: PodQuery) -> Iterator[tuple[int, Int64]]:
+    """(line, what lacks on each row) for each resource that the pod requests, and for pod slots; 0 or less: nothing lacks."""
+    snapshot = asked.snapshot
+    allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
+    yield PODS, 1 - (allocatable[PODS] - used[PODS])
+    for line, amount in asked_lines(snapshot, asked.numbered):
+        yield line, amount - (allocatable[line] - used[line])
+
+
+def n_short(asked: PodQuery) -> Int64:
+    """The number of resources that lack on each row, shape (n_rows,)."""
+    total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
+    for _, amounts in lacking(asked):
+        total += amounts > 0
+    return total
+
+
+def short_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
+    """One finding for each resource of which some nodes have too little by kube-scheduler's count, the most frequent first."""
+    names = list(asked.snapshot.facts.resource)
+    found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _short(asked: PodQuery, resource: str, line: int, rows: Rows, amounts: Int64) -> Finding:
+    snapshot = asked.snapshot
+    short = rows[amounts[rows] > 0]
+    closest = short[int(np.argmin(amounts[short]))]
+    asks = int(snapshot.kinds.requests[line, asked.kind])
+    above = bool((snapshot.facts.allocatable[line, short] < asks).all())
+    detail = "Too many pods" if line == PODS else f"Insufficient {resource}"
+    return of_reason(
+        Reason.RESOURCES_ABOVE_NODE if above else Reason.RESOURCES_SHORT,
+        nodes=len(short),
+        resource=resource,
+        short={unit_of(resource): int(amounts[closest])},
+        closest=asked.name_of(Row(int(closest))),
+        detail=detail,
+    )
+
+
+def short_obstacles(asked: PodQuery, row: Row) -> list[Obstacle]:
+    rows: Rows = np.array([row], np.intp)
+    return [Obstacle(finding, _enough(asked, row, finding)) for finding in short_findings(asked, rows)]
+
+
+def _enough(asked: PodQuery, row: Row, finding: Finding) -> tuple[Change, ...]:
+    assert finding.resource is not None
+    amount = finding.short[unit_of(finding.resource)]
+    if finding.resource == "pods":
+        return (_more_pods(asked, row, amount),)
+    lower = _lower(asked, finding.resource, amount)
+    return () if lower is None else (lower,)
+
+
+def _more_pods(asked: PodQuery, row: Row, amount: int) -> Change:
+    node = asked.snapshot.facts.nodes[row]
+    before = dict(node.scalars).get("pods", 0)
+
+    def edit(node: Node) -> Node:
+        return replace(node, scalars=tuple(sorted({**dict(node.scalars), "pods": before + amount}.items())))
+
+    return NodeEdit(words=f"let node {node.name} take {before + amount} pods instead of {before}", node=node.name, edit=edit)
+
+
+def _lower(asked: PodQuery, resource: str, amount: int) -> PodEdit | None:
+    """The change that lowers the pod's request by so much; None if nothing would be left of it."""
+    asks = asked_of(asked.pod, resource)
+    left = asks - amount
+    if left <= 0:
+        return None
+    words = (
+        f"lower the request of pod {asked.pod.key} for {resource} by {quantity(resource, amount)}, "
+        f"from {quantity(resource, asks)} to {quantity(resource, left)}"
+    )
+    return PodEdit(words=words, pod=asked.pod, row=asked.at, edit=lowered(resource, left))
+
+
+def asked_of(pod: Pod, resource: str) -> int:
+    """The pod's request for the resource."""
+    if resource in RESOURCES:
+        return pod.kind.requests[RESOURCES.index(resource)]
+    return dict((pod.kind.pod_constraints or NO_POD_CONSTRAINTS).scalars).get(resource, 0)
+
+
+def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
+    """An edit that lowers a pod's request for the resource to at most `left`."""
+
+    def edit(pod: Pod) -> Pod:
+        kind, asks = pod.kind, pod.kind.pod_constraints
+        if resource in RESOURCES:
+            cpu, memory = kind.requests
+            at = RESOURCES.index(resource)
+            new = Amounts(MilliCpu(min(cpu, left)), memory) if at == CPU else Amounts(cpu, Bytes(min(memory, left)))
+            return replace(pod, kind=replace(kind, requests=new))
+        assert asks is not None, resource
+        scalars = tuple((name, min(amount, left) if name == resource else amount) for name, amount in asks.scalars)
+        return replace(pod, kind=replace(kind, pod_constraints=replace(asks, scalars=scalars)))
+
+    return edit
+
+
+# --- our own accounting ---------------------------------------------------------------------------------------------------
+
+
+def ledger_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
+    """Findings by our own accounting: free is Total less Reserved and less what is held for pods about to be bound."""
+    kind = asked.pod.kind
+    if kind.missing_request is not None and asked.snapshot.missing_requests_refused:
+        return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]
+    found = [finding for line in (CPU, MEMORY) for finding in _ledger_short(asked, line, rows) if asked.pod.kind.requests[line]]
+    return sorted(found, key=lambda finding: -finding.nodes)
+
+
+def _ledger_short(asked: PodQuery, line: int, rows: Rows) -> Iterator[Finding]:
+    columns = asked.snapshot.ledger
+    assert columns is not None
+    want, total = asked.pod.kind.requests[line], columns.total[line, rows]
+    free = columns.unreserved(rows)[line]
+    held = columns.held[line, rows]
+    levels = (
+        (Reason.HELD_FOR_OTHERS, (free - held < want) & (free >= want), want - (free - held)),
+        (_FULL[line], (free < want) & (total >= want), want - (free - held)),
+        (_ABOVE[line], total < want, want - (free - held)),
+    )
+    for reason, mask, amounts in levels:
+        if mask.any():
+            at = int(np.argmin(np.where(mask, amounts, np.iinfo(np.int64).max)))
+            yield of_reason(
+                reason,
+                nodes=int(mask.sum()),
+                resource=RESOURCES[line],
+                short={unit_of(RESOURCES[line]): int(amounts[at])},
+                closest=asked.name_of(Row(int(rows[at]))),
+            )
+
+
+def ledger_obstacles(asked: PodQuery, row: Row) -> list[Obstacle]:
+    """Obstacles by our own accounting. Holds end soon without a change, so the only changes are lower requests."""
+    rows: Rows = np.array([row], np.intp)
+    return [Obstacle(finding, _enough(asked, row, finding)) for finding in ledger_findings(asked, rows) if finding.resource]

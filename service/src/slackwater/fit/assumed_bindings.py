@@ -1,0 +1,125 @@
+"""The assumptions that kube-scheduler makes once it has chosen a node: what the pod's claims will be bound to.
+
+With them the next pod finds these volumes and devices taken. Claims of volumes that several pods share wait for the same node;
+claims of devices that several pods share are allocated once, for the first of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slackwater.fit.devices.allocator import Allocator
+from slackwater.fit.devices.search import Unallocatable
+from slackwater.fit.filter.dynamic_resources import claim_key, claims_of, needs_devices, specs_on
+from slackwater.fit.filter.volume_binding import bindings_on
+from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceClaim
+from slackwater.model.ids import PodUid, Row
+from slackwater.model.storage import ClaimRef
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
+
+#: Stands for a pod whose UID is not known.
+_SOMEBODY = ""
+_EXTENDED = "<extended-resources>"
+
+
+def has_claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    """Whether placing a pod of the group takes more than room: its claims get volumes or devices."""
+    return bool(kind.asks.claims) or needs_devices(snapshot, kind)
+
+
+def assume_claims(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[ResourceClaim]:
+    """Reserves volumes and devices for the claims of a pod that goes to the row, which must be feasible.
+
+    Returns the claims of devices that the pod uses, as they are then.
+    """
+    numbered = snapshot.of(kind)
+    if numbered.asks.claims and snapshot.volumes.objects.claims is not None:
+        _assume_volumes(snapshot, numbered, row)
+    return _assume_devices(snapshot, numbered, row) if needs_devices(snapshot, numbered) else []
+
+
+def assume_free_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> None:
+    """Reserves devices for the claims of a pod that counts on the row, whether it fits or not; none where they are not free."""
+    numbered = snapshot.of(kind)
+    if not needs_devices(snapshot, numbered):
+        return
+    specs, _ = specs_on(snapshot, numbered, row)
+    if not specs or not isinstance(Allocator.of(snapshot).on(snapshot.facts, row, specs), Unallocatable):
+        _assume_devices(snapshot, numbered, row)
+
+
+def _assume_volumes(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> None:
+    bindings = bindings_on(snapshot, numbered, row)
+    for claim, volume in bindings.chosen:
+        snapshot.assume_volume(replace(volume, claim=ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)))
+    for claim in bindings.made:
+        snapshot.assume_claim(replace(claim, selected_node=snapshot.facts.nodes[row].name))
+
+
+def _assume_devices(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> list[ResourceClaim]:
+    specs, extended = specs_on(snapshot, numbered, row)
+    found = Allocator.of(snapshot).allocations(snapshot.facts, row, specs) if specs else []
+    if isinstance(found, Unallocatable):
+        raise ValueError(f"row {row}: {found.text or found.failure.value}, want a feasible row")
+    allocations = iter(found)
+    claims = []
+    for claim in claims_of(snapshot, numbered):
+        allocation = claim.allocation or next(allocations)
+        claims.append(replace(claim, allocation=allocation, users=(*claim.users, _SOMEBODY)))
+    if extended:
+        claims.append(_extended_claim(snapshot, numbered, row, next(allocations)))
+    for claim in claims:
+        snapshot.put_device_claim(claim.key, claim)
+    return claims
+
+
+def _extended_claim(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row, allocation: Allocation) -> ResourceClaim:
+    key = _free_extended(snapshot, numbered, row)[0]
+    return ResourceClaim(
+        namespace=key[0], name=key[1], spec=ClaimSpec(requests=()), allocation=allocation, users=(_SOMEBODY,), extended=True
+    )
+
+
+def _free_extended(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> tuple[ClaimKey, ClaimKey | None]:
+    """A key for the claim of one more pod of the group on the row, and the key of the last one there."""
+    last: ClaimKey | None = None
+    for nth in range(1_000_000):
+        key = (numbered.kind.namespace, f"{_EXTENDED} of {numbered.id}/{row}/{nth}")
+        if snapshot.devices.claim(key) is None:
+            return key, last
+        last = key
+    raise AssertionError("more pods on one row than a node can have")
+
+
+def take_off(snapshot: ClusterSnapshot, kind: KindId, row: Row, pod: PodUid) -> None:
+    """Removes one pod of the group from the row, and gives its devices back."""
+    snapshot.remove(kind, row)
+    release_devices(snapshot, kind, row, [pod])
+
+
+def release_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row, pods: Sequence[PodUid]) -> None:
+    """Gives back the devices of pods that leave the row. A claim that other pods use keeps its devices."""
+    numbered = snapshot.of(kind)
+    if not needs_devices(snapshot, numbered):
+        return
+    table = snapshot.devices
+    for uid in pods:
+        keys = {claim_key(numbered.kind.namespace, use): None for use in numbered.asks.resource_claims}
+        known = [claim.key for claim in table.claims_of(uid) if claim.extended]
+        assumed = None if known else _free_extended(snapshot, numbered, row)[1]
+        for key in (*keys, *known, *([] if assumed is None else [assumed])):
+            claim = table.claim(key)
+            if claim is not None:
+                snapshot.put_device_claim(key, _without(claim, uid))
+
+
+def _without(claim: ResourceClaim, pod: PodUid) -> ResourceClaim | None:
+    """The claim after a pod has left. The controller of claims deallocates a claim that no pod uses."""
+    users = list(claim.users)
+    for user in (pod, _SOMEBODY):
+        if user in users:
+            users.remove(user)
+            break
+    if users:
+        return replace(claim, users=tuple(users))
+    return None if claim.extended else replace(claim, users=(), allocation=None, failed=False)

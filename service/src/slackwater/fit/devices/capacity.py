@@ -1,0 +1,81 @@
+"""Consumable capacity: how much of each capacity of a device a request consumes, by the device's policy.
+
+A request consumes what it states, rounded up by the policy; without a stated amount the policy's default, else all there is.
+"""
+
+from typing import Final
+
+from slackwater.model.devices import Capacity, Device, RequestPolicy
+
+_NANO: Final = 10**9
+_MILLI: Final = 10**6
+_LARGEST: Final = 2**63 - 1
+#: What is consumed of each capacity, and how much the device has: (name, consumed, amount).
+Consumption = tuple[tuple[str, int, int], ...]
+
+
+class AmountError(Exception):
+    """A requested amount that kube-scheduler cannot count with: it gives the pod up."""
+
+
+def consumption(device: Device, asked: tuple[tuple[str, int], ...], *, thousandths: bool = False) -> Consumption | None:
+    """What a request that asks these amounts consumes of an idle device; None where the device can never give it.
+
+    `thousandths`: ranges are counted in thousandths (since 1.37), and `AmountError` is raised for an amount that is none."""
+    amounts = dict(asked)
+    if amounts and amounts.keys() - {each.name for each in device.capacity}:
+        return None
+    consumed = [(each, _consumed(each, amounts.get(each.name), thousandths=thousandths)) for each in device.capacity]
+    if any(amount > each.amount or _violates(amount, each.policy, thousandths=thousandths) for each, amount in consumed):
+        return None
+    return tuple((each.name, amount, each.amount) for each, amount in consumed)
+
+
+def _consumed(capacity: Capacity, asked: int | None, *, thousandths: bool) -> int:
+    policy = capacity.policy
+    if asked is None:
+        return capacity.amount if policy is None or policy.default is None else policy.default
+    if policy is None:
+        return asked
+    if policy.least is not None:
+        return _rounded(asked, policy, policy.least, thousandths=thousandths)
+    return next((value for value in policy.values if asked <= value), asked)
+
+
+def _rounded(asked: int, policy: RequestPolicy, least: int, *, thousandths: bool) -> int:
+    if asked < least:
+        return least
+    if policy.step is None:
+        return asked
+    unit = _unit(policy, thousandths=thousandths)
+    if thousandths and (asked > _LARGEST * unit or (unit == _MILLI and asked % unit)):
+        raise AmountError("a capacity request cannot be represented in the range of a device")
+    first, stride = _in(least, unit), _in(policy.step, unit)
+    steps, rest = divmod(_in(asked, unit) - first, stride)
+    return (first + stride * (steps + bool(rest))) * unit
+
+
+def _unit(policy: RequestPolicy, *, thousandths: bool) -> int:
+    """The unit in which kube-scheduler counts the steps of a range: one, or a thousandth where all its amounts have them."""
+    amounts = [each for each in (policy.least, policy.most, policy.step) if each is not None]
+    fit = all(each % _MILLI == 0 and each <= _LARGEST * _MILLI for each in amounts)
+    return _MILLI if thousandths and fit else _NANO
+
+
+def _in(nanos: int, unit: int) -> int:
+    return -(-nanos // unit)
+
+
+def _violates(consumed: int, policy: RequestPolicy | None, *, thousandths: bool) -> bool:
+    if policy is None or consumed == policy.default:
+        return False
+    if policy.ranged:
+        if policy.most is not None and consumed > policy.most:
+            return True
+        if policy.step is None:
+            return False
+        unit = _unit(policy, thousandths=thousandths)
+        if unit == _MILLI and consumed % unit:
+            return True
+        return bool((_in(consumed, unit) - _in(policy.least or 0, unit)) % _in(policy.step, unit))
+    return bool(policy.values) and consumed not in policy.values

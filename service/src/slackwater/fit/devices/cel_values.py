@@ -1,0 +1,150 @@
+"""The CEL values and functions that Kubernetes adds: quantities and semantic versions.
+
+The CEL runtime passes no values of our own types, so both are bytes: a quantity is b"q" and its amount in units of 10^-9, a
+version is b"v" and its text without build metadata. Equal values have equal bytes, as equality in Kubernetes demands.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slackwater_protocol.units import QuantityError, parse_nanos
+
+_NANO: Final = 10**9
+_INT64: Final = range(-(2**63), 2**63)
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
+_LOOSE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.ASCII)
+#: A parsed version: its numbers, and the parts of its pre-release, None for a release.
+_Version = tuple[tuple[int, int, int], tuple[str, ...] | None]
+
+
+def quantity_value(nanos: int) -> bytes:
+    return b"q%d" % nanos
+
+
+def version_value(text: str) -> bytes:
+    """The CEL value of a version's text. Raises ValueError for a text that is no semantic version."""
+    found = _SEMVER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a semantic version")
+    return b"v" + text.partition("+")[0].encode()
+
+
+def _normalized(text: str, normalize: bool) -> bytes:
+    """A version, with a missing minor and patch number added and zeros in front dropped where `normalize` is set."""
+    found = _LOOSE.fullmatch(text) if normalize else None
+    if found is None:
+        return version_value(text)
+    numbers = ".".join(str(int(part or 0)) for part in found.groups()[:3])
+    return version_value(numbers + found[4])
+
+
+def _quantity(text: str) -> bytes:
+    return quantity_value(parse_nanos(text))
+
+
+def _nanos(value: bytes) -> int:
+    if value[:1] != b"q":
+        raise ValueError("want a quantity")
+    return int(value[1:])
+
+
+def _version(value: bytes) -> _Version:
+    numbers, dash, rest = value[1:].decode().partition("-")
+    major, minor, patch = map(int, numbers.split("."))
+    return (major, minor, patch), tuple(rest.split(".")) if dash else None
+
+
+def _compare(left: bytes, right: bytes) -> int:
+    """-1, 0 or 1 for two quantities or two versions."""
+    if left[:1] != right[:1]:
+        raise ValueError("a quantity and a version cannot be compared")
+    if left[:1] == b"q":
+        return _sign(_nanos(left) - _nanos(right))
+    (numbers, before), (others, before_others) = _version(left), _version(right)
+    if numbers != others:
+        return 1 if numbers > others else -1
+    if before is None or before_others is None:
+        return (before is None) - (before_others is None)
+    mine, theirs = list(map(_rank, before)), list(map(_rank, before_others))
+    return (mine > theirs) - (mine < theirs)
+
+
+def _rank(part: str) -> tuple[int, int, str]:
+    """The order of pre-release parts: numbers by amount, before all texts."""
+    return (0, int(part), "") if part.isdecimal() else (1, 0, part)
+
+
+def _sign(amount: int) -> int:
+    return (amount > 0) - (amount < 0)
+
+
+def _is_whole(value: bytes) -> bool:
+    nanos = _nanos(value)
+    return nanos % _NANO == 0 and nanos // _NANO in _INT64
+
+
+def _as_integer(value: bytes) -> int:
+    if not _is_whole(value):
+        raise ValueError("cannot convert value to integer")
+    return _nanos(value) // _NANO
+
+
+def _is(read: Callable[..., bytes]) -> Callable[..., bool]:
+    def answers(*arguments: Any) -> bool:
+        try:
+            read(*arguments)
+        except (QuantityError, ValueError):
+            return False
+        return True
+
+    return answers
+
+
+def _number(at: int) -> Callable[[bytes], int]:
+    return lambda value: _version(value)[0][at]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CelFunction:
+    """A function of CEL: its name, the types that it takes and gives, and whether it is called on its first argument."""
+
+    name: str
+    takes: tuple[str, ...]
+    gives: str
+    does: Callable[..., Any]
+    member: bool = True
+
+
+#: Quantities and versions are "bytes" to the runtime.
+_ONE: Final = ("bytes",)
+_TWO: Final = ("bytes", "bytes")
+FUNCTIONS: Final = (
+    CelFunction(name="quantity", takes=("str",), gives="bytes", does=_quantity, member=False),
+    CelFunction(name="isQuantity", takes=("str",), gives="bool", does=_is(_quantity), member=False),
+    CelFunction(name="semver", takes=("str",), gives="bytes", does=version_value, member=False),
+    CelFunction(name="semver", takes=("str", "bool"), gives="bytes", does=_normalized, member=False),
+    CelFunction(name="isSemver", takes=("str",), gives="bool", does=_is(version_value), member=False),
+    CelFunction(name="isSemver", takes=("str", "bool"), gives="bool", does=_is(_normalized), member=False),
+    CelFunction(name="compareTo", takes=_TWO, gives="int", does=_compare),
+    CelFunction(name="isGreaterThan", takes=_TWO, gives="bool", does=lambda left, right: _compare(left, right) > 0),
+    CelFunction(name="isLessThan", takes=_TWO, gives="bool", does=lambda left, right: _compare(left, right) < 0),
+    CelFunction(name="sign", takes=_ONE, gives="int", does=lambda value: _sign(_nanos(value))),
+    CelFunction(name="isInteger", takes=_ONE, gives="bool", does=_is_whole),
+    CelFunction(name="asInteger", takes=_ONE, gives="int", does=_as_integer),
+    CelFunction(name="asApproximateFloat", takes=_ONE, gives="float", does=lambda value: _nanos(value) / _NANO),
+    CelFunction(name="add", takes=_TWO, gives="bytes", does=lambda left, right: quantity_value(_nanos(left) + _nanos(right))),
+    CelFunction(
+        name="add", takes=("bytes", "int"), gives="bytes", does=lambda left, right: quantity_value(_nanos(left) + right * _NANO)
+    ),
+    CelFunction(name="sub", takes=_TWO, gives="bytes", does=lambda left, right: quantity_value(_nanos(left) - _nanos(right))),
+    CelFunction(
+        name="sub", takes=("bytes", "int"), gives="bytes", does=lambda left, right: quantity_value(_nanos(left) - right * _NANO)
+    ),
+    CelFunction(name="major", takes=_ONE, gives="int", does=_number(0)),
+    CelFunction(name="minor", takes=_ONE, gives="int", does=_number(1)),
+    CelFunction(name="patch", takes=_ONE, gives="int", does=_number(2)),
+)

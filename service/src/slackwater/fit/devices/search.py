@@ -1,0 +1,377 @@
+"""The search for an allocation: the first devices, in kube-scheduler's order, that satisfy all requests of a pod's claims.
+
+It is exhaustive, as kube-scheduler's: request by request, device by device, back one step where no device is left. The first
+full solution counts. kube-scheduler gives up after some seconds; here a number of steps is the limit, so that the same input
+always gives the same answer.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimBoard, DeviceError, RequestBoard, Usage
+from slackwater.fit.devices.capacity import Consumption
+from slackwater.fit.devices.unsatisfiable import is_hopeless, may_fail
+from slackwater.model.devices import MOST_RESULTS
+
+#: Steps of one search; each tries one device, or goes on to the next request.
+_MOST_STEPS: Final = 100_000
+_FEW_STEPS: Final = 2_000
+_TOO_LONG: Final = f"no allocation was found within {_MOST_STEPS:,} steps"
+#: How deep calls may nest: two for each device, three for each request.
+_MOST_DEEP: Final = 600
+
+
+class PickedDevice(NamedTuple):
+    """A device that the search chose: claim and request by number, the ask among the request's, and the device's position."""
+
+    claim: int
+    request: int
+    ask: int
+    device: int
+
+
+class Failure(Enum):
+    """Why there is no allocation."""
+
+    NONE_FITS = "cannot allocate all claims"
+    INVALID_POOL = "invalid resource pools were encountered"
+    FAILED = "kube-scheduler fails"
+    UNSUPPORTED = "not modelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Unallocatable:
+    """The result of a search without a solution. `text` says more where kube-scheduler fails, or we cannot judge."""
+
+    failure: Failure
+    text: str = ""
+
+
+class _End(Exception):
+    def __init__(self, failure: Failure, text: str) -> None:
+        super().__init__(text)
+        self.result = Unallocatable(failure, text)
+
+
+class _TooManySteps(Exception):
+    pass
+
+
+class _Found(Enum):
+    YES = 1
+    NO = 2
+    TOO_MANY = 3  #: more devices than one claim may have
+
+
+def search(board: Board, usage: Usage) -> tuple[PickedDevice, ...] | Unallocatable:
+    """The devices for the claims of a board, or why there are none.
+
+    A search that takes long looks at each claim alone before it goes on: what one of them cannot have alone, none can have
+    together.
+    """
+    found = _searched(board, usage, _FEW_STEPS)
+    if found is not None:
+        return found
+    if len(board.claims) > 1 and not any(map(may_fail, board.claims)):
+        for claim in board.claims:
+            alone = _searched(board._replace(claims=(claim,)), usage, _FEW_STEPS)
+            if isinstance(alone, Unallocatable):
+                return alone
+    found = _searched(board, usage, _MOST_STEPS)
+    return Unallocatable(Failure.UNSUPPORTED, _TOO_LONG) if found is None else found
+
+
+def _searched(board: Board, usage: Usage, steps: int) -> tuple[PickedDevice, ...] | Unallocatable | None:
+    """The result of a search; None where it takes more steps."""
+    try:
+        return _Search(board, usage, steps).run()
+    except _TooManySteps:
+        return None
+    except _End as end:
+        return end.result
+
+
+class _Search:
+    """One search, with the devices chosen so far."""
+
+    def __init__(self, board: Board, usage: Usage, most_steps: int) -> None:
+        self._board = board
+        self._most_steps = most_steps
+        self._usage = usage
+        self._steps = 0
+        self._picks: list[PickedDevice] = []
+        #: Devices chosen by claim, and how many claims chose each device for itself alone.
+        self._chosen: list[set[int]] = [set() for _ in board.claims]
+        self._alone: list[int] = [0] * len(board.devices)
+        self._results: list[int] = [0] * len(board.claims)
+        self._consumed: dict[int, dict[str, int]] = {}
+        self._sharers: dict[int, int] = {}
+        self._counters: list[list[int]] = [list(left) for left in usage.counters]
+        self._constraints = [
+            [_Constrained(of_all=board.rules.distinct_from_all) for _ in claim.constraints] for claim in board.claims
+        ]
+        self._every: dict[tuple[int, int, int], list[int]] = {}
+        #: For each pick, whether it took counters of its pool.
+        self._drawn: list[bool] = []
+
+    def run(self) -> tuple[PickedDevice, ...] | Unallocatable:
+        for at, claim in enumerate(self._board.claims):
+            if any(constraint.distinct for constraint in claim.constraints) and not self._board.rules.distinct:
+                raise _End(Failure.FAILED, "empty constraint (distinctAttribute needs the gate DRAConsumableCapacity)")
+            least = sum(
+                min(self._need(at, number, which, ask) for which, ask in enumerate(request.asks))
+                for number, request in enumerate(claim.requests)
+            )
+            if least > MOST_RESULTS:
+                raise _End(Failure.FAILED, f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}")
+        if self._depth() > _MOST_DEEP:
+            raise _End(Failure.UNSUPPORTED, "one pod asks for more devices than are searched")
+        if not is_hopeless(self._board, self._usage) and self._claim_request(0, 0) is _Found.YES:
+            return tuple(self._picks)
+        if any(pool.state == "invalid" for pool in self._board.pools):
+            if self._board.rules.fails_at_invalid_pool:
+                return Unallocatable(Failure.FAILED, "a resource pool is invalid")
+            return Unallocatable(Failure.INVALID_POOL)
+        return Unallocatable(Failure.NONE_FITS)
+
+    def _depth(self) -> int:
+        """How deep the calls nest at most."""
+        return sum(
+            3 + 2 * min(MOST_RESULTS, max(self._need(at, number, which, ask) for which, ask in enumerate(request.asks)))
+            for at, claim in enumerate(self._board.claims)
+            for number, request in enumerate(claim.requests)
+        )
+
+    def _need(self, claim: int, request: int, which: int, ask: AskBoard) -> int:
+        """How many devices an ask needs. One for all devices needs every pool to be complete and valid."""
+        if ask.wanted is not None:
+            return ask.wanted
+        key = (claim, request, which)
+        if key not in self._every:
+            for pool in self._board.pools:
+                if pool.state != "usable":
+                    why = "invalid" if pool.state == "invalid" else "being updated"
+                    raise _End(Failure.FAILED, f"request {ask.name} asks for all devices, but a resource pool is {why}")
+            self._every[key] = [
+                at for at in range(len(self._board.devices)) if self._selectable(ask, at) and self._is_among_all(ask, at)
+            ]
+        return len(self._every[key])
+
+    def _claim_request(self, claim: int, request: int) -> _Found:
+        """Allocates everything from this request of this claim on."""
+        if claim >= len(self._board.claims):
+            return _Found.YES
+        requests = self._board.claims[claim].requests
+        if request >= len(requests):
+            found = self._claim_request(claim + 1, 0)
+            # Another choice for an earlier claim may need fewer devices of its own.
+            return _Found.NO if found is _Found.TOO_MANY else found
+        if not requests[request].alternatives:
+            return self._ask(claim, request, 0, 0, 0)
+        all_too_many = True
+        for which in range(len(requests[request].asks)):
+            found = self._ask(claim, request, which, 0, 0)
+            if found is _Found.YES:
+                return found
+            all_too_many = all_too_many and found is _Found.TOO_MANY
+        return _Found.TOO_MANY if all_too_many else _Found.NO
+
+    def _ask(self, claim: int, request: int, which: int, nth: int, start: int) -> _Found:
+        """Allocates the devices of an ask from the nth on, taken from position `start` on, and everything after it."""
+        self._step()
+        ask = self._board.claims[claim].requests[request].asks[which]
+        need = self._need(claim, request, which, ask)
+        if ask.wanted is None and not need:
+            return _Found.NO
+        if nth >= need:
+            return self._claim_request(claim, request + 1)
+        if self._results[claim] + need - nth > MOST_RESULTS:
+            return _Found.TOO_MANY
+        if ask.wanted is None:
+            pick = PickedDevice(claim, request, which, self._every[claim, request, which][nth])
+            return self._with(pick, ask, nth, 0, must=True) or _Found.NO
+        for at in range(start, len(self._board.devices)):
+            if not self._is_candidate(claim, ask, at):
+                continue
+            found = self._with(PickedDevice(claim, request, which, at), ask, nth, at + 1, must=False)
+            if found is _Found.YES or found is _Found.TOO_MANY:
+                return found
+        return _Found.NO
+
+    def _with(self, pick: PickedDevice, ask: AskBoard, nth: int, start: int, *, must: bool) -> _Found | None:
+        """Continues the search with the device chosen, and takes the device back if that finds no solution. None if the device
+        cannot be chosen.
+        """
+        self._step()
+        request = self._board.claims[pick.claim].requests[pick.request]
+        if not self._take(pick, request, ask, must=must):
+            return None
+        found = self._ask(pick.claim, pick.request, pick.ask, nth + 1, start)
+        if found is not _Found.YES:
+            self._give_back(pick, request, ask)
+        return found
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > self._most_steps:
+            raise _TooManySteps
+
+    # --- one device -------------------------------------------------------------------------------------------------------
+
+    def _is_candidate(self, claim: int, ask: AskBoard, at: int) -> bool:
+        if self._board.pools[self._board.devices[at].pool].state not in ALLOCATED_FROM:
+            return False
+        taken = at in self._chosen[claim] if ask.admin else self._usage.alone[at] or self._alone[at] > 0
+        return not taken and self._selectable(ask, at) and self._has_room(ask, at)
+
+    def _selectable(self, ask: AskBoard, at: int) -> bool:
+        answer = ask.selectable[at]
+        if isinstance(answer, DeviceError):
+            raise _End(Failure.FAILED if answer.supported else Failure.UNSUPPORTED, answer.text)
+        return answer
+
+    def _is_among_all(self, ask: AskBoard, at: int) -> bool:
+        """Whether the device is one of all devices of an ask, by its capacity."""
+        if self._board.rules.all_by_capacity:
+            return ask.consumes[at] is not None
+        return self._has_room(ask, at)
+
+    def _has_room(self, ask: AskBoard, at: int) -> bool:
+        """Whether what the ask consumes of the device's capacity is left."""
+        consumes = ask.consumes[at]
+        if consumes is None:
+            return False
+        taken, now = dict(self._usage.consumed[at] or ()), self._consumed.get(at, {})
+        return all(taken.get(name, 0) + now.get(name, 0) + more <= amount for name, more, amount in consumes)
+
+    def _take(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard, *, must: bool) -> bool:
+        at = pick.device
+        device = self._board.devices[at]
+        if not device.shareable and ask.admin and at in self._chosen[pick.claim]:
+            return False
+        if not ask.admin and (self._usage.alone[at] or self._alone[at] > 0):
+            return False
+        draws = bool(device.consumes) and not (device.shareable and self._is_shared(at))
+        if draws and not self._draw(device.pool, device.consumes):
+            return False
+        allowed = ask.tolerated[at]
+        if allowed and not self._constrain(pick, request, ask):
+            if must:
+                raise _End(Failure.FAILED, f"request {ask.name}: cannot add a device, a constraint would not be satisfied")
+            allowed = False
+        if allowed and not self._has_room(ask, at):
+            self._unconstrain(pick, request, ask)
+            allowed = False
+        if not allowed:
+            if draws:
+                self._return(device.pool, device.consumes)
+            return False
+        if device.shareable:
+            self._share(at, ask.consumes[at] or (), 1)
+        else:
+            self._chosen[pick.claim].add(at)
+            self._alone[at] += 1
+        self._results[pick.claim] += 1
+        self._picks.append(pick)
+        self._drawn.append(draws)
+        return True
+
+    def _give_back(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard) -> None:
+        at = pick.device
+        device = self._board.devices[at]
+        self._picks.pop()
+        self._results[pick.claim] -= 1
+        if device.shareable:
+            self._share(at, ask.consumes[at] or (), -1)
+        else:
+            self._chosen[pick.claim].discard(at)
+            self._alone[at] -= 1
+        self._unconstrain(pick, request, ask)
+        if self._drawn.pop():
+            self._return(device.pool, device.consumes)
+
+    def _is_shared(self, at: int) -> bool:
+        return self._usage.consumed[at] is not None or self._sharers.get(at, 0) > 0
+
+    def _share(self, at: int, consumes: Consumption, count: int) -> None:
+        self._sharers[at] = self._sharers.get(at, 0) + count
+        amounts = self._consumed.setdefault(at, {})
+        for name, more, _ in consumes:
+            amounts[name] = amounts.get(name, 0) + count * more
+
+    def _draw(self, pool: int, consumes: tuple[tuple[int, int], ...]) -> bool:
+        """Takes what a device consumes of its pool's counters. It fails if any counter of the pool is below 0 then."""
+        left = self._counters[pool]
+        for line, amount in consumes:
+            left[line] -= amount
+        if min(left, default=0) < 0:
+            self._return(pool, consumes)
+            return False
+        return True
+
+    def _return(self, pool: int, consumes: tuple[tuple[int, int], ...]) -> None:
+        left = self._counters[pool]
+        for line, amount in consumes:
+            left[line] += amount
+
+    # --- constraints ------------------------------------------------------------------------------------------------------
+
+    def _constrain(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard) -> bool:
+        """Adds the device to the constraints of its claim; False, and nothing is added, where one does not allow it."""
+        claim = self._board.claims[pick.claim]
+        for number, constraint in enumerate(claim.constraints):
+            if not _concerns(constraint.requests, request, ask):
+                continue
+            value = constraint.values[pick.device]
+            if not self._constraints[pick.claim][number].add(request.name, value, distinct=constraint.distinct):
+                self._take_out(claim, pick, request, ask, number)
+                return False
+        return True
+
+    def _unconstrain(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard) -> None:
+        claim = self._board.claims[pick.claim]
+        self._take_out(claim, pick, request, ask, len(claim.constraints))
+
+    def _take_out(self, claim: ClaimBoard, pick: PickedDevice, request: RequestBoard, ask: AskBoard, before: int) -> None:
+        for number in range(before):
+            if _concerns(claim.constraints[number].requests, request, ask):
+                self._constraints[pick.claim][number].remove(request.name)
+
+
+class _Constrained:
+    """The devices that a constraint allowed so far: their number, and their values in order.
+
+    kube-scheduler before 1.37 keeps one distinct value for each request, that of its latest device, and forgets it when a
+    device of the request is taken back. So a request for three devices may get the values a, b, a; this copies it unless
+    `of_all`.
+    """
+
+    __slots__ = ("_latest", "_of_all", "_values")
+
+    def __init__(self, *, of_all: bool) -> None:
+        self._of_all = of_all
+        self._values: list[int] = []
+        self._latest: dict[str, int] = {}
+
+    def add(self, request: str, value: int, *, distinct: bool) -> bool:
+        if value < 0:
+            return False
+        if distinct and value in (self._values if self._of_all else self._latest.values()):
+            return False
+        if not distinct and self._values and value != self._values[0]:
+            return False
+        self._values.append(value)
+        self._latest[request] = value
+        return True
+
+    def remove(self, request: str) -> None:
+        self._values.pop()
+        self._latest.pop(request, None)
+
+
+def _concerns(requests: frozenset[str], request: RequestBoard, ask: AskBoard) -> bool:
+    """Whether a constraint is about a request: it names none, or this one, or its alternative."""
+    if not requests or request.name in requests:
+        return True
+    return request.alternatives and f"{request.name}/{ask.name}" in requests

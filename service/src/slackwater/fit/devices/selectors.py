@@ -1,0 +1,161 @@
+"""CEL selectors of devices: does a device meet an expression of a class or a request?
+
+    selectors = Selectors()
+    selectors.match(('device.driver == "gpu.example.com"',), driver, device)
+
+Expressions are evaluated by Google's CEL runtime. Kubernetes adds types for quantities and semantic versions; here both are
+bytes with a mark in front, and the functions on them are ours (`fit.devices.cel_values`). A domain that a device has no
+attributes of reads as an empty map, as in Kubernetes, where the expression names it as text: `device.attributes["x.example"]`.
+
+Deliberately absent: the cost limit of the API server, which has refused dearer expressions already. The runtime ends loops
+that take too many steps.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from slackwater.fit.devices.cel_values import FUNCTIONS, quantity_value, version_value
+from slackwater.model.devices import Attribute, Device, Version
+
+try:
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+except ImportError:  # no wheel for this platform
+    cel = None
+
+#: How many compiled expressions are cached.
+_MOST_COMPILED: Final = 1_024
+_MOST_MATCHES: Final = 1_000_000
+#: `device.attributes["literal"]`, which reads as an empty map where the device has nothing of that domain.
+_DOMAIN: Final = re.compile(r"""\bdevice\s*\.\s*(attributes|capacity)\s*\[\s*("[^"\\]*"|'[^'\\]*')\s*\]""")
+
+
+class SelectorError(Exception):
+    """An expression cannot be evaluated for a device; kube-scheduler ends the pod's cycle with an error."""
+
+
+class UnsupportedSelector(Exception):
+    """An expression cannot be compiled here: it uses a function that is not modelled, or the platform has no CEL runtime."""
+
+
+class Selectors:
+    """Evaluates expressions, and caches what each says of each device. It distinguishes devices by identity."""
+
+    def __init__(self) -> None:
+        #: The answer for a device: a bool, or the text of an error. The device is kept, so that its id stays its own.
+        self._answers: dict[tuple[str, int], tuple[Device, bool | str]] = {}
+        self._inputs: dict[int, tuple[Device, Any, Any]] = {}
+
+    def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
+        """Whether the device meets all the expressions, read in order up to the first that it does not meet.
+
+        Raises SelectorError and UnsupportedSelector.
+        """
+        for expression in expressions:
+            key = (expression, id(device))
+            found = self._answers.get(key)
+            if found is None:
+                if len(self._answers) >= _MOST_MATCHES:
+                    self._answers.clear()
+                found = self._answers[key] = (device, self._evaluate(expression, driver, device))
+            answer = found[1]
+            if isinstance(answer, str):
+                raise SelectorError(answer)
+            if not answer:
+                return False
+        return True
+
+    def _evaluate(self, expression: str, driver: str, device: Device) -> bool | str:
+        program, domains = _compiled(expression)
+        unread = [name for name, value in device.attributes if value is None]
+        if unread:
+            return f"attribute {unread[0]}: unsupported attribute value"
+        try:
+            value = program.eval(data={"device": self._input(driver, device, domains)})
+        except (RuntimeError, ValueError) as err:
+            return f"selector {_shown(expression)}: {err}"
+        answer = value.plain_value()
+        if isinstance(answer, bool):
+            return answer
+        if value.type() == cel.Type.ERROR:
+            return f"selector {_shown(expression)}: {_without_status(str(answer))}"
+        return f"selector {_shown(expression)}: got {_shown(answer)}, want true or false"
+
+    def _input(self, driver: str, device: Device, domains: frozenset[str]) -> dict[str, Any]:
+        known = self._inputs.get(id(device))
+        if known is None:
+            attributes = _by_domain(driver, {name: _value(value) for name, value in device.attributes})
+            capacity = _by_domain(driver, {each.name: quantity_value(each.amount) for each in device.capacity})
+            if len(self._inputs) >= _MOST_MATCHES:
+                self._inputs.clear()
+            known = self._inputs[id(device)] = (device, attributes, capacity)
+        _, attributes, capacity = known
+        empty: dict[str, dict[str, Any]] = {domain: {} for domain in domains}
+        return {
+            "driver": driver,
+            "allowMultipleAllocations": device.shareable,
+            "attributes": attributes,
+            "capacity": capacity,
+            "_attributes": {**empty, **attributes},
+            "_capacity": {**empty, **capacity},
+        }
+
+
+def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Values by domain and name. A name without a domain belongs to the driver's."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        domain, slash, rest = name.partition("/")
+        found.setdefault(domain if slash else driver, {})[rest if slash else name] = value
+    return found
+
+
+def _value(value: Attribute) -> Any:
+    return version_value(value.text) if isinstance(value, Version) else value
+
+
+def _without_status(text: str) -> str:
+    """An error's text without the runtime's status in front, such as NOT_FOUND."""
+    status, colon, rest = text.partition(": ")
+    return rest if colon and status.isupper() else text
+
+
+def _shown(answer: object) -> str:
+    text = repr(answer)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@lru_cache(maxsize=_MOST_COMPILED)
+def _compiled(expression: str) -> tuple[Any, frozenset[str]]:
+    """The program, and the domains that it names as text. Raises UnsupportedSelector."""
+    domains = frozenset(match[2][1:-1] for match in _DOMAIN.finditer(expression))
+    try:
+        return _environment().compile(_DOMAIN.sub(r"device._\1[\2]", expression)), domains
+    except RuntimeError as err:
+        first = str(err).removeprefix("INVALID_ARGUMENT: ").splitlines()[0]
+        raise UnsupportedSelector(f"CEL selector {_shown(expression)}: {first}") from err
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    if cel is None:
+        raise UnsupportedSelector("CEL selectors cannot be evaluated: this platform has no wheel of cel-expr-python")
+    known = cel.Type
+    types = {"bool": known.BOOL, "int": known.INT, "float": known.DOUBLE, "str": known.STRING, "bytes": known.BYTES}
+    functions: dict[str, list[Any]] = {}
+    for function in FUNCTIONS:
+        overload = cel.Overload(
+            f"{function.name}_{'_'.join(function.takes)}",
+            types[function.gives],
+            [types[each] for each in function.takes],
+            function.member,
+            function.does,
+        )
+        functions.setdefault(function.name, []).append(overload)
+    return cel.NewEnv(
+        variables={"device": cel.Type.Map(cel.Type.STRING, cel.Type.DYN)},
+        extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()],
+        functions=[cel.FunctionDecl(name, overloads) for name, overloads in functions.items()],
+    )

@@ -1,0 +1,51 @@
+"""Boards on which no search can succeed, because a request lacks devices whatever the others get.
+
+Most claims that fit nowhere are of this sort, and the exhaustive search would try every device for the other requests first.
+Where the search might end in an error instead, a board is not judged here, since the error has precedence.
+"""
+
+from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimBoard, DeviceError, Usage
+
+
+def is_hopeless(board: Board, usage: Usage) -> bool:
+    """Whether too few devices suit some request by itself, or all requests together that want devices alone."""
+    requests = [request for claim in board.claims for request in claim.requests]
+    if any(may_fail(claim) for claim in board.claims):
+        return False
+    wanted, suiting = 0, set[int]()
+    for request in requests:
+        found = [_suiting(board, usage, ask) for ask in request.asks]
+        if not any(_suffices(ask, devices) for ask, devices in zip(request.asks, found, strict=True)):
+            return True
+        ask, devices = request.asks[0], found[0]
+        alone = not request.alternatives and ask.wanted is not None and not ask.admin
+        if alone and not any(board.devices[at].shareable for at in devices):
+            wanted += ask.wanted or 0
+            suiting.update(devices)
+    return wanted > len(suiting)
+
+
+def may_fail(claim: ClaimBoard) -> bool:
+    """Whether kube-scheduler might fail on the claim: on a selector, or on a constraint against one of all devices."""
+    asks = [ask for request in claim.requests for ask in request.asks]
+    if claim.constraints and any(ask.wanted is None for ask in asks):
+        return True
+    return any(isinstance(each, DeviceError) for ask in asks for each in ask.selectable)
+
+
+def _suiting(board: Board, usage: Usage, ask: AskBoard) -> list[int]:
+    """The devices that the ask could have if nothing else were asked for."""
+    return [
+        at
+        for at, device in enumerate(board.devices)
+        if ask.selectable[at] is True
+        and ask.tolerated[at]
+        and ask.consumes[at] is not None
+        and board.pools[device.pool].state in ALLOCATED_FROM
+        and (ask.admin or not usage.alone[at])
+    ]
+
+
+def _suffices(ask: AskBoard, devices: list[int]) -> bool:
+    """Whether so many devices may be enough. If the ask is for all devices, only the search knows how many there are."""
+    return len(devices) >= (1 if ask.wanted is None else ask.wanted)

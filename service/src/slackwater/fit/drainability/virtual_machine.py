@@ -1,0 +1,18 @@
+"""Virtual machines: a machine is migrated, not evicted; one that may not migrate blocks, unless the policy lets machines be
+evicted."""
+
+from slackwater.fit.drainability.verdict import DrainPolicy, RuleFacts, Verdict, block
+from slackwater.model.objects import Pod
+from slackwater.model.reasons import UnremovableReason
+
+
+def judge_machine(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    vertical, policy = pod.vertical, facts.policy
+    if vertical is None or vertical.machine is None or policy.machines_evicted:
+        return None
+    return None if migrates(pod, policy) else block(UnremovableReason.MACHINE_CANNOT_MIGRATE)
+
+
+def migrates(pod: Pod, policy: DrainPolicy) -> bool:
+    """Whether the pod leaves its node by a migration instead of an eviction."""
+    return policy.machines_migrate and pod.vertical is not None and pod.vertical.migratable

@@ -1,0 +1,373 @@
+"""Feasibility: every predicate for an equivalence group over all rows, in the order of kube-scheduler's default profile of the
+snapshot's Kubernetes version (`predicates_of`).
+
+    verdicts = feasible(snapshot, kind)        # kind: a KindId of the snapshot
+    verdicts.codes                            # a model.reasons.Reason for each row, shape (n_rows,), uint8
+    verdicts.rows                             # the rows that are OK
+
+The first predicate that rejects a row gives its code. The pod itself may be refused before any row is judged (kube-scheduler's
+PreFilter); then every row has the code of that refusal.
+
+Answers are cached for each predicate and the part of a `Kind` that it reads, so that groups that differ elsewhere share them.
+What a predicate reads decides how its answer is renewed. Rows without changes keep their code (resources, ports, volume limits,
+node facts). Rules about other pods judge again only when a pod that they count moved. After one pod moved, renewing a group
+costs one row and the rules that count that pod, whatever the number of nodes and groups.
+
+`admitting` applies only the predicates that depend on nodes alone. This module does not choose among the rows
+(`fit.node_scores`), and does not change the snapshot (`ClusterSnapshot.place`).
+"""
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from slackwater.fit.filter.dynamic_resources import (
+    dynamic_resources_part,
+    dynamic_resources_reasons,
+    dynamic_resources_stamp,
+    judge_dynamic_resources,
+    refuse_dynamic_resources,
+)
+from slackwater.fit.filter.inter_pod_affinity import affinity_stamp, judge_inter_pod_affinity, repelling_counters
+from slackwater.fit.filter.node_accounting import judge_ledger
+from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
+from slackwater.fit.filter.node_declared_features import features_asked, judge_node_declared_features
+from slackwater.fit.filter.node_name import judge_node_name
+from slackwater.fit.filter.node_ports import judge_node_ports
+from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
+from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
+from slackwater.fit.filter.node_volume_limits import judge_node_volume_limits, volume_limits_part
+from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread, spread_stamp
+from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.filter.taint_toleration import judge_taint_toleration
+from slackwater.fit.filter.volume_binding import (
+    binding_part,
+    binding_stamp,
+    judge_volume_binding,
+    refuse_volume_binding,
+)
+from slackwater.fit.filter.volume_restrictions import (
+    judge_volume_restrictions,
+    refuse_volume_restrictions,
+    volume_restrictions_part,
+)
+from slackwater.fit.filter.volume_zone import judge_volume_zone, refuse_volume_zone, volume_zone_part
+from slackwater.model.columns import Codes, Mask, Rows
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.pod_constraints import Kind
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
+from slackwater.snapshot.node_facts import NodeFacts
+from slackwater.snapshot.row_journal import Selection, coded
+
+#: Names of predicates that a caller may leave out because it keeps the counts itself.
+SPREAD: Final = "PodTopologySpread"
+AFFINITY: Final = "InterPodAffinity"
+RESOURCES: Final = "NodeResourcesFit"
+LEDGER: Final = "Ledger"
+#: The most answers cached in one snapshot: 5 kB each at 5,000 nodes.
+_MOST_KEPT: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A reason for each row. `refusal` is set where the pod itself is refused, whatever the node."""
+
+    codes: Codes
+    refusal: Refusal | None = None
+
+    @property
+    def feasible(self) -> Mask:
+        feasible: Mask = self.codes == Reason.OK
+        return feasible
+
+    @property
+    def rows(self) -> Rows:
+        return np.flatnonzero(self.codes == Reason.OK)
+
+
+#: facts: a row's node. room: the node and the row's own pods. anywhere: pods and nodes of other rows too.
+_Reads = Literal["facts", "room", "anywhere"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Predicate:
+    """One predicate. `part` is what it reads of an equivalence group, None where it does not apply to the group.
+
+    All rows are judged again when `stamp` changes.
+    """
+
+    name: str
+    part: Callable[[ClusterSnapshot, NumberedGroup], Hashable | None]
+    judge: Callable[[ClusterSnapshot, NumberedGroup, Selection], Codes]
+    reads: _Reads
+    stamp: Callable[[ClusterSnapshot, NumberedGroup], tuple[int, ...]] = lambda _snapshot, _kind: ()
+
+
+class _Kept:
+    """The cached codes of one predicate for one part, over the capacity of the snapshot, and the versions that they are based
+    on."""
+
+    __slots__ = ("codes", "facts", "n_rows", "pods", "stamp")
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: Codes = np.zeros(capacity, np.uint8)
+        self.n_rows = 0
+        self.facts = self.pods = -1
+        self.stamp: tuple[int, ...] | None = None
+
+
+def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
+    """The verdicts on all rows. The arrays belong to the caller.
+
+    `without` names predicates that are left out, for a caller that judges by them itself.
+    """
+    numbered = snapshot.of(kind)
+    refusal = refused(snapshot, numbered)
+    if refusal is not None:
+        return Verdicts(np.full(snapshot.n_rows, refusal.reason, np.uint8), refusal)
+    codes: Codes | None = None
+    for predicate in predicates_of(snapshot.facts.kubernetes):
+        part = None if predicate.name in without else predicate.part(snapshot, numbered)
+        if part is None:
+            continue
+        judged = _codes(snapshot, numbered, predicate, part)
+        if codes is None:
+            codes = judged.copy()
+        else:
+            np.copyto(codes, judged, where=codes == 0)
+    assert codes is not None
+    if numbered.asks.resource_claims or numbered.asks.container_devices:
+        return _given_up(snapshot, numbered, codes)
+    return Verdicts(codes)
+
+
+def _given_up(snapshot: ClusterSnapshot, kind: NumberedGroup, codes: Codes) -> Verdicts:
+    """Refuses the pod itself where kube-scheduler fails on one of the nodes: it then gives the pod's cycle up."""
+    failing = np.flatnonzero(codes == Reason.DEVICES_FAILED)
+    if not len(failing):
+        return Verdicts(codes)
+    text = dynamic_resources_reasons(snapshot, kind, Row(int(failing[0])), Reason.DEVICES_FAILED)[0]
+    codes[:] = Reason.DEVICES_FAILED
+    return Verdicts(codes, Refusal(Reason.DEVICES_FAILED, text))
+
+
+def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
+    """The codes of each predicate that applies to the equivalence group, by its name; callers must not write to them.
+
+    Where several predicates reject a row, `feasible` has only the first one's code. Refusals of the pod itself are not
+    included.
+    """
+    numbered = snapshot.of(kind)
+    predicates = predicates_of(snapshot.facts.kubernetes)
+    parts = ((predicate, predicate.part(snapshot, numbered)) for predicate in predicates)
+    return {predicate.name: _codes(snapshot, numbered, predicate, part) for predicate, part in parts if part is not None}
+
+
+def refused(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
+    """The refusal of the pod itself, from the first plug-in that refuses it; None where none does."""
+    if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
+        return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
+    if kind.asks.claims:
+        for refuse in (refuse_volume_restrictions, refuse_volume_binding, refuse_volume_zone):
+            refusal = refuse(snapshot, kind)
+            if refusal is not None:
+                return refusal
+    return refuse_dynamic_resources(snapshot, kind) if kind.asks.resource_claims else None
+
+
+def _codes(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, part: Hashable) -> Codes:
+    key = (predicate.name, part)
+    kept = snapshot.kept.pop(key, None)
+    if not isinstance(kept, _Kept) or len(kept.codes) < snapshot.n_rows:
+        kept = _Kept(snapshot.facts.capacity)
+    if len(snapshot.kept) >= _MOST_KEPT:
+        del snapshot.kept[next(iter(snapshot.kept))]
+    snapshot.kept[key] = kept
+    if predicate.reads == "anywhere":
+        _renew_all(snapshot, kind, predicate, kept)
+    else:
+        _renew_rows(snapshot, kind, predicate, kept)
+    return kept.codes[: snapshot.n_rows]
+
+
+def _renew_all(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept) -> None:
+    stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
+    if kept.stamp != stamp:
+        _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
+        # Judging may create counters, so the stamp is computed again.
+        kept.stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
+
+
+def _renew_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept) -> None:
+    facts, pods = snapshot.facts.journal.position, snapshot.journal.position
+    stamp = predicate.stamp(snapshot, kind)
+    changed = _changed_rows(snapshot, predicate, kept) if kept.stamp == stamp else None
+    if changed is None:
+        _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
+    else:
+        changed = changed[changed < snapshot.n_rows]
+        if len(changed):
+            _judge(snapshot, kind, predicate, kept, changed)
+    kept.facts, kept.pods, kept.stamp = facts, pods, stamp
+
+
+def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
+    """The rows of nodes that have to be judged again because they changed; `None` means all rows."""
+    if kept.facts < 0:
+        return None
+    most = max(8, snapshot.n_rows // 4)
+    changed = snapshot.facts.journal.since(kept.facts, at_most=most)
+    if predicate.reads == "facts" or changed is None:
+        return changed
+    moved = snapshot.journal.since(kept.pods, at_most=most)
+    if moved is None or not len(changed):
+        return moved
+    return np.union1d(changed, moved)
+
+
+def _judge(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept, rows: Selection) -> None:
+    kept.codes[: snapshot.n_rows][rows] = predicate.judge(snapshot, kind, rows)
+    snapshot.rows_judged += snapshot.n_rows if isinstance(rows, slice) else len(rows)
+
+
+def _live(snapshot: ClusterSnapshot, _kind: NumberedGroup, rows: Selection) -> Codes:
+    return coded(~snapshot.facts.live[: snapshot.n_rows][rows], Reason.NODE_UNKNOWN)
+
+
+def _left_out(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
+    """Rejects nodes other than those that the affinity names one by one: kube-scheduler looks at no others."""
+    row_of = snapshot.facts.row_of
+    named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
+    return coded(~np.isin(np.arange(snapshot.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
+
+
+def _ledger(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
+    assert snapshot.ledger is not None
+    if kind.kind.missing_request is not None and snapshot.missing_requests_refused:
+        return np.full(len(np.arange(snapshot.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
+    return judge_ledger(kind.kind.requests, snapshot.ledger, np.arange(snapshot.n_rows)[rows])
+
+
+def _of_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
+    asks = kind.asks.affinity or kind.asks.anti_affinity
+    return kind.id if asks or repelling_counters(snapshot, kind) else None
+
+
+#: The predicates in the order of kube-scheduler's default profile until 1.36, ours last. The first that rejects a row gives its
+#: code.
+PREDICATES: Final = (
+    _Predicate(name="Live", part=lambda _, kind: True, judge=_live, reads="facts"),
+    _Predicate(
+        name="LeftOut",
+        part=lambda _, kind: kind.kind.node_affinity if names_asked(kind.kind) else None,
+        judge=_left_out,
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeUnschedulable",
+        part=lambda _, kind: kind.kind.tolerations,
+        judge=lambda snapshot, kind, rows: judge_node_unschedulable(snapshot.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeName",
+        part=lambda _, kind: kind.asks.node_name,
+        judge=lambda snapshot, kind, rows: judge_node_name(snapshot.facts, kind.asks.node_name or "", rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="TaintToleration",
+        part=lambda _, kind: kind.kind.tolerations,
+        judge=lambda snapshot, kind, rows: judge_taint_toleration(snapshot.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(
+        name="NodeAffinity",
+        part=lambda _, kind: (
+            (kind.kind.node_selector, kind.kind.node_affinity)
+            if kind.kind.node_selector or kind.kind.node_affinity is not None
+            else None
+        ),
+        judge=lambda snapshot, kind, rows: judge_node_affinity(snapshot.facts, kind.kind, rows),
+        reads="facts",
+    ),
+    _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
+    _Predicate(
+        name=RESOURCES,
+        part=lambda _, kind: (kind.kind.requests, kind.asks.scalars),
+        judge=judge_node_resources_fit,
+        reads="room",
+    ),
+    _Predicate(
+        name="VolumeRestrictions",
+        part=volume_restrictions_part,
+        judge=judge_volume_restrictions,
+        reads="anywhere",
+        stamp=lambda snapshot, _: (snapshot.attached_version,),
+    ),
+    _Predicate(
+        name="NodeVolumeLimits",
+        part=volume_limits_part,
+        judge=judge_node_volume_limits,
+        reads="room",
+    ),
+    _Predicate(name="VolumeBinding", part=binding_part, judge=judge_volume_binding, reads="facts", stamp=binding_stamp),
+    _Predicate(name="VolumeZone", part=volume_zone_part, judge=judge_volume_zone, reads="facts"),
+    _Predicate(
+        name=SPREAD,
+        part=lambda _, kind: kind.id if any(constraint.hard for constraint in kind.asks.spread) else None,
+        judge=judge_pod_topology_spread,
+        reads="anywhere",
+        stamp=spread_stamp,
+    ),
+    _Predicate(name=AFFINITY, part=_of_affinity, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp),
+    _Predicate(
+        name="DynamicResources",
+        part=dynamic_resources_part,
+        judge=judge_dynamic_resources,
+        reads="room",
+        stamp=dynamic_resources_stamp,
+    ),
+    _Predicate(
+        name="NodeDeclaredFeatures",
+        part=lambda snapshot, kind: features_asked(snapshot.facts.kubernetes, kind.asks.features) or None,
+        judge=lambda snapshot, kind, rows: judge_node_declared_features(
+            snapshot.facts, features_asked(snapshot.facts.kubernetes, kind.asks.features), rows
+        ),
+        reads="facts",
+    ),
+    _Predicate(
+        name=LEDGER,
+        part=lambda snapshot, kind: (
+            (kind.kind.requests, kind.kind.missing_request is not None) if snapshot.ledger is not None else None
+        ),
+        judge=_ledger,
+        reads="room",
+    ),
+)
+_NODE_UNSCHEDULABLE, _NODE_NAME = PREDICATES[2:4]
+#: The same in the order since 1.37.
+_NAME_FIRST: Final = (*PREDICATES[:2], _NODE_NAME, _NODE_UNSCHEDULABLE, *PREDICATES[4:])
+
+
+def predicates_of(version: KubernetesVersion) -> tuple[_Predicate, ...]:
+    """The predicates in the order of the version's default profile."""
+    return _NAME_FIRST if version.follows(Rule.NODE_NAME_FIRST) else PREDICATES
+
+
+#: The predicates in kube-scheduler's order.
+NODE_RULES = (judge_node_unschedulable, judge_taint_toleration, judge_node_affinity)
+
+
+def admitting(kind: Kind, facts: NodeFacts) -> Mask:
+    """Which rows these predicates accept for the equivalence group, shape (n_rows,); closed rows are not accepted."""
+    rows = slice(0, facts.n_rows)
+    mask: Mask = facts.live[rows].copy()
+    for rule in NODE_RULES:
+        mask &= rule(facts, kind, rows) == Reason.OK
+    return mask

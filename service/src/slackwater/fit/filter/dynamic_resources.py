@@ -1,0 +1,193 @@
+"""kube-scheduler's DynamicResources: the devices that a pod's claims ask for must be free on the node.
+
+Allocated claims: the node must be among those that can use the devices. Other claims: the allocator must find devices on the
+node (`fit.devices`). Extended resources that a DeviceClass backs become one more claim on nodes that do not offer them.
+
+Where kube-scheduler fails to judge a node (a selector reads an attribute that a device lacks) it gives the pod up: the code
+DEVICES_FAILED then concerns the whole pod (`fit.feasible_nodes`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from slackwater.fit.devices.allocator import Allocator, Specs
+from slackwater.fit.devices.extended import backed_resources, extended_spec
+from slackwater.fit.devices.search import Failure, Unallocatable
+from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.model.columns import Codes
+from slackwater.model.devices import ClaimKey, ClaimSpec, ResourceClaim
+from slackwater.model.ids import Row
+from slackwater.model.kubernetes_version import Rule
+from slackwater.model.pod_constraints import ClaimUse, ContainerDevices, NodeSelectorTerm
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.device_table import DeviceTable
+from slackwater.snapshot.equivalence_groups import NumberedGroup
+from slackwater.snapshot.node_selector import rows_of_terms
+from slackwater.snapshot.row_journal import Selection
+
+_REASONS: Final = {
+    Failure.NONE_FITS: Reason.DEVICES_SHORT,
+    Failure.INVALID_POOL: Reason.DEVICE_POOL_INVALID,
+    Failure.FAILED: Reason.DEVICES_FAILED,
+    Failure.UNSUPPORTED: Reason.DEVICES_NOT_MODELLED,
+}
+
+
+def needs_devices(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    """Whether pods of the group use claims, or extended resources that some class backs."""
+    return bool(kind.asks.resource_claims) or bool(backed_resources(snapshot.devices, kind.asks.container_devices))
+
+
+# --- claims of a pod --------------------------------------------------------------------------------------------------------
+
+
+def refuse_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
+    """The refusal of a pod one of whose claims cannot be used on any node."""
+    for use in kind.asks.resource_claims:
+        problem = _problem(snapshot, kind.kind.namespace, use)
+        if problem is not None:
+            return Refusal(Reason.RESOURCE_CLAIMS, problem)
+    for claim in claims_of(snapshot, kind):
+        if claim.allocation is None:
+            for request, class_name in _classes(claim.spec):
+                if class_name not in snapshot.devices.objects.classes:
+                    text = f"request {request}: device class {class_name} does not exist"
+                    return Refusal(Reason.DEVICE_CLASS_MISSING, text)
+    return None
+
+
+def _problem(snapshot: ClusterSnapshot, namespace: str, use: ClaimUse) -> str | None:
+    if not use.claim:
+        return _problem_of_template(snapshot.devices, namespace, use)
+    claim = snapshot.devices.claim((namespace, use.claim))
+    if claim is None:
+        return f'could not find ResourceClaim "{namespace}/{use.claim}"'
+    if claim.deleting:
+        return f'resourceclaim "{claim.name}" is being deleted'
+    if use.template and claim.owner != use.owner:
+        pod = "Pod" if snapshot.facts.kubernetes.follows(Rule.CLAIM_OWNER_CAPITALS) else "pod"
+        return f"ResourceClaim {namespace}/{claim.name} was not created for {pod} {namespace}/{use.pod} ({pod} is not owner)"
+    return None
+
+
+def _problem_of_template(table: DeviceTable, namespace: str, use: ClaimUse) -> str | None:
+    """The problem of a claim that is not made yet. Where the template is known, the claim that will be made is judged."""
+    if not use.template:
+        return f'pod "{namespace}/{use.pod}", spec.resourceClaim "{use.name}": none of the supported fields are set'
+    known = (namespace, use.template) in table.objects.templates
+    return None if known else f'pod "{namespace}/{use.pod}": ResourceClaim not created yet'
+
+
+def _classes(spec: ClaimSpec) -> Iterator[tuple[str, str]]:
+    for request in spec.requests:
+        for ask in request.asks:
+            yield f"{request.name}/{ask.name}" if request.alternatives else request.name, ask.class_name
+
+
+def claim_key(namespace: str, use: ClaimUse) -> ClaimKey:
+    """The key of a claim; for one that is not made yet a name that no object can have."""
+    return namespace, use.claim or f"{use.name} of {use.owner}"
+
+
+def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[ResourceClaim]:
+    """The claims that a pod of the group uses, in the order in which it names them. Claims that are missing are left out."""
+    namespace, found = kind.kind.namespace, []
+    for use in kind.asks.resource_claims:
+        key = claim_key(namespace, use)
+        claim = snapshot.devices.claim(key)
+        if claim is None and not use.claim:
+            spec = snapshot.devices.objects.templates.get((namespace, use.template))
+            claim = None if spec is None else ResourceClaim(namespace=namespace, name=key[1], spec=spec, owner=use.owner)
+        if claim is not None:
+            found.append(claim)
+    return found
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What decides the verdicts: specs to allocate, the nodes of allocated claims, and requests of extended resources."""
+
+    specs: Specs
+    allocated: tuple[tuple[NodeSelectorTerm, ...] | None, ...]
+    failed: bool
+    extended: tuple[ContainerDevices, ...]
+
+
+def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
+    """The part that decides the verdicts; None for pods that need no devices."""
+    asks = kind.asks
+    if not (asks.resource_claims or asks.container_devices) or not needs_devices(snapshot, kind):
+        return None
+    claims = claims_of(snapshot, kind)
+    extended = backed_resources(snapshot.devices, kind.asks.container_devices)
+    return _Asked(
+        specs=_specs(snapshot, claims),
+        allocated=tuple(claim.allocation.terms for claim in claims if claim.allocation is not None),
+        failed=any(claim.failed for claim in claims),
+        extended=kind.asks.container_devices if extended else (),
+    )
+
+
+def dynamic_resources_stamp(snapshot: ClusterSnapshot, _kind: NumberedGroup) -> tuple[int, ...]:
+    """Changes whenever a device is taken or given back that several nodes can use."""
+    return (snapshot.devices.version,)
+
+
+def _specs(snapshot: ClusterSnapshot, claims: list[ResourceClaim]) -> Specs:
+    allocator = Allocator.of(snapshot)
+    return tuple(allocator.number(claim.spec) for claim in claims if claim.allocation is None)
+
+
+def specs_on(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> tuple[Specs, bool]:
+    """The specs to allocate on a row, and whether the last of them stands for the pod's extended resources."""
+    specs = _specs(snapshot, claims_of(snapshot, kind))
+    return _with_extended(snapshot, kind, row, specs)
+
+
+def _with_extended(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row, specs: Specs) -> tuple[Specs, bool]:
+    spec = extended_spec(snapshot.devices, kind.asks.container_devices, snapshot.facts, row)
+    return (specs, False) if spec is None else ((*specs, Allocator.of(snapshot).number(spec)), True)
+
+
+def judge_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
+    asked = dynamic_resources_part(snapshot, kind)
+    wanted = np.arange(snapshot.n_rows)[rows]
+    codes = np.zeros(len(wanted), np.uint8)
+    if asked is None:
+        return codes
+    for terms in asked.allocated:
+        if terms is not None:
+            codes[~rows_of_terms(snapshot.facts, terms, wanted)] = Reason.CLAIM_ELSEWHERE
+    if asked.failed:
+        codes[:] = Reason.CLAIM_ELSEWHERE
+    if asked.specs or asked.extended:
+        for at, row in enumerate(wanted.tolist()):
+            found = _unallocatable(snapshot, kind, Row(row), asked.specs)
+            if found is not None:
+                codes[at] = _REASONS[found.failure]
+    return codes
+
+
+def _unallocatable(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row, specs: Specs) -> Unallocatable | None:
+    """Why the claims cannot be allocated on a row; None where they can."""
+    if kind.asks.container_devices:
+        specs, _ = _with_extended(snapshot, kind, row, specs)
+    if not specs:
+        return None
+    found = Allocator.of(snapshot).on(snapshot.facts, row, specs)
+    return found if isinstance(found, Unallocatable) else None
+
+
+def dynamic_resources_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row, reason: Reason) -> list[str]:
+    """The texts for why the row is not feasible."""
+    found = _unallocatable(snapshot, kind, row, _specs(snapshot, claims_of(snapshot, kind)))
+    if found is None or found.failure not in (Failure.FAILED, Failure.UNSUPPORTED):
+        return [MEANINGS[reason].text]
+    return [found.text if found.failure is Failure.FAILED else f"Slackwater: {found.text}"]

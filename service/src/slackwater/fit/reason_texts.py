@@ -1,0 +1,46 @@
+"""The texts of refusals, as kube-scheduler's plug-ins word them."""
+
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.filter.dynamic_resources import (
+    dynamic_resources_reasons,
+)
+from slackwater.fit.filter.node_declared_features import features_asked, features_text
+from slackwater.fit.filter.node_resources_fit import short_resources
+from slackwater.fit.filter.node_volume_limits import missing_driver_text
+from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.filter.volume_binding import (
+    binding_reasons,
+)
+from slackwater.model.ids import Row
+from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId
+
+
+def reasons(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[str]:
+    """Why a row is not feasible, in kube-scheduler's texts; empty where it is feasible."""
+    verdicts = feasible(snapshot, kind)
+    return words(snapshot, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
+
+
+def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
+    """kube-scheduler's texts for a verdict that is known already."""
+    if refusal is not None:
+        return [refusal.text]
+    numbered = snapshot.of(kind)
+    match reason:
+        case Reason.OK:
+            found: list[str] = []
+        case Reason.RESOURCES_SHORT | Reason.RESOURCES_ABOVE_NODE:
+            found = short_resources(snapshot, numbered, row)
+        case Reason.VOLUME_NODE_CONFLICT | Reason.VOLUME_BIND_CONFLICT | Reason.STORAGE_SHORT | Reason.VOLUME_NOT_FOUND:
+            found = binding_reasons(snapshot, numbered, row)
+        case Reason.CSI_DRIVER_MISSING:
+            found = [missing_driver_text(snapshot, numbered, row)]
+        case Reason.NODE_FEATURES:
+            found = [features_text(snapshot.facts, features_asked(snapshot.facts.kubernetes, numbered.asks.features), row)]
+        case Reason.DEVICES_NOT_MODELLED:
+            found = dynamic_resources_reasons(snapshot, numbered, row, reason)
+        case _:
+            found = [MEANINGS[reason].text]
+    return found

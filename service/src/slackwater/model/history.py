@@ -1,0 +1,172 @@
+"""What happened to pods and nodes: one entry of the persisted history, and its text for people.
+
+Only decisions that somebody may ask about later are entries: who evicted, preempted, moved or refused a pod, and why.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+#: acts: what disturbs running pods, and the removal of nodes. waits: why pods waited, and how that ended. Each has its own
+#: bound, so that a thousand refused pods do not push out the one eviction.
+Ring = Literal["acts", "waits"]
+
+
+class HistoryAction(StrEnum):
+    """The closed list of what an entry reports."""
+
+    EVICTED = "evicted"
+    PREEMPTED = "preempted"
+    #: Somebody else evicted, preempted or ended the pod, as its condition DisruptionTarget says.
+    DISRUPTED = "disrupted"
+    MIGRATING = "migrating"
+    MIGRATED = "migrated"
+    MIGRATION_FAILED = "migration-failed"
+    DRAIN_BEGAN = "drain-began"
+    DRAIN_ENDED = "drain-ended"
+    SCALE_UP = "scale-up"
+    REFUSED = "refused"
+    BOUND = "bound"
+
+
+#: How a pod's stay on a node ends.
+ENDS: Final = frozenset({HistoryAction.EVICTED, HistoryAction.PREEMPTED, HistoryAction.DISRUPTED})
+_WAITS: Final = frozenset({HistoryAction.SCALE_UP, HistoryAction.REFUSED, HistoryAction.BOUND})
+_LONGEST_WHY: Final = 500
+#: How a text ends that was longer.
+SHORTENED: Final = " ..."
+#: Characters of a UID that are kept: enough to tell pods of one name apart.
+_UID_CHARACTERS: Final = 8
+#: No time is later: the year 2248.
+_LATEST_MS: Final = 2**43
+#: Texts of a persisted entry after its action.
+_TEXTS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One thing that happened. `pod` and `other` are `namespace/name`; "" for none.
+
+    `at_ms` is Unix milliseconds. `node` is where the pod was, is, or was tried; `target` the node of a migration. `other` is
+    the preemptor of a victim, or the target pod of a migration.
+    """
+
+    at_ms: int
+    action: HistoryAction
+    pod: str = ""
+    uid: str = ""
+    node: str = ""
+    target: str = ""
+    other: str = ""
+    why: str = ""
+
+    @property
+    def ring(self) -> Ring:
+        return "waits" if self.action in _WAITS else "acts"
+
+
+def short_uid(uid: str) -> str:
+    """The beginning of a UID, as entries have it."""
+    return uid[:_UID_CHARACTERS]
+
+
+def fitting(why: str) -> str:
+    """The text, shortened to what an entry may have."""
+    text = " ".join(why.split())
+    return text if len(text) <= _LONGEST_WHY else text[: _LONGEST_WHY - len(SHORTENED)] + SHORTENED
+
+
+def who(entry: HistoryEntry) -> str:
+    """The actor of the entry, for people."""
+    match entry.action:
+        case HistoryAction.REFUSED | HistoryAction.BOUND:
+            return "scheduler"
+        case HistoryAction.DISRUPTED:
+            return _DISRUPTORS.get(entry.why.partition(":")[0], "somebody else")
+        case _:
+            return "slackwater"
+
+
+#: Who sets the condition DisruptionTarget with which reason
+#: (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions).
+_DISRUPTORS: Final = {
+    "PreemptionByScheduler": "a scheduler",
+    "DeletionByTaintManager": "the taint manager",
+    "EvictionByEvictionAPI": "a user of the Eviction API",
+    "DeletionByPodGC": "the pod garbage collector",
+    "TerminationByKubelet": "the kubelet",
+}
+
+
+#: The sentence for each action. `on` and `why` begin with what joins them to the rest, and are empty if unknown.
+_WORDS: Final[Mapping[HistoryAction, str]] = {
+    HistoryAction.EVICTED: "evicted from {node}, because the node was being removed{why}",
+    HistoryAction.PREEMPTED: "preempted{on} to make room for {other}{why}",
+    HistoryAction.DISRUPTED: "disrupted{on} by {who}{room}{why}",
+    HistoryAction.MIGRATING: "live migration from {node} to {target} began",
+    HistoryAction.MIGRATED: "live migration to {target} succeeded; it is {other} now",
+    HistoryAction.MIGRATION_FAILED: "live migration to {target} failed{why}",
+    HistoryAction.DRAIN_BEGAN: "removal of {node} began{why}",
+    HistoryAction.DRAIN_ENDED: "removal of {node} ended{why}",
+    HistoryAction.SCALE_UP: "nodes were requested for it{why}",
+    HistoryAction.REFUSED: "refused{why}",
+    HistoryAction.BOUND: "placed on {node}",
+}
+
+
+def words(entry: HistoryEntry) -> str:
+    """The entry as a sentence, without its time and its pod."""
+    return _WORDS[entry.action].format(
+        node=entry.node or "an unknown node",
+        on=f" on {entry.node}" if entry.node else "",
+        target=entry.target or "another node",
+        other=entry.other or "another pod",
+        who=who(entry),
+        room=f" to make room for {entry.other}" if entry.other else "",
+        why=f": {entry.why}" if entry.why else "",
+    )
+
+
+def time_text(at_ms: int) -> str:
+    """The time in UTC, as RFC 3339 with milliseconds."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def as_json(entry: HistoryEntry) -> dict[str, Any]:
+    """The entry as JSON values, as the endpoints answer it."""
+    return {
+        "at": time_text(entry.at_ms),
+        "action": str(entry.action),
+        "by": who(entry),
+        "pod": entry.pod,
+        "uid": entry.uid,
+        "node": entry.node,
+        "target": entry.target,
+        "other": entry.other,
+        "why": entry.why,
+        "text": words(entry),
+    }
+
+
+def row_of(entry: HistoryEntry) -> tuple[int | str, ...]:
+    """The entry as it is persisted: a list of its values, in this order."""
+    texts = (entry.pod, entry.uid, entry.node, entry.target, entry.other, entry.why)
+    return (entry.at_ms, str(entry.action), *texts)
+
+
+def entry_of(row: Sequence[int | str]) -> HistoryEntry:
+    """Reads what `row_of` returned. Raises ValueError."""
+    at, action, *texts = row
+    if (
+        not isinstance(at, int)
+        or not 0 <= at < _LATEST_MS
+        or len(texts) != _TEXTS
+        or not all(isinstance(text, str) for text in texts)
+    ):
+        raise ValueError(f"got {row!r:.200}, want a time and {_TEXTS + 1} texts")
+    pod, uid, node, target, other, why = map(str, texts)
+    return HistoryEntry(
+        at_ms=at, action=HistoryAction(str(action)), pod=pod, uid=uid, node=node, target=target, other=other, why=why
+    )

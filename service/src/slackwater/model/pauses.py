@@ -1,0 +1,37 @@
+"""The activities that a person can pause, and those that are paused now.
+
+A ConfigMap has a key for each paused activity; its text is a note for people: since when, by whom, why.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+#: - scale-down: removing nodes. Drains under way are rolled back.
+#: - scale-up: adding nodes, for slack too.
+#: - preemption: deleting pods for more important ones, also by kube-scheduler through our preempt verb.
+#: - migration: starting live migrations.
+#: - nomination: nominating nodes for pods, apart from preemptors. Filter still names one node.
+Activity = Literal["scale-down", "scale-up", "preemption", "migration", "nomination"]
+ACTIVITIES: Final[tuple[Activity, ...]] = get_args(Activity)
+#: The key that pauses every activity.
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """One paused activity. `note` is free text."""
+
+    activity: Activity
+    note: str
+
+
+def pauses_of(data: Mapping[str, str]) -> tuple[Pause, ...]:
+    """The pauses that the data of the ConfigMap means, in the order of `ACTIVITIES`. Unknown keys are ignored."""
+    notes = {activity: data.get(activity, data.get(ALL)) for activity in ACTIVITIES}
+    return tuple(Pause(activity=activity, note=note) for activity, note in notes.items() if note is not None)
+
+
+def unknown_keys(data: Iterable[str]) -> list[str]:
+    """The keys that name no activity, sorted."""
+    return sorted(set(data) - {ALL, *ACTIVITIES})

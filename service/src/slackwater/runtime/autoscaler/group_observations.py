@@ -1,0 +1,153 @@
+"""Observes node groups for the autoscaler's loop: lists them from the providers and matches their instances to Nodes."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+import structlog
+
+from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeObservation, marks_of
+from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.node_taints import TaintRules
+from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
+from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import Toleration
+from slackwater.ports.clock import Clocks, Watch
+from slackwater.ports.protocols import NodeProvider, ProviderError
+from slackwater.runtime.autoscaler.provider_calls import Actor, Done
+from slackwater.runtime.state_machine import StateMachine
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """The sources that a loop observes."""
+
+    state_machine: StateMachine
+    providers: Sequence[NodeProvider]
+
+
+class GroupObserver:
+    """Updates the node group registry."""
+
+    def __init__(
+        self, observer: Observer, group_registry: NodeGroupRegistry, actor: Actor, *, clocks: Clocks, timeout_seconds: float
+    ) -> None:
+        self._observer = observer
+        self._group_registry = group_registry
+        self._actor = actor
+        self._clocks = clocks
+        self._timeout = timeout_seconds
+
+    async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
+        """Updates the registry from the providers. If instances are lost, cleans them up and updates again. Returns the errors
+        of providers that did not answer, by name."""
+        silent = await self._look(watch)
+        chores = self._group_registry.chores(self._clocks.clock())
+        if chores:
+            await self._actor.clean(chores, done)
+            silent = {**silent, **await self._look(watch)}
+        return silent
+
+    async def _look(self, watch: Watch) -> Mapping[str, str]:
+        groups, silent = await ask_providers(self._observer.providers, timeout_seconds=self._timeout)
+        with watch:
+            now = self._clocks.clock()
+            seen = observations(
+                groups, self._observer.state_machine, self._group_registry.policy, now=now, unix_now=self._clocks.steady()
+            )
+            self._group_registry.observe(groups, seen, now, silent=silent)
+        return silent
+
+
+async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
+    """All groups of the providers that answered, and the errors of the others by provider name."""
+    groups: list[NodeGroup] = []
+    silent: dict[str, str] = {}
+
+    async def ask(provider: NodeProvider) -> None:
+        try:
+            groups.extend(await provider.groups(timeout_seconds=timeout_seconds))
+        except ProviderError as error:
+            silent[provider.name] = str(error)
+        except Exception as error:  # a bug of one provider must not block the groups of others
+            _log.exception("provider failed", provider=provider.name)
+            silent[provider.name] = f"{type(error).__name__}: {error}"
+
+    async with anyio.create_task_group() as group:
+        for provider in providers:
+            group.start_soon(ask, provider, name=f"groups of {provider.name}")
+    return groups, silent
+
+
+def observations(
+    groups: Iterable[NodeGroup], state_machine: StateMachine, policy: NodeGroupPolicy, *, now: Instant, unix_now: UnixTime
+) -> dict[InstanceId, NodeObservation]:
+    """The observed Nodes of the groups' instances, by instance ID. Instances without a Node are absent."""
+    by_id: dict[str, Node] = {node.provider_id: node for _, node in state_machine.state.nodes if node.provider_id}
+    found: dict[InstanceId, NodeObservation] = {}
+    for group in groups:
+        expected = frozenset(name for name, amount in group.template.scalars if amount) if group.template else frozenset[str]()
+        for instance in group.instances:
+            node = _node_of(instance, state_machine, by_id)
+            if node is not None:
+                born = None if node.created_at is None else Instant(now - max(0.0, unix_now - node.created_at))
+                young = born is None or now - born <= policy.provision_timeout_of(group)
+                found[instance.id] = _observation(node, expected, state_machine, policy.taints, born=born, young=young)
+    return found
+
+
+def _node_of(instance: Instance, state_machine: StateMachine, by_id: Mapping[str, Node]) -> Node | None:
+    row = None if instance.node is None else state_machine.state.nodes.row_of.get(instance.node)
+    return by_id.get(instance.id) if row is None else state_machine.state.nodes.by_row[row]
+
+
+def _observation(
+    node: Node, expected: Collection[str], state_machine: StateMachine, taints: TaintRules, *, born: Instant | None, young: bool
+) -> NodeObservation:
+    lacks = awaited(node, expected, taints)
+    started = node.ready and not lacks
+    pods_there = _pods_there(node.name, state_machine) if young or not started else []
+    return NodeObservation(
+        node.name,
+        started,
+        born,
+        ready=node.ready,
+        used=bool(pods_there),
+        taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in pods_there),
+        lacks=lacks,
+        marks=marks_of(node, taints),
+    )
+
+
+def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[str, ...]:
+    """What a node still lacks before it counts as started: the end of startup taints, and resources of its group's template.
+
+    A GPU driver reports the GPU minutes after the node is ready. Without this check a second node would be planned for the pods
+    that want the GPU.
+    """
+    waits_for = [f"the end of taint {taint.key}" for taint in node.taints if taints.is_startup(taint.key)]
+    there = {name for name, amount in node.scalars if amount}
+    return (*waits_for, *sorted(name for name in expected if name not in there))
+
+
+def _pods_there(name: NodeName, state_machine: StateMachine) -> list[Pod]:
+    """The pods on the node other than DaemonSet pods and mirror pods."""
+    pods_there = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
+    return [pod for pod in pods_there if pod is not None and not _came_along(pod.eviction_facts)]
+
+
+def _came_along(eviction_facts: EvictionFacts) -> bool:
+    return (
+        eviction_facts.daemon
+        or eviction_facts.mirror_pod
+        or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
+    )
+
+
+def _tolerates_anything(toleration: Toleration) -> bool:
+    return not toleration.key and toleration.operator == "Exists" and toleration.effect in {"", "NoSchedule"}

@@ -1,0 +1,184 @@
+"""The record of one autoscaler loop, and counts over all loops.
+
+- `LoopRecord`: what one loop observed and did. It feeds the log, the status object, `/dumpstate` and metrics.
+- `LoopCounts`: counts that only grow; the metrics endpoint reads them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Final, Literal, get_args
+
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, WaitingScaleUp
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.model.histogram import Spread
+from slackwater.model.ids import Generation, Instant, PodKey, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.placeholders import is_placeholder
+from slackwater.ports.protocols import ProviderError
+from slackwater.runtime.autoscaler.planning import PendingCounts
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+
+#: As in Cluster Autoscaler (ok-total-unready-count, max-total-unready-percentage): more unready nodes than both are an outage.
+_FEW_UNREADY = 3
+_UNREADY_SHARE = 0.45
+#: Pods that a record names as the reason of a scale-up.
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopDurations:
+    """Durations within one loop in seconds. `serving` is how long the event loop was blocked in total, `longest` at a time."""
+
+    sense: float = 0.0
+    plan: float = 0.0
+    act: float = 0.0
+    serving: float = 0.0
+    longest: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        return self.sense + self.plan + self.act
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededBy:
+    """What a planned scale-up is for: `n_pods` pods, placeholders included. `first` names the most important real pods;
+    `for_placeholders`: the most important of all is a placeholder, so the nodes are for pods to come."""
+
+    n_pods: int
+    first: tuple[PodKey, ...]
+    for_placeholders: bool = False
+
+    @classmethod
+    def of(cls, scale_up: ScaleUp) -> "NeededBy":
+        pods = tuple(islice(chain.from_iterable(scale_up.nodes), _MOST_NAMED))
+        return cls(
+            n_pods=sum(map(len, scale_up.nodes)),
+            first=tuple(pod.key for pod in pods if not is_placeholder(pod)),
+            for_placeholders=bool(pods) and is_placeholder(pods[0]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopRecord:
+    """The record of one loop. `asked`: scale-up calls, with the error if one failed. `planned`: nodes of the whole scale-up
+    plan, by group; `needed_by`: what they are for. `silent`: providers that did not answer."""
+
+    number: int
+    at: UnixTime
+    #: The same moment on the monotonic clock, for comparison with times in `group_status`.
+    instant: Instant
+    generation: Generation
+    group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
+    pending: PendingCounts = field(default_factory=PendingCounts)
+    planned: Mapping[GroupName, int] = field(default_factory=dict)
+    needed_by: Mapping[GroupName, NeededBy] = field(default_factory=dict)
+    asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
+    queued: tuple[WaitingScaleUp, ...] = ()
+    deleted: Mapping[GroupName, int] = field(default_factory=dict)
+    lowered: Mapping[GroupName, int] = field(default_factory=dict)
+    #: How many of the deleted instances had which error code.
+    failed: Mapping[str, int] = field(default_factory=dict)
+    silent: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    events_left_out: int = 0
+    spent: LoopDurations = field(default_factory=LoopDurations)
+    #: None if scale-down is off or was not planned.
+    scale_down: ScaleDownRecord | None = None
+    #: None if slack is off.
+    slack: SlackPlan | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """False if so many nodes are unready that the cause must be an outage; then no node is removed."""
+        return is_healthy(self.group_status.values())
+
+    @property
+    def in_creation(self) -> int:
+        return sum(group_status.in_creation for group_status in self.group_status.values())
+
+
+def is_healthy(group_status: Iterable[NodeGroupStatus]) -> bool:
+    """Are few enough nodes of these groups unready (`LoopRecord.healthy`)?"""
+    known = list(group_status)
+    unready = sum(len(each.unready) for each in known)
+    there = unready + sum(len(each.ready) for each in known)
+    return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there
+
+
+#: Parts of a loop, in the words of Cluster Autoscaler.
+Function = Literal["main", "cloudProviderRefresh", "scaleUp", "findUnneeded", "scaleDown:empty", "scaleDown:drain"]
+FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)
+#: Upper bounds of the buckets in seconds; one more bucket has no bound.
+_SECONDS: Final = tuple(0.01 * 2**power for power in range(18))
+_LATE: Final = "timeout"
+
+
+def _spreads() -> dict[Function, Spread]:
+    return {name: Spread(_SECONDS) for name in FUNCTIONS}
+
+
+@dataclass(slots=True)
+class LoopCounts:
+    """Counts over all loops. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and `failed_nodes` by the code
+    of the provider or ours. `last_activity` is the Unix time of each activity's last run."""
+
+    loops: int = 0
+    failed_loops: int = 0
+    nodes_asked: int = 0
+    late_removed: int = 0
+    #: By the state of the node before: empty, underutilized or unready.
+    nodes_removed: Counter[str] = field(default_factory=Counter)
+    gpu_nodes_removed: Counter[str] = field(default_factory=Counter)
+    #: Rolled-back drains, by reason.
+    removals_given_up: Counter[str] = field(default_factory=Counter)
+    pods_evicted: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    failed_scale_ups: Counter[str] = field(default_factory=Counter)
+    failed_nodes: Counter[str] = field(default_factory=Counter)
+    last_activity: dict[str, UnixTime] = field(default_factory=dict)
+    durations: dict[Function, Spread] = field(default_factory=_spreads)
+
+    def begun(self, at: UnixTime) -> None:
+        self.last_activity["main"] = at
+
+    def failed(self) -> None:
+        self.failed_loops += 1
+        self.errors["internalError"] += 1
+
+    def ended(self, record: LoopRecord) -> None:
+        self.loops += 1
+        for name in ("mainSuccessful", "autoscaling", "scaleUp"):
+            self.last_activity[name] = record.at
+        spent = record.spent
+        self.durations["main"].note(spent.whole)
+        self.durations["cloudProviderRefresh"].note(spent.sense)
+        self.durations["scaleUp"].note(spent.plan)
+        self.errors["cloudProviderError"] += len(record.problems)
+        self.failed_nodes.update(record.failed)
+        self.late_removed += record.failed.get(_LATE, 0)
+        if record.scale_down is not None:
+            self._shrunk(record.scale_down)
+        for call, problem in record.asked:
+            if problem is None:
+                self.nodes_asked += 0 if call.again else call.nodes
+            else:
+                self.failed_scale_ups[problem.kind] += 1
+
+    def _shrunk(self, scale_down: ScaleDownRecord) -> None:
+        self.durations["findUnneeded"].note(scale_down.seconds)
+        self.last_activity["scaleDown"] = self.last_activity["main"]
+        for end in scale_down.ended:
+            self.pods_evicted += end.evicted
+            if end.outcome == "rolled-back":
+                self.removals_given_up[str(end.unremovable_reason)] += 1
+                continue
+            order = end.order
+            what = "empty" if order.empty else "underutilized" if order.ready else "unready"
+            self.nodes_removed[what] += 1
+            self.gpu_nodes_removed[what] += order.gpu
+            self.durations["scaleDown:empty" if order.empty else "scaleDown:drain"].note(end.seconds)

@@ -1,0 +1,115 @@
+"""Kubernetes Events about a plan: on pods and on the status ConfigMap, bounded in number and not repeated too soon.
+
+The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The texts say for each group why
+it does not help.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
+from slackwater.model.effects import Announce
+from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+from slackwater.model.placeholders import is_placeholder
+
+#: The most Events chosen by one call of `select`.
+_MOST_EVENTS: Final = 200
+#: Seconds before an Event with the same text about the same object is repeated.
+_AGAIN_SECONDS: Final = 600.0
+_MOST_REMEMBERED: Final = 16_384
+#: The most groups named in one text.
+_MOST_GROUPS: Final = 10
+#: The most causes named for one group.
+_MOST_WHYS: Final = 3
+
+
+class Announcer:
+    """Chooses the Events to send, and remembers which it sent and when. All calls must use one clock."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
+
+    def select(self, announcements: Iterable[Announce], now: Instant | UnixTime) -> tuple[list[Announce], int]:
+        """The Events that were not sent recently, up to the limit, and how many more there were."""
+        chosen: list[Announce] = []
+        left_out = 0
+        for words in announcements:
+            key = (words.uid, words.note)
+            said = self._said.get(key)
+            if said is not None and now - said < _AGAIN_SECONDS:
+                continue
+            if len(chosen) >= _MOST_EVENTS:
+                left_out += 1
+                continue
+            chosen.append(words)
+            self._said[key] = now
+            self._said.move_to_end(key)
+        while len(self._said) > _MOST_REMEMBERED:
+            self._said.popitem(last=False)
+        return chosen, left_out
+
+
+def triggered(scale_ups: Iterable[tuple[ScaleUp, Grow, int]]) -> Iterator[Announce]:
+    """The Event TriggeredScaleUp for each pod of the requested nodes. Tuples: planned scale-up, call, the group's maximum."""
+    for scale_up, call, most in scale_ups:
+        note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
+        for pods in scale_up.nodes[: call.nodes]:
+            for pod in pods:
+                if not is_placeholder(pod):  # placeholders are not API objects
+                    yield _event(pod, "TriggeredScaleUp", note)
+
+
+def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
+    """The Event NotTriggerScaleUp for each pod that no group helps, with the reason of each group."""
+    for found in unhelpable:
+        note = why_not(found.groups)
+        for pod in found.pods:
+            yield _event(pod, "NotTriggerScaleUp", note)
+
+
+def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
+    """The Event ScaleUpTimedOut on `status` for each group with nodes that did not come in time and have not been removed."""
+    for each in group_status:
+        if each.stuck:
+            yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")
+
+
+def stuck_note(group_status: NodeGroupStatus) -> str:
+    """The note for a group with stuck nodes: their number and the causes."""
+    whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*group_status.late, *group_status.lost))
+    if group_status.overdue:
+        whys["timeout: asked for, and never created"] = None
+    shown = "; ".join(list(whys)[:_MOST_WHYS]) + (f" and {len(whys) - _MOST_WHYS} more" if len(whys) > _MOST_WHYS else "")
+    stuck = f"{group_status.stuck} nodes did not come in time and no longer count as in creation"
+    return f"node group {group_status.name}: {stuck}: {shown}"
+
+
+def why_not(groups: Mapping[GroupName, GroupRefusal | SkipReason]) -> str:
+    """The text of NotTriggerScaleUp. Groups with the same reason are listed together."""
+    by_word: dict[str, list[GroupName]] = {}
+    for name, why in sorted(groups.items()):
+        by_word.setdefault(_word(why), []).append(name)
+    if not by_word:
+        return "pod didn't trigger scale-up: there are no node groups"
+    parts = [f"{len(names)} {word} ({_named(names)})" for word, names in by_word.items()]
+    return f"pod didn't trigger scale-up: {', '.join(parts)}"
+
+
+def _word(why: GroupRefusal | SkipReason) -> str:
+    if isinstance(why, SkipReason):
+        return why.text
+    return "; ".join(why.words) or why.reason.name.lower()
+
+
+def _named(names: list[GroupName]) -> str:
+    more = f" and {len(names) - _MOST_GROUPS} more" if len(names) > _MOST_GROUPS else ""
+    return ", ".join(names[:_MOST_GROUPS]) + more
+
+
+def _event(pod: Pod, reason: str, note: str) -> Announce:
+    return Announce(pod.uid, pod.key, "Normal", reason, note)

@@ -1,0 +1,255 @@
+"""Formats a loop's record: as JSON for `/dumpstate`, as Cluster Autoscaler's status ConfigMap, and as a log line."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+import yaml
+
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.model.ids import UnixTime
+from slackwater.ports.protocols import ProviderError
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.runtime.autoscaler.slack_report import slack_document
+
+#: The words of Cluster Autoscaler's status, which dashboards parse.
+_HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
+
+_log = structlog.get_logger(__name__)
+
+
+def record_document(record: LoopRecord) -> dict[str, Any]:
+    """The record as JSON values; durations in seconds."""
+    pending = record.pending
+    return {
+        "loop": record.number,
+        "at": _rfc3339(record.at),
+        "generation": record.generation,
+        "healthy": record.healthy,
+        "seconds": {
+            "whole": _seconds(record.spent.whole),
+            "sense": _seconds(record.spent.sense),
+            "plan": _seconds(record.spent.plan),
+            "act": _seconds(record.spent.act),
+            "servingLoop": _seconds(record.spent.serving),
+            "servingLoopLongest": _seconds(record.spent.longest),
+        },
+        "pending": {
+            "total": pending.total,
+            "helped": pending.helped,
+            "schedulable": pending.schedulable,
+            "unhelpable": pending.unhelpable,
+            "passedOver": pending.passed_over,
+            "notLookedAt": pending.not_looked_at,
+        },
+        "inCreation": record.in_creation,
+        "groups": [_group(record, group_status) for group_status in record.group_status.values()],
+        "queued": [
+            {"group": queued.group, "nodes": queued.nodes, "priority": queued.priority, "waitsFor": queued.waits_for}
+            for queued in record.queued
+        ],
+        "problems": list(record.problems),
+        "notes": list(record.notes),
+        "eventsLeftOut": record.events_left_out,
+        "scaleDown": None if record.scale_down is None else _scale_down_document(record.scale_down),
+        "slack": None if record.slack is None else slack_document(record.slack),
+    }
+
+
+def _scale_down_document(scale_down: ScaleDownRecord) -> dict[str, Any]:
+    return {
+        "status": scale_down.status,
+        "unneeded": dict(scale_down.unneeded),
+        "unremovable": {str(reason): count for reason, count in scale_down.reasons.items()},
+        "begun": list(scale_down.begun),
+        "givenUp": list(scale_down.given_up),
+        "ended": [
+            {
+                "node": end.order.node,
+                "outcome": end.outcome,
+                "reason": None if end.unremovable_reason is None else str(end.unremovable_reason),
+                "detail": end.detail,
+                "seconds": _seconds(end.seconds),
+                "evicted": end.evicted,
+            }
+            for end in scale_down.ended
+        ],
+        "removals": [{"node": node, "phase": phase} for node, phase in scale_down.removals],
+        "underWay": scale_down.under_way[0],
+        "draining": scale_down.under_way[1],
+        "cooling": dict(scale_down.cooling),
+        "homeless": scale_down.homeless,
+        "evaluated": scale_down.evaluated,
+        "cut": scale_down.cut,
+        "seconds": _seconds(scale_down.seconds),
+    }
+
+
+def _group(record: LoopRecord, group_status: NodeGroupStatus) -> dict[str, Any]:
+    backoff = group_status.backoff
+    asked = next(((call, problem) for call, problem in record.asked if call.group == group_status.name), None)
+    return {
+        "name": group_status.name,
+        "provider": group_status.group.provider,
+        "minSize": group_status.group.min_size,
+        "maxSize": group_status.group.max_size,
+        "target": group_status.group.target,
+        "ready": len(group_status.ready),
+        "unready": len(group_status.unready),
+        "starting": len(group_status.starting),
+        "coming": group_status.coming,
+        "stuck": group_status.stuck,
+        "leaving": group_status.leaving,
+        "startSeconds": [_seconds(each) for each in group_status.starts],
+        "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in group_status.lost],
+        "planned": record.planned.get(group_status.name, 0),
+        "asked": None if asked is None else _call(*asked),
+        "closed": group_status.closed(record.instant),
+        "backoff": None
+        if backoff is None or not backoff.holds(record.instant)
+        else {"code": backoff.code, "message": backoff.message, "endsInSeconds": _seconds(backoff.until - record.instant)},
+    }
+
+
+def _call(call: Grow, problem: ProviderError | None) -> dict[str, Any]:
+    return {"from": call.seen, "to": call.to, "problem": None if problem is None else str(problem)}
+
+
+class StatusText:
+    """Formats the text of the status ConfigMap. Remembers when the status of each part last changed."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, str]] = {}
+
+    def of(self, record: LoopRecord) -> str:
+        """The status as YAML with Cluster Autoscaler's keys."""
+        now = stamp(record.at)
+        counts = _node_counts(record.group_status.values())
+        growing = any(group_status.upcoming for group_status in record.group_status.values())
+        document = {
+            "time": now,
+            "autoscalerStatus": "Running",
+            "clusterWide": {
+                "health": self._part("health", _HEALTH[record.healthy], now, nodeCounts=counts),
+                "scaleUp": self._part("scaleUp", "InProgress" if growing else "NoActivity", now),
+                "scaleDown": self._scale_down(record, None, now),
+            },
+            "nodeGroups": [self._group(record, group_status, now) for group_status in record.group_status.values()],
+            "slackwater": _ours(record),
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def _group(self, record: LoopRecord, group_status: NodeGroupStatus, now: str) -> dict[str, Any]:
+        group = group_status.group
+        sizes = {"cloudProviderTarget": group.target, "minSize": group.min_size, "maxSize": group.max_size}
+        health = self._part(
+            f"{group_status.name} health", _HEALTH[group_status.known], now, nodeCounts=_node_counts([group_status]), **sizes
+        )
+        backoff = group_status.backoff
+        if backoff is not None and backoff.holds(record.instant):
+            info = {"errorCode": backoff.code, "errorMessage": backoff.message}
+            scale_up = self._part(f"{group_status.name} scaleUp", "Backoff", now, backoffInfo=info)
+        else:
+            scale_up = self._part(f"{group_status.name} scaleUp", "InProgress" if group_status.upcoming else "NoActivity", now)
+        scale_down = self._scale_down(record, group_status, now)
+        return {"name": group_status.name, "health": health, "scaleUp": scale_up, "scaleDown": scale_down}
+
+    def _scale_down(self, record: LoopRecord, group_status: NodeGroupStatus | None, now: str) -> dict[str, Any]:
+        """The scale-down part of one group, or of the cluster (None): the number of unneeded nodes."""
+        unneeded = {} if record.scale_down is None else record.scale_down.unneeded
+        count = sum(unneeded.values()) if group_status is None else unneeded.get(group_status.name, 0)
+        what = "scaleDown" if group_status is None else f"{group_status.name} scaleDown"
+        return self._part(what, "CandidatesPresent" if count else "NoCandidates", now, candidates=count)
+
+    def _part(self, what: str, status: str, now: str, **more: Any) -> dict[str, Any]:
+        before = self._since.get(what)
+        if before is None or before[0] != status:
+            self._since[what] = (status, now)
+        return {"status": status, **more, "lastProbeTime": now, "lastTransitionTime": self._since[what][1]}
+
+
+def _node_counts(group_status: Iterable[NodeGroupStatus]) -> dict[str, Any]:
+    every = list(group_status)
+    ready, unready = sum(len(c.ready) for c in every), sum(len(c.unready) for c in every)
+    starting, late = sum(len(c.starting) for c in every), sum(not lost.given_up for c in every for lost in c.lost)
+    registered = {
+        "total": ready + unready + starting,
+        "ready": ready,
+        "notStarted": starting,
+        "unready": {"total": unready, "resourceUnready": 0},
+    }
+    return {"registered": registered, "longUnregistered": late, "unregistered": sum(c.coming for c in every)}
+
+
+def _ours(record: LoopRecord) -> dict[str, Any]:
+    """The part of the status that Cluster Autoscaler does not have."""
+    document = record_document(record)
+    short = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
+    slack = document["slack"]
+    if slack is not None:
+        short["slack"] = {key: slack[key] for key in ("sources", "startTimeSLOs", "nodesForSlackAlone")}
+    return short
+
+
+def stamp(at: UnixTime) -> str:
+    """The time in Cluster Autoscaler's format: 2026-08-21 10:00:00.123 +0000 UTC."""
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} +0000 UTC"
+
+
+def _rfc3339(at: UnixTime) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _seconds(value: float) -> float:
+    return round(value, 3)
+
+
+def log_loop(record: LoopRecord) -> None:
+    """Logs the loop as one line."""
+    pending = record.pending
+    asked = {call.group: f"{call.seen}->{call.to}" if problem is None else str(problem) for call, problem in record.asked}
+    _log.info(
+        "autoscaler loop",
+        generation=record.generation,
+        seconds=round(record.spent.whole, 3),
+        planning=round(record.spent.plan, 3),
+        pending=pending.total,
+        schedulable=pending.schedulable,
+        unhelpable=pending.unhelpable,
+        not_looked_at=pending.not_looked_at,
+        planned=dict(record.planned),
+        asked=asked,
+        in_creation=record.in_creation,
+        queued=sum(queued.nodes for queued in record.queued),
+        deleted=dict(record.deleted),
+        problems=list(record.problems),
+        **({} if record.scale_down is None else _scale_down_fields(record.scale_down)),
+        **({} if record.slack is None else _slack_fields(record.slack)),
+    )
+
+
+def _scale_down_fields(scale_down: ScaleDownRecord) -> dict[str, object]:
+    return {
+        "scale_down": scale_down.status,
+        "unneeded": dict(scale_down.unneeded),
+        "begun": list(scale_down.begun),
+        "given_up": list(scale_down.given_up),
+        "ended": {end.order.node: str(end.unremovable_reason or end.outcome) for end in scale_down.ended},
+        "under_way": scale_down.under_way[0],
+        "homeless": scale_down.homeless,
+    }
+
+
+def _slack_fields(slack: SlackPlan) -> dict[str, object]:
+    placeholders = slack.state.placeholders
+    return {
+        "slack": len(placeholders),
+        "slack_placed": sum(each.place is not None for each in placeholders),
+        "slack_coming": len(slack.coming),
+        "slack_pushed": len(slack.pushed),
+        "nodes_for_slack": slack.alone,
+    }

@@ -1,0 +1,172 @@
+"""Collects which nodes and pods of the cluster state changed since the last collection, for planners.
+
+Several collectors may read one state machine, independently. The journals note each change as one set entry for each collector.
+Collecting takes time in proportion to the changes, not to the cluster, and may be done in parts. Deliberately absent: applying
+the changes (`snapshot.snapshot_replica`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from slackwater.cluster.reservations import Reservation
+from slackwater.model.auxiliary import AuxiliaryObjects
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import Kind
+from slackwater.model.resources import NOTHING, Amounts
+from slackwater.runtime.state_machine import StateMachine
+
+
+class ChangeCollector:
+    """Collects the changes of one state machine for one reader, from construction until `stop`."""
+
+    def __init__(self, state_machine: StateMachine) -> None:
+        self._state_machine = state_machine
+        self._pods: set[PodUid] = set()
+        self._nodes: set[NodeName] = set()
+        #: Pods taken out of `_pods` and not handed out yet; a pod that changes again is noted again.
+        self._old_pods: list[PodUid] = []
+        self._budgets_version = -1
+        self.begin_again()
+        state_machine.state.pods.journal.add_reader(self._pods)
+        state_machine.state.reservations.journal.add_reader(self._pods)
+        state_machine.state.nodes.journal.add_reader(self._nodes)
+
+    def stop(self) -> None:
+        """Ends the collection: the journals note nothing for this collector any more."""
+        state_machine, pods, nodes = self._state_machine, self._pods, self._nodes
+        state_machine.state.pods.journal.remove_reader(pods)
+        state_machine.state.reservations.journal.remove_reader(pods)
+        state_machine.state.nodes.journal.remove_reader(nodes)
+
+    def begin_again(self) -> None:
+        """Makes everything due for collection again, because the reader may not have applied what it got last."""
+        self._pods.update(pod.uid for pod in self._state_machine.state.pods)
+        self._nodes.update(self._state_machine.state.nodes.row_of)
+        self._budgets_version = -1
+
+    def __len__(self) -> int:
+        """The number of objects to collect; some may be counted twice."""
+        return len(self._pods) + len(self._old_pods) + len(self._nodes)
+
+    def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
+        """Up to `most` changed nodes and `most` changed pods, as they are now. What changes again is collected again."""
+        if not self._old_pods:
+            # Moves the whole set at once: iterating over a set passes over the slots of all entries removed before.
+            self._old_pods.extend(self._pods)
+            self._pods.clear()
+        part, self._old_pods[-most:] = self._old_pods[-most:], []
+        nodes = sorted(islice(self._nodes, most))
+        self._nodes.difference_update(nodes)
+        return [self._node(name) for name in nodes], self._pod_changes(part)
+
+    def _pod_changes(self, uids: Iterable[PodUid]) -> list[PodChange]:
+        """The pods as they are now, sorted by UID, so that the order is the same on every run."""
+        return [self._pod(uid) for uid in sorted(uids)]
+
+    def few(self, most: int) -> list[PodChange] | None:
+        """All remaining changes, if at most `most` pods changed and nothing else; otherwise None, and nothing is taken."""
+        if self._nodes or self._old_pods or len(self._pods) > most:
+            return None
+        if self._budgets_version != self._state_machine.state.budgets.version:
+            return None
+        pods = self._pod_changes(self._pods)
+        self._pods.clear()
+        return pods
+
+    def rest(
+        self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: AuxiliaryObjects | None = None
+    ) -> Changes:
+        """All remaining changes. `before` is what `some` returned earlier; together they are one consistent state. `around`:
+        the changed auxiliary objects."""
+        pods = self._pod_changes({*self._old_pods, *self._pods})
+        self._old_pods.clear()
+        self._pods.clear()
+        nodes = [self._node(name) for name in sorted(self._nodes)]
+        self._nodes.clear()
+        around = around or AuxiliaryObjects()
+        budgets = None
+        if self._budgets_version != self._state_machine.state.budgets.version:
+            self._budgets_version = self._state_machine.state.budgets.version
+            budgets = tuple(self._state_machine.state.budgets)
+        return Changes(
+            generation=self._state_machine.generation,
+            nodes=(*before[0], *nodes),
+            pods=(*before[1], *pods),
+            awaiting_victims=frozenset(self._state_machine.preemptions.gated_pods()),
+            budgets=budgets,
+            namespaces=around.namespaces,
+            storage=around.storage,
+            daemons=around.daemons,
+            replicas=around.replicas,
+            kubernetes=self._state_machine.policy.kubernetes,
+            devices=around.devices,
+        )
+
+    def _node(self, name: NodeName) -> NodeChange:
+        """A node as it counts: cordoned while it is in quarantine, so that no plan uses it, and without the system amounts."""
+        row = self._state_machine.state.nodes.row_of.get(name)
+        seen = None if row is None else self._state_machine.state.nodes.by_row[row]
+        if seen is None:
+            return NodeChange(name, None)
+        node, system = seen, self._state_machine.policy.nodes.system
+        if name in self._state_machine.state.quarantine:
+            node = replace(node, unschedulable=True)
+        if system != NOTHING:
+            node = replace(node, allocatable=node.allocatable.minus(system).not_below_zero())
+        return NodeChange(name, node, None if node is seen else seen)
+
+    def _pod(self, uid: PodUid) -> PodChange:
+        seen = self._state_machine.state.pods.known(uid)
+        if seen is None or seen.ended:
+            return PodChange(uid, None)
+        pod = as_counted(seen, self._state_machine.state.reservations.get(uid))
+        return PodChange(uid, pod, None if pod is seen else seen)
+
+
+class NominatedChangeCollector(ChangeCollector):
+    """A collector that reports a nominated pod as placed on its nominated node, so that no plan gives its room away.
+
+    The nomination may be ours in advance, that of a preemption or kube-scheduler's own.
+    """
+
+    def __init__(self, state_machine: StateMachine) -> None:
+        super().__init__(state_machine)
+        state_machine.advance_nominations.journal.add_reader(self._pods)
+
+    def stop(self) -> None:
+        nominations, pods = self._state_machine.advance_nominations, self._pods
+        nominations.journal.remove_reader(pods)
+        super().stop()
+
+    def _pod(self, uid: PodUid) -> PodChange:
+        state_machine, pod = self._state_machine, self._state_machine.state.pods.known(uid)
+        if pod is None or pod.ended:
+            return PodChange(uid, None)
+        reservation = state_machine.state.reservations.get(uid)
+        nominated_node = (
+            state_machine.advance_nominations.node_of(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
+        )
+        if reservation is None and pod.node is None and nominated_node is not None:
+            pod = pod.on(nominated_node)
+        return PodChange(uid, as_counted(pod, reservation))
+
+
+def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
+    """The pod (which has not ended) as it counts: on the node, and with at least the amounts, of its reservation."""
+    if reservation is None:
+        return pod if pod.vertical is None else _taking(pod, pod.need)
+    if reservation.node != pod.node:
+        pod = pod.on(reservation.node)
+    return _taking(pod, reservation.pod_resources.reserved)
+
+
+def _taking(pod: Pod, amounts: Amounts) -> Pod:
+    kind = pod.kind
+    return pod if amounts.within(kind.requests) else replace(pod, kind=_larger(kind, amounts))
+
+
+def _larger(kind: Kind, amounts: Amounts) -> Kind:
+    return replace(kind, requests=kind.requests.at_least(amounts))

@@ -1,0 +1,171 @@
+"""The problems of the service and of the cluster, for the dashboard's first sentence: what is wrong, since when, what to do.
+
+    problems(cluster, status=..., loop=..., since=...) -> the gravest first; empty if all is well
+
+`status` and `loop` are the JSON values of `/statusz` and of the autoscaler's last loop. A problem that has no time of its own
+begins when it is first seen. Texts are constant while a problem lasts, so that nothing is sent again for its age.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from slackwater.controllers.scaledown.drains.drain import Drain
+from slackwater.model.ids import Instant, UnixTime
+from slackwater.runtime.state_machine import StateMachine
+
+#: How long an eviction, a preemption or a pod waits before it is a problem.
+LATE_AFTER_SECONDS: Final = 30.0
+#: How long a pod may be pending before the sentence mentions it.
+PENDING_SECONDS: Final = 60.0
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem. `since` is Unix time, 0 if it is not known yet; `view` is the address within the dashboard that shows it."""
+
+    code: str
+    grave: bool
+    text: str
+    todo: str
+    view: str
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The pending pods: how many, and when the oldest was created."""
+
+    total: int
+    oldest_at: UnixTime
+
+
+class Since:
+    """When each problem was first seen; forgets those that are over."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, int] = {}
+
+    def of(self, found: Iterable[Problem], wall: UnixTime) -> list[Problem]:
+        """The problems with their times, the gravest first, then the oldest."""
+        now = {problem.code: problem for problem in found}
+        self._first = {code: self._first.get(code, problem.since or int(wall)) for code, problem in now.items()}
+        dated = [replace(problem, since=problem.since or self._first[code]) for code, problem in now.items()]
+        return sorted(dated, key=lambda problem: (not problem.grave, problem.since, problem.code))
+
+
+def problems(
+    state_machine: StateMachine,
+    waiting: Waiting,
+    *,
+    status: Mapping[str, Any],
+    loop: Mapping[str, Any] | None,
+    now: Instant,
+    wall: UnixTime,
+) -> Iterator[Problem]:
+    """All problems of now, in no order."""
+    yield from _of_service(status)
+    yield from _of_nodes(state_machine, now, wall)
+    yield from _of_drains(state_machine.removals.drains.active, now, wall)
+    yield from _of_preemptions(state_machine, now, wall)
+    if loop is not None:
+        yield from _of_loop(loop)
+    if waiting.total and wall - waiting.oldest_at >= PENDING_SECONDS:
+        text = f"{_many(waiting.total, 'pod')} without a node, the oldest for more than a minute"
+        todo = "Open the pending pods: each group shows what would help."
+        yield Problem(code="pending", grave=False, text=text, todo=todo, view="pending", since=int(waiting.oldest_at))
+
+
+def _of_service(status: Mapping[str, Any]) -> Iterator[Problem]:
+    sources = status.get("eventSources", {}).items()
+    silent = sorted(name for name, source in sources if not source["alive"] and not source["absent"])
+    if silent:
+        text = f"The API server sends nothing about {_named(silent)}"
+        todo = "What is shown may be outdated. Look whether the API server answers, and at the service's log."
+        yield Problem(code="silent", grave=True, text=text, todo=todo, view="overview")
+    if status.get("settingsProblem"):
+        text = f"The changed configuration is not in force: {status['settingsProblem']}"
+        todo = "Check the file with `slackwater config check`."
+        yield Problem(code="settings", grave=False, text=text, todo=todo, view="overview")
+    for name, certificate in status.get("certificates", {}).items():
+        if certificate["problem"]:
+            text = f"The new certificate of listener {name} is not in use: {certificate['problem']}"
+            yield Problem(
+                code=f"certificate {name}", grave=True, text=text, todo="Replace the files of the listener.", view="overview"
+            )
+    if paused := status.get("paused"):
+        text = f"A person has paused {_named(sorted(paused))}"
+        yield Problem(code="paused", grave=False, text=text, todo="`slackwater resume` ends the pause.", view="overview")
+
+
+def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[Problem]:
+    doubted = list(state_machine.state.quarantine.items())
+    if doubted:
+        names = sorted(str(name) for name, _ in doubted)
+        since = int(wall - (now - min(entry.since for _, entry in doubted)))
+        text = f"{_many(len(names), 'node')} in quarantine, where nothing new is placed: {_named(names)}"
+        todo = "The next audit clears a node whose sums are in order; open the node for what was found."
+        yield Problem(code="quarantine", grave=True, text=text, todo=todo, view="nodes?show=quarantined", since=since)
+    columns = state_machine.state.ledger.columns
+    over = int((columns.reserved > columns.total).any(axis=0).sum())
+    if over:
+        text = f"{_many(over, 'node')} with more reserved than it has"
+        todo = "Pods bound by others, or a node that shrank. Move pods away from it."
+        yield Problem(code="over", grave=True, text=text, todo=todo, view="nodes?show=over")
+
+
+def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterator[Problem]:
+    for drain in drains:
+        late = [
+            leaver
+            for leaver in drain.pods.leavers.values()
+            if leaver.step in {"waiting", "refused"} and now - leaver.first_at >= LATE_AFTER_SECONDS
+        ]
+        if late:
+            first = min(late, key=lambda leaver: leaver.first_at)
+            text = f"The drain of {drain.order.node} waits for {_named(sorted(str(leaver.pod.key) for leaver in late))}"
+            todo = "A disruption budget blocks the eviction: add a replica, raise the budget, or cancel the drain."
+            since = int(wall - (now - first.first_at))
+            view = f"why/node/{drain.order.node}"
+            yield Problem(code=f"drain {drain.order.node}", grave=False, text=text, todo=todo, view=view, since=since)
+
+
+def _of_preemptions(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[Problem]:
+    for found in (each for _, each in state_machine.preemptions.items()):
+        if found.waiting and now - found.since >= 2 * LATE_AFTER_SECONDS:
+            text = f"Pod {found.pod.key} still waits for its victims to leave {found.node}"
+            todo = "Look at the victims' finalizers and grace periods."
+            since = int(wall - (now - found.since))
+            yield Problem(
+                code=f"preemption {found.pod.key}", grave=False, text=text, todo=todo, view="preemptions", since=since
+            )
+
+
+def _of_loop(loop: Mapping[str, Any]) -> Iterator[Problem]:
+    if not loop["healthy"]:
+        text = "So many nodes are unready that none is removed"
+        todo = "Look for an outage of the network or of a zone."
+        yield Problem(code="unready", grave=True, text=text, todo=todo, view="nodes?show=not-ready")
+    for number, text in enumerate(loop["problems"][:_MOST_NAMED]):
+        yield Problem(code=f"loop {number}", grave=True, text=f"Autoscaler: {text}", todo="See the node groups.", view="groups")
+    unhelpable = loop["pending"]["unhelpable"]
+    for group in loop["groups"]:
+        name, backoff = group["name"], group["backoff"]
+        if backoff is not None:
+            text = f"Node group {name} could not grow: {backoff['message'] or backoff['code']}"
+            todo = "It is tried again after a pause; other groups are used meanwhile."
+            yield Problem(code=f"backoff {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
+        if unhelpable and group["target"] >= group["maxSize"]:
+            text = f"Node group {name} is at its limit of {_many(group['maxSize'], 'node')}, and pods fit nowhere"
+            todo = f"Raise maxSize of {name}, or look at the pending pods."
+            yield Problem(code=f"limit {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
+
+
+def _many(count: int, one: str) -> str:
+    return f"{count:,} {one}{'' if count == 1 else 's'}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

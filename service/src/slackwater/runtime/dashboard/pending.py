@@ -1,0 +1,101 @@
+"""The dashboard's pending pods as groups: pods of one owner that ask for the same and wait for the same reason are one entry.
+
+    groups.add(pods)
+    groups.section() -> {"total": pods, "groups": number of groups, "entries": [...]}
+
+So ten thousand pods of a few jobs are a few entries. Numbers in a scheduler's message differ from attempt to attempt, and are
+ignored when reasons are compared. Deliberately absent: what would help (`/explain`).
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from slackwater.model.ids import UnixTime
+from slackwater.model.objects import Pod, created_at_of
+from slackwater.model.resources import RESOURCES
+
+#: The most groups that are sent.
+MOST_GROUPS: Final = 400
+#: The most pods that a group names.
+MOST_NAMES: Final = 20
+_DIGITS: Final = re.compile(r"\d+")
+#: What distinguishes the pods of one workload without an owner: a number, or a hash, at the end of the name.
+_LAST_PART: Final = re.compile(r"[-.](?:\d+|[a-z0-9]{5})$")
+
+
+@dataclass(slots=True)
+class _Group:
+    first: Pod
+    oldest_at: UnixTime
+    names: list[str] = field(default_factory=list)
+    count: int = 0
+
+
+def waits(pod: Pod) -> bool:
+    """Is the pod pending: without a node, and not ended?"""
+    return pod.node is None and not pod.ended
+
+
+class PendingGroups:
+    """Groups pending pods. A caller with many may add them in slices, between which others get a turn."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], _Group] = {}
+        self._reasons: dict[str | None, str] = {}
+        self._total = 0
+
+    def add(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._total += 1
+            key = self._key(pod)
+            at = created_at_of(pod.created_at)
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = _Group(pod, at)
+            elif (at, pod.key) < (group.oldest_at, group.first.key):
+                group.first, group.oldest_at = pod, at
+            group.count += 1
+            if len(group.names) < MOST_NAMES:
+                group.names.append(pod.key.name)
+
+    def _key(self, pod: Pod) -> tuple[Any, ...]:
+        message = pod.unschedulable_message
+        reason = self._reasons.get(message)
+        if reason is None:
+            reason = self._reasons[message] = without_numbers(message)
+        owner = pod.eviction_facts.owner or _stem(pod.key.name)
+        return (pod.key.namespace, owner, pod.priority, pod.kind.scheduler_name, pod.need, pod.gates, reason)
+
+    def section(self) -> dict[str, Any]:
+        """The groups by descending priority; among equal priorities the one that waits longest first."""
+        ordered = sorted(self._groups.values(), key=lambda group: (-group.first.priority, group.oldest_at, group.first.key))
+        return {"total": self._total, "groups": len(ordered), "entries": [_entry(group) for group in ordered[:MOST_GROUPS]]}
+
+
+def without_numbers(message: str | None) -> str:
+    """The message of a scheduler without its numbers: equal for equal reasons."""
+    return "" if message is None else _DIGITS.sub("#", message)
+
+
+def _stem(name: str) -> str:
+    return _LAST_PART.sub("", name)
+
+
+def _entry(group: _Group) -> dict[str, Any]:
+    pod = group.first
+    owner = pod.eviction_facts.owner
+    return {
+        "namespace": pod.key.namespace,
+        "name": pod.key.name,
+        "owner": None if owner is None else f"{owner.kind} {owner.name}",
+        "count": group.count,
+        "names": sorted(group.names),
+        "priority": pod.priority,
+        "scheduler": pod.kind.scheduler_name,
+        **dict(zip(RESOURCES, pod.need, strict=True)),
+        "gates": list(pod.gates),
+        "message": pod.unschedulable_message,
+        "createdAt": int(group.oldest_at),
+    }

@@ -1,0 +1,103 @@
+"""Keeps the last hour and the last day of the overview's figures in memory, for sparklines and `GET /series`.
+
+    series.take(at, {"pending": 12, "binds": 3, ...})   # each second, or as often as the caller likes
+
+The hour has a point for each 15 s, the day one for each 5 min; both are bounded. Each figure has one way to combine the
+values of a step: their mean, their largest, the last one, or their sum. A step in which nothing was taken has no value.
+Prometheus is the place for more. Deliberately absent: reading the cluster state (`observer`), time.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from slackwater.model.ids import UnixTime
+
+HOUR_STEP_SECONDS: Final = 15
+DAY_STEP_SECONDS: Final = 300
+_HOUR_STEPS: Final = 3600 // HOUR_STEP_SECONDS
+_DAY_STEPS: Final = 86400 // DAY_STEP_SECONDS
+
+#: How the values of a step become one.
+Fold = Literal["mean", "largest", "last", "sum"]
+#: The figures. Shares are thousandths of the nodes' Total; those with "sum" count what happened within a step.
+FIGURES: Final[dict[str, Fold]] = {
+    "cpuPermille": "mean",
+    "memoryPermille": "mean",
+    "pending": "largest",
+    "oldestPendingSeconds": "largest",
+    "nodes": "last",
+    "nodesAdded": "sum",
+    "nodesRemoved": "sum",
+    "failures": "sum",
+    "binds": "sum",
+}
+
+
+@dataclass(slots=True)
+class _Step:
+    """The values taken in the step that has not ended. `taken` counts the calls."""
+
+    number: int
+    taken: int = 0
+    values: dict[str, int] = field(default_factory=dict)
+
+
+class Ring:
+    """The last `steps` steps of `step_seconds` each."""
+
+    def __init__(self, folds: Mapping[str, Fold], *, step_seconds: int, steps: int) -> None:
+        self._folds = folds
+        self._seconds = step_seconds
+        self._points: dict[str, deque[int | None]] = {name: deque(maxlen=steps) for name in folds}
+        self._steps = steps
+        self._step: _Step | None = None
+
+    def take(self, at: UnixTime, values: Mapping[str, int]) -> None:
+        number = int(at // self._seconds)
+        if self._step is None:
+            self._step = _Step(number)
+        elif number > self._step.number:  # a clock that was set back adds to the present step
+            self._close(self._step, number)
+            self._step = _Step(number)
+        self._add(self._step, values)
+
+    def _add(self, step: _Step, values: Mapping[str, int]) -> None:
+        step.taken += 1
+        for name, fold in self._folds.items():
+            value, before = values.get(name, 0), step.values.get(name)
+            if before is None or fold == "last":
+                step.values[name] = value
+            else:
+                step.values[name] = max(before, value) if fold == "largest" else before + value
+
+    def _close(self, step: _Step, upcoming: int) -> None:
+        missed = min(upcoming - step.number - 1, self._steps)
+        for name, fold in self._folds.items():
+            value = step.values[name]
+            self._points[name].append(round(value / step.taken) if fold == "mean" else value)
+            self._points[name].extend([None] * missed)
+
+    def document(self) -> dict[str, Any]:
+        """The ended steps as JSON values. `end` is the Unix time at which the last one ended."""
+        end = 0 if self._step is None else self._step.number * self._seconds
+        points = {name: list(values) for name, values in self._points.items()}
+        return {"stepSeconds": self._seconds, "end": end, "points": points}
+
+
+class Series:
+    """The figures of the last hour and of the last day. `kinds` are kinds of decisions, each a figure `decisions.<kind>`."""
+
+    def __init__(self, kinds: Sequence[str] = ()) -> None:
+        folds: dict[str, Fold] = {**FIGURES, **{f"decisions.{kind}": "sum" for kind in kinds}}
+        self._hour = Ring(folds, step_seconds=HOUR_STEP_SECONDS, steps=_HOUR_STEPS)
+        self._day = Ring(folds, step_seconds=DAY_STEP_SECONDS, steps=_DAY_STEPS)
+
+    def take(self, at: UnixTime, values: Mapping[str, int]) -> None:
+        """Takes in the present figures. Those with "sum" are what happened since the call before."""
+        self._hour.take(at, values)
+        self._day.take(at, values)
+
+    def document(self) -> dict[str, Any]:
+        return {"hour": self._hour.document(), "day": self._day.document()}

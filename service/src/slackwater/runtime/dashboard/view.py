@@ -1,0 +1,177 @@
+"""The dashboard's sections as JSON values: preemptions, migrations, nominations and drains.
+
+Each section is `{"total": ..., "entries": [...]}` with at most `MOST` entries, so the size of an answer is bounded. Times are
+Unix times, so that an entry that does not change is not sent again. Deliberately absent: the nodes (`nodes`), pending
+pods (`pending`), node groups (the autoscaler's loop provides them), HTTP.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from slackwater.controllers.migration.state import Migration
+from slackwater.controllers.preemption.preemption import Preemption
+from slackwater.controllers.scaledown.drains.drain import Drain
+from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
+from slackwater.model.resources import NOTHING, RESOURCES
+from slackwater.runtime.state_machine import StateMachine
+
+#: The most entries of one section.
+MOST: Final = 2000
+#: The most names within one entry: victims of a preemption, pods of a drain.
+MOST_NAMES: Final = 200
+
+Json = dict[str, Any]
+
+
+def sections(state_machine: StateMachine, now: Instant, wall: UnixTime) -> dict[str, Json]:
+    """All sections. `wall` is the Unix time at `now`."""
+    offset = wall - now
+    return {
+        "migrationQueue": _cut(_queue(state_machine), len(state_machine.migrating.choice.queue)),
+        "migrations": _listed(
+            [_migration(state_machine, migration) for _, migration in sorted(state_machine.migrating.migrations.items())]
+        ),
+        "preemptions": _listed([_preemption(state_machine, found, offset) for _, found in state_machine.preemptions.items()]),
+        "nominations": _listed(
+            [
+                {**_named(sample_miss.key), "node": sample_miss.nominated, "tried": len(sample_miss.tried)}
+                for _, sample_miss in state_machine.state.sample_misses.items()
+                if sample_miss.nominated is not None
+            ]
+        ),
+        "drains": _listed(_drains(state_machine, offset)),
+    }
+
+
+def _listed(entries: Sequence[Json]) -> Json:
+    return _cut(entries, len(entries))
+
+
+def _cut(entries: Iterable[Json], total: int) -> Json:
+    return {"total": total, "entries": list(islice(entries, MOST))}
+
+
+def _named(key: PodKey | None) -> dict[str, str]:
+    return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
+
+
+def _queue(state_machine: StateMachine) -> Iterable[Json]:
+    for node, uid, load, _ in state_machine.migrating.choice.queue.entries():
+        yield {**_named(_key_of(state_machine, uid)), "node": node, "load1Micro": load}
+
+
+def _key_of(state_machine: StateMachine, uid: PodUid) -> PodKey | None:
+    reservation = state_machine.state.reservations.get(uid)
+    if reservation is not None:
+        return reservation.key
+    pod = state_machine.state.pods.known(uid)
+    return None if pod is None else pod.key
+
+
+def _migration(state_machine: StateMachine, migration: Migration) -> Json:
+    found = state_machine.migrating.objects.get(migration.key)
+    pod = None if migration.pod is None else _key_of(state_machine, migration.pod)
+    return {
+        **_named(migration.key),
+        "machine": migration.machine.name,
+        "pod": None if pod is None else str(pod),
+        "source": migration.source,
+        "why": _why_migrated(state_machine, migration),
+        "targetNode": migration.target_node,
+        **dict(zip(RESOURCES, migration.amounts, strict=True)),
+        "phase": ("asked" if migration.created else "decided") if found is None else found.phase or "created",
+        "landed": migration.landed,
+    }
+
+
+def _why_migrated(state_machine: StateMachine, migration: Migration) -> str:
+    """Why the machine leaves its node, as far as the node's present state shows it."""
+    if migration.source is None:
+        return ""
+    if any(drain.order.node == migration.source for drain in state_machine.removals.drains.active):
+        return "its node is being removed"
+    row = state_machine.state.nodes.row_of.get(migration.source)
+    columns = state_machine.state.ledger.columns
+    if row is None:
+        return ""
+    if (columns.reserved[:, row] > columns.watermark[:, row]).any():
+        return "its node is above the Watermark"
+    return "growth was denied on its node" if columns.capacity_pressure[:, row].any() else ""
+
+
+def _preemption(state_machine: StateMachine, found: Preemption, offset: float) -> Json:
+    waiting = sorted(str(_key_of(state_machine, uid) or uid) for uid in found.waiting)
+    held = [reservation for uid in found.waiting if (reservation := state_machine.state.reservations.get(uid)) is not None]
+    frees = NOTHING
+    for reservation in held:
+        frees = frees.plus(reservation.pod_resources.reserved)
+    return {
+        **_named(found.pod.key),
+        "node": found.node,
+        "priority": found.pod.priority,
+        "needs": dict(zip(RESOURCES, found.pod.need, strict=True)),
+        "phase": found.phase,
+        "gateShut": found.shut,
+        "waitingFor": waiting[:MOST_NAMES],
+        "waitingForTotal": len(waiting),
+        "victimPriority": max((reservation.priority for reservation in held), default=None),
+        "others": [other.text for other in found.others],
+        "frees": dict(zip(RESOURCES, frees, strict=True)),
+        "began": int(found.since + offset),
+        "ends": int(found.deadline + offset),
+    }
+
+
+def _drains(state_machine: StateMachine, offset: float) -> list[Json]:
+    active = list(state_machine.removals.drains.active)
+    if not active:
+        return []
+    disruptions = Disruptions(state_machine.state.budgets)
+    return [_drain(state_machine, drain, disruptions, offset) for drain in active]
+
+
+def _drain(state_machine: StateMachine, drain: Drain, disruptions: Disruptions, offset: float) -> Json:
+    pods = _leaving(drain)
+    blocked = _blocked_by(state_machine, drain, disruptions)
+    for pod in pods:
+        pod["blockedBy"] = blocked.get(PodKey(pod["namespace"], pod["name"]), "")
+    return {
+        "node": drain.order.node,
+        "group": drain.order.group,
+        "phase": drain.phase,
+        "empty": drain.order.empty,
+        "began": int(drain.began + offset),
+        "evicted": drain.n_evicted,
+        "reason": None if drain.unremovable_reason is None else str(drain.unremovable_reason),
+        "detail": drain.detail,
+        "pods": pods[:MOST_NAMES],
+        "podsTotal": len(pods),
+        "gone": sum(pod["step"] == "gone" for pod in pods),
+        "blocked": sum(bool(pod["blockedBy"]) for pod in pods),
+    }
+
+
+def _blocked_by(state_machine: StateMachine, drain: Drain, disruptions: Disruptions) -> Mapping[PodKey, str]:
+    """The budgets that forbid an eviction now, by pod."""
+    found = {}
+    for uid, leaver in drain.pods.leavers.items():
+        pod = state_machine.state.pods.get(uid)
+        budgets = [] if pod is None or leaver.step not in {"waiting", "refused"} else disruptions.against(pod)
+        if budgets:
+            found[leaver.pod.key] = ", ".join(f"{namespace}/{name}" for namespace, name in budgets)
+    return found
+
+
+def _leaving(drain: Drain) -> list[Json]:
+    """The pods of the drain's plan with their destinations, and pods that appeared since; each with its step."""
+    running_pods = {key: (step, detail) for key, step, detail in drain.pods.running_pods()}
+    planned = dict(drain.order.destinations)
+    begun = running_pods or drain.phase not in {"marking", "marked"}
+    nothing = ("gone" if begun else "planned", "")
+    found = []
+    for key in sorted({*planned, *running_pods}):
+        step, detail = running_pods.get(key, nothing)
+        found.append({**_named(key), "step": step, "detail": detail, "destination": planned.get(key)})
+    return found

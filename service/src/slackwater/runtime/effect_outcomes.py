@@ -1,0 +1,78 @@
+"""Translates the end of an effect into an event for the state machine.
+
+These events are in addition to `Outcome.event`, which says what the API server's answer shows of the object.
+"""
+
+from slackwater.model.effects import (
+    Activate,
+    CreateMigration,
+    DeleteMigration,
+    DeleteVictim,
+    Effect,
+    Evict,
+    MarkNode,
+    UnmarkNode,
+    WritePermit,
+    WritePreempting,
+)
+from slackwater.model.events import (
+    ActivationLost,
+    Event,
+    EvictionEnded,
+    EvictionOutcome,
+    MigrationDeleteEnded,
+    MigrationNotStarted,
+    NodeMarked,
+    NodeUnmarked,
+    PermitNotWritten,
+    PodGone,
+    PreemptingNotWritten,
+    PreemptingWritten,
+    VictimEnded,
+)
+from slackwater.ports.protocols import Outcome
+
+
+def given_up(effect: Effect, outcome: Outcome) -> Event | None:
+    """The event for an effect whose deadline passed without a certain result; None if the state machine need not know."""
+    match effect:
+        case Activate(uid, key, why):
+            return ActivationLost(uid, key, why)
+        case WritePermit():
+            return PermitNotWritten(effect.pod, outcome.detail)
+        case CreateMigration():
+            return MigrationNotStarted(effect.uid, outcome.detail)
+        case DeleteMigration(_, key):
+            return MigrationDeleteEnded(key, deleted=False)
+        case _:
+            return None
+
+
+def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The event that a preemption's API call has ended. None for other effects, and where the pod's own event reports it."""
+    match effect:
+        case WritePreempting(uid, _, text):
+            done = outcome.verdict == "done"
+            return PreemptingWritten(uid, text) if done else PreemptingNotWritten(uid, text, outcome.detail)
+        case DeleteVictim(uid):
+            if outcome.verdict == "done":
+                return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
+            return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
+        case _:
+            return None
+
+
+def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
+    """The event that a drain's API call has ended. None for other effects, and where `outcome.event` reports it."""
+    done = outcome.verdict == "done"
+    match effect:
+        case MarkNode():
+            return NodeMarked(effect.name, effect.taint.key, done, outcome.detail)
+        case UnmarkNode():
+            return NodeUnmarked(effect.name, effect.taint_key, done, outcome.detail)
+        case Evict() if not isinstance(outcome.event, EvictionEnded):
+            how: EvictionOutcome = "gone" if isinstance(outcome.event, PodGone) else "accepted" if done else "unreachable"
+            how = "refused" if outcome.verdict == "refused" else how
+            return EvictionEnded(effect.uid, effect.node, how, outcome.detail)
+        case _:
+            return None

@@ -1,0 +1,159 @@
+"""Answers questions in the planning process: each in a child of its own, which is a copy of the process at that moment.
+
+The child shares the memory of the replica with its parent until one of them writes to it. So a question does not wait for a
+plan, a plan does not wait for a question, and an answer that takes too long is ended without losing the replica. The child ends
+with its answer, at its deadline, or when its parent ends.
+"""
+
+import gc
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from slackwater.ports.protocols import WhatIfRefused
+from slackwater.runtime.planner.messages import ANSWER, PLAN, AnswerKind, AnswerPiece, PlannerQuestion, encode_piece
+from slackwater.runtime.planner.value_frames import write_frame
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+#: The most bytes of an answer in one frame: the service copies them in well under a millisecond.
+_PIECE: Final = 256 * 1024
+#: The largest answer in bytes. The service has it in memory twice before it is sent.
+LARGEST_ANSWER: Final = 1 << 28
+_KIND_BYTES: Final = 1
+
+
+class Output:
+    """What the process writes to the service. Plans and answers come from several threads, so each frame is written whole."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+
+    def plan(self, frame: bytes) -> None:
+        self._write(PLAN + frame)
+
+    def answer(self, piece: AnswerPiece) -> None:
+        self._write(ANSWER + encode_piece(piece))
+
+    def _write(self, frame: bytes) -> None:
+        with self._lock:
+            write_frame(self._pipe, frame)
+            self._pipe.flush()
+
+    def close_in_child(self) -> None:
+        """Closes the child's copy of the pipe: otherwise the service would notice the end of the process too late."""
+        os.close(self._pipe.fileno())
+
+
+_INPUT: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    pid: int
+    #: Open as long as the parent lives: by its end the child learns that of its parent.
+    life: int
+
+
+class Children:
+    """Starts the child that answers a question. There is one at a time: a new question ends the child of an older one, which
+    the service has given up."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._now: _Child | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, number: int, seconds: float) -> "Callable[[PlannerQuestion, SnapshotReplica], None] | None":
+        """Forks. In the parent it returns None, and the answer goes to the output once the child has ended. In the child it
+        returns a function that answers and does not return."""
+        self._end_older()
+        from_child, to_parent = os.pipe()
+        life_of_parent, life = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError as error:  # no memory, or too many processes
+            for each in (from_child, to_parent, life_of_parent, life):
+                os.close(each)
+            self._output.answer(AnswerPiece(number, AnswerKind.ENDED, f"could not be started: {error}".encode()))
+            return None
+        if pid == 0:
+            # No lock that another thread of the parent may have held is touched from here on.
+            for ours in (from_child, life, _INPUT):
+                os.close(ours)
+            self._output.close_in_child()
+            _end_in_time(seconds, life_of_parent)
+            return lambda question, replica: _answer_and_end(question, replica, to_parent)
+        for theirs in (to_parent, life_of_parent):
+            os.close(theirs)
+        child = self._now = _Child(pid, life)
+        threading.Thread(target=self._relay, args=(number, child, from_child), name="answer", daemon=True).start()
+        return None
+
+    def _end_older(self) -> None:
+        with self._lock:
+            if self._now is not None:
+                os.kill(self._now.pid, signal.SIGKILL)
+
+    def _relay(self, number: int, child: _Child, from_child: int) -> None:
+        """Passes on what the child writes as it comes, and reports at its end how it ended."""
+        with open(from_child, "rb", buffering=_PIECE) as pipe:
+            first = pipe.read(_KIND_BYTES)
+            while content := pipe.read(_PIECE):
+                self._output.answer(AnswerPiece(number, AnswerKind.MORE, content))
+        with self._lock:
+            _, status = os.waitpid(child.pid, 0)
+            os.close(child.life)
+            if self._now is child:
+                self._now = None
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0 and first:
+            self._output.answer(AnswerPiece(number, AnswerKind(first[0]), b""))
+        else:
+            self._output.answer(AnswerPiece(number, AnswerKind.ENDED, _how(code).encode()))
+
+
+def _how(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+# --- in the child -----------------------------------------------------------------------------------------------------------
+
+
+def _end_in_time(seconds: float, life_of_parent: int) -> None:
+    """Makes the child end at its deadline, by SIGALRM, and with its parent."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    threading.Thread(target=_end_with_parent, args=(life_of_parent,), name="parent", daemon=True).start()
+    # Not to be scanned: that would write to the pages shared with the parent.
+    gc.freeze()
+
+
+def _end_with_parent(life_of_parent: int) -> None:
+    os.read(life_of_parent, 1)
+    os._exit(1)
+
+
+def _answer_and_end(question: PlannerQuestion, replica: SnapshotReplica, to_parent: int) -> None:
+    kind, content = answer_of(question, replica)
+    with open(to_parent, "wb") as pipe:
+        pipe.write(bytes([kind]))
+        pipe.write(content)
+    os._exit(0)
+
+
+def answer_of(question: PlannerQuestion, replica: SnapshotReplica, largest: int = LARGEST_ANSWER) -> tuple[AnswerKind, bytes]:
+    """The answer to a question of at most `largest` bytes. Errors become answers too."""
+    try:
+        found = question.answer(replica)
+        if len(found) > largest:
+            raise WhatIfRefused(f"the answer has {len(found)} bytes, want {largest} at most: ask about fewer objects")
+        return AnswerKind.ANSWERED, found
+    except WhatIfRefused as refused:
+        return AnswerKind.REFUSED, str(refused).encode()
+    except Exception:  # the service must learn of any error
+        return AnswerKind.FAILED, traceback.format_exc().encode()

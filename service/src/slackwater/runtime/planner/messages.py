@@ -1,0 +1,126 @@
+"""The messages between the service and its planning process.
+
+service -> planning process    Ask, AskShrink, Question, Follow
+planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
+                               on channel ANSWER: pieces of the answer to a question, each an `AnswerPiece`
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaledown.outcome import ScaleDownPlan
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
+from slackwater.controllers.slack.state import SlackState
+from slackwater.model.changes import Changes
+from slackwater.model.devices import DeviceObjects
+from slackwater.model.nodegroups import NodeGroup
+from slackwater.model.placeholders import HeadroomRequests
+from slackwater.model.storage import Storage
+from slackwater.runtime.autoscaler.planning import Inquiry, Plans, ScaleUpResult
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
+from slackwater.runtime.autoscaler.slack_planning import HeadroomDemand, SlackPlan
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+
+class PlannerQuestion(Protocol):
+    """A question as a value that goes to the planning process, with everything that only the state machine knows of it."""
+
+    def answer(self, replica: SnapshotReplica) -> bytes:
+        """The answer; runs in the planning process. Raises `WhatIfRefused` if the question cannot be answered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The question for scale-up and slack plans. `rebuild`: the inquiry holds the whole cluster."""
+
+    inquiry: Inquiry
+    rebuild: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskShrink:
+    """The question for the scale-down plan of the inquiry that was answered last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question of a person. `changes` and `rebuild` are as in `Ask`. The answer may take `seconds`.
+
+    `body` None: there is no question, only changes.
+    """
+
+    number: int
+    changes: Changes
+    rebuild: bool
+    body: PlannerQuestion | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The answer if planning raised an error."""
+
+    traceback: str
+
+
+#: The types within which long collections are sent in pieces (`frames`).
+FRAMED_TYPES: Final[frozenset[type]] = frozenset(
+    {
+        *(
+            Ask,
+            Inquiry,
+            Changes,
+            Storage,
+            DeviceObjects,
+            NodeGroupStatus,
+            NodeGroup,
+            ScaleDownInquiry,
+            ScaleDownState,
+            HeadroomRequests,
+        ),
+        *(Plans, ScaleUpResult, ScaleUp, ScaleDownProposal, ScaleDownPlan, SlackPlan, SlackState, HeadroomDemand, Unhelpable),
+        Question,
+    }
+)
+
+#: The first byte of a frame from the planning process: its channel.
+PLAN, ANSWER = b"p", b"a"
+
+
+class AnswerKind(IntEnum):
+    """What a piece of an answer is: `MORE` is followed by another piece, each of the others is the last one. After `ENDED`
+    earlier pieces are void."""
+
+    MORE = 0
+    ANSWERED = 1
+    #: The question cannot be answered; the text says why.
+    REFUSED = 2
+    #: Answering raised an error; the text is its traceback.
+    FAILED = 3
+    #: The process that answered ended before it was done; the text says how.
+    ENDED = 4
+
+
+class AnswerPiece(NamedTuple):
+    """A piece of the answer to question `number`."""
+
+    number: int
+    kind: AnswerKind
+    content: bytes
+
+
+_HEAD: Final = struct.Struct(">QB")
+
+
+def encode_piece(piece: AnswerPiece) -> bytes:
+    return _HEAD.pack(piece.number, piece.kind) + piece.content
+
+
+def decode_piece(frame: bytes) -> AnswerPiece:
+    number, kind = _HEAD.unpack_from(frame)
+    return AnswerPiece(number, AnswerKind(kind), frame[_HEAD.size :])

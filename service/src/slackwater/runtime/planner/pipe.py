@@ -1,0 +1,228 @@
+"""The service's end of the pipes to one planning process: sends messages, and hands answers to those who wait for them.
+
+Messages are encoded and answers decoded in pieces of bounded size, and the event loop is free between two pieces. What changed
+is collected and sent as one step, so that the replica gets the changes in the order in which they happened. An answer to a
+question may arrive while a plan is being made. Deliberately absent: starting and ending the process.
+"""
+
+import gc
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, Generic, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from slackwater.model.changes import Changes
+from slackwater.ports.clock import Watch
+from slackwater.runtime.autoscaler.planning import MakeInquiry, Plans
+from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
+from slackwater.runtime.planner.messages import (
+    PLAN,
+    AnswerKind,
+    Ask,
+    AskShrink,
+    Failed,
+    PlannerQuestion,
+    Question,
+    decode_piece,
+)
+from slackwater.runtime.planner.replica_feed import ReplicaFeed
+from slackwater.runtime.planner.value_frames import HEAD, Decoder, Encoder, framed
+
+_log = structlog.get_logger(__name__)
+
+
+class LinkLost(Exception):
+    """The process ended before it answered."""
+
+
+#: The errors of a link whose process has ended.
+LOST: Final = (
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    LinkLost,
+)
+#: Sending goes on when whoever asked goes away, because half a message would spoil all that follow. But not for longer.
+_SEND_SECONDS: Final = 60.0
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Reply(Generic[T]):
+    """The place for one awaited answer."""
+
+    watch: Watch
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    found: list[T] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+
+    async def wait(self) -> T:
+        await self.arrived.wait()
+        if not self.found:
+            raise LinkLost("the planning process has ended")
+        return self.found[0]
+
+    def give(self, found: T) -> None:
+        self.found.append(found)
+        self.arrived.set()
+
+
+_Plan = Plans | ScaleDownProposal | Failed | None
+_Answer = tuple[AnswerKind, bytes]
+
+
+class Link:
+    """The service's end of the pipes to one planning process.
+
+    `fed`: the process has the cluster, so it needs only changes. `ending`: it was killed, and must not be used any more.
+    """
+
+    def __init__(self, process: Process, feed: ReplicaFeed, framed_types: frozenset[type]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.fed = False
+        self.ending = False
+        self._feed = feed
+        self._encoder = Encoder(framed_types)
+        self._decoder = Decoder(pod_of=feed.pod_of)
+        self._input = BufferedByteReceiveStream(process.stdout)
+        self._sending = anyio.Lock()
+        self._plan: _Reply[_Plan] | None = None
+        self._questions: dict[int, _Reply[_Answer]] = {}
+        self._numbers = count(1)
+
+    def kill(self) -> None:
+        """Ends the process. Its exit status stays what it was if it has just ended by itself."""
+        self.ending = True
+        if self.process.returncode is None:
+            # `Process.kill` would collect the exit status first, and asyncio's watcher would then report 255 in its place.
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+
+    def lose(self) -> None:
+        """Ends all waits for answers with an error, because the process has ended."""
+        for reply in (self._plan, *self._questions.values()):
+            if reply is not None:
+                reply.arrived.set()
+
+    # --- questions ----------------------------------------------------------------------------------------------------------
+
+    async def plan(self, make: MakeInquiry | None, watch: Watch) -> _Plan:
+        """Requests the plans for an inquiry, or without one the scale-down plan for the last inquiry."""
+        reply: _Reply[_Plan] = _Reply(watch)
+        async with self._sending:
+            self._plan = reply
+            if make is None:
+                await self._send(AskShrink(), watch)
+            else:
+                changes, rebuild = await self._collect(watch, for_plan=True)
+                await self._send(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
+                self._has_fed(rebuild=rebuild)
+        return await reply.wait()
+
+    async def ask(self, make: Callable[[], PlannerQuestion], seconds: float, watch: Watch) -> _Answer:
+        """Asks a question, which may take `seconds`."""
+        number, reply = next(self._numbers), _Reply[_Answer](watch)
+        self._questions[number] = reply
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._send_question(number, make, seconds, watch)
+            return await reply.wait()
+        finally:
+            del self._questions[number]
+
+    async def _send_question(self, number: int, make: Callable[[], PlannerQuestion], seconds: float, watch: Watch) -> None:
+        """Sends the question. If it cannot be made, sends the changes alone, since they have been collected."""
+        try:
+            with anyio.fail_after(_SEND_SECONDS):
+                async with self._sending:
+                    changes, rebuild = await self._collect(watch)
+                    failed: Exception | None = None
+                    body: PlannerQuestion | None = None
+                    try:
+                        body = make()
+                    except Exception as error:
+                        failed = error
+                    question = Question(number=number, changes=changes, rebuild=rebuild, body=body, seconds=seconds)
+                    await self._send(question, watch)
+                    self._has_fed(rebuild=rebuild)
+                    if failed is not None:
+                        raise failed
+        except TimeoutError:
+            self.kill()
+            raise
+
+    async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
+        """The changes to send next, and whether they are the whole cluster. Until they have been sent, nothing is certain."""
+        rebuild, self.fed = not self.fed, False
+        if rebuild:
+            self._feed.begin_again()
+        return await self._feed.collect(watch, for_plan=for_plan), rebuild
+
+    def _has_fed(self, *, rebuild: bool) -> None:
+        self.fed = True
+        if rebuild:
+            # The feed knows each pod from now on, for as long as the process lives: freezing that spares the garbage collector
+            # repeated scans.
+            gc.freeze()
+
+    async def _send(self, message: Ask | AskShrink | Question, watch: Watch) -> None:
+        """Sends a message. If only a part of it has been sent, ends the process, which could not read what follows."""
+        assert self.process.stdin is not None
+        frames = self._encoder.frames(message)
+        frame: bytes | None = b""
+        try:
+            while frame is not None:
+                with watch:
+                    frame = next(frames, None)
+                if frame is not None:
+                    await self.process.stdin.send(framed(frame))
+        except BaseException:
+            self.kill()
+            raise
+
+    # --- answers ------------------------------------------------------------------------------------------------------------
+
+    async def hear(self) -> None:
+        """Takes in answers until the process ends."""
+        try:
+            while True:
+                (length,) = HEAD.unpack(await self._input.receive_exactly(HEAD.size))
+                frame = await self._input.receive_exactly(length)
+                if frame[:1] == PLAN:
+                    self._take_plan(frame[1:])
+                else:
+                    self._take_answer(frame[1:])
+        except LOST:
+            self.kill()  # it has closed its output, or has ended: either way it is of no use any more
+        except Exception:  # it says what this side does not understand; the next process gets the whole cluster
+            _log.exception("answer of the planning process cannot be read")
+            self.kill()
+
+    def _take_plan(self, frame: bytes) -> None:
+        assert self._plan is not None, "a plan that nobody asked for"
+        with self._plan.watch:
+            arrived = self._decoder.take(frame)
+        if arrived is not None:
+            assert arrived.value is None or isinstance(arrived.value, Plans | ScaleDownProposal | Failed), arrived
+            self._plan.give(arrived.value)
+
+    def _take_answer(self, frame: bytes) -> None:
+        number, kind, content = decode_piece(frame)
+        reply = self._questions.get(number)
+        if reply is None:  # whoever asked has gone
+            return
+        if kind is AnswerKind.ENDED:
+            reply.parts.clear()
+        reply.parts.append(content)
+        if kind is not AnswerKind.MORE:
+            reply.give((kind, b"".join(reply.parts)))

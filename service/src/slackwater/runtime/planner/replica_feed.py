@@ -1,0 +1,124 @@
+"""Feeds the one replica of the cluster: collects what changed since the last message to it, of the journals and of the
+auxiliary objects.
+
+    feed.begin()                             # a planning process starts; its first changes are the whole cluster
+    changes = await feed.collect(watch)
+    pod = feed.pod_of(uid)                   # an answer names a pod by its UID; this is the object that was sent
+    feed.end()                               # the process has ended
+
+Only one task at a time may collect, and what it collects has to be sent before the next task collects. Deliberately absent:
+processes and pipes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+import anyio.lowlevel
+
+from slackwater.model.auxiliary import AuxiliaryObjects
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import PodUid
+from slackwater.model.objects import Pod
+from slackwater.ports.clock import Watch
+from slackwater.runtime.change_collector import ChangeCollector
+from slackwater.runtime.state_machine import StateMachine
+
+#: Objects collected before other tasks get a turn: about 2 ms of work.
+_SLICE: Final = 500
+
+
+class Auxiliary(Protocol):
+    """Where changed auxiliary objects come from: `runtime.auxiliary_intake`."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def changes(self) -> AuxiliaryObjects: ...
+
+    def begin_again(self) -> None: ...
+
+
+class NothingAuxiliary:
+    """The source of auxiliary objects where no autoscaler runs: it has none, because they are not watched."""
+
+    ready = True
+
+    def changes(self) -> AuxiliaryObjects:
+        return AuxiliaryObjects()
+
+    def begin_again(self) -> None:
+        pass
+
+
+class ReplicaFeed:
+    """Collects the changes for the replica. `auxiliary` has the last known auxiliary objects; a field is None until it is
+    known."""
+
+    def __init__(self, state_machine: StateMachine, auxiliary: Auxiliary | None = None) -> None:
+        self._state_machine = state_machine
+        self._source = NothingAuxiliary() if auxiliary is None else auxiliary
+        self._collector: ChangeCollector | None = None
+        self.auxiliary = AuxiliaryObjects()
+        #: The pods that the replica has.
+        self._pods: dict[PodUid, Pod] = {}
+        #: Pods as they were when the plan that is being made was requested, if a question brought a change of them since.
+        self._planned: dict[PodUid, Pod] = {}
+
+    def begin(self) -> None:
+        """Follows the journals from now on, for a new replica."""
+        assert self._collector is None, "there is a replica already"
+        self._collector = ChangeCollector(self._state_machine)
+        self._source.begin_again()
+
+    def end(self) -> None:
+        """Stops following the journals, because the replica is gone."""
+        if self._collector is not None:
+            self._collector.stop()
+        self._collector, self._pods, self._planned = None, {}, {}
+
+    def begin_again(self) -> None:
+        """Makes the next collection the whole cluster, because the replica may lack what was collected last."""
+        self._source.begin_again()
+        self._pods, self._planned = {}, {}
+        if self._collector is not None:
+            self._collector.begin_again()
+
+    async def collect(self, watch: Watch, *, for_plan: bool = False) -> Changes:
+        """The changes since the last call, collected in slices so that the event loop is not blocked; together one consistent
+        state, that of the end of this call. `for_plan`: a new plan begins, so that none refers to older pods any more."""
+        collector, nodes, pods = self._collector, list[NodeChange](), list[PodChange]()
+        assert collector is not None, "nobody has a replica"
+        if for_plan:
+            self._planned = {}
+        while len(collector) > _SLICE:
+            with watch:
+                some = collector.some(_SLICE)
+                self._note(some[1], for_plan=for_plan)
+                nodes += some[0]
+                pods += some[1]
+            await anyio.lowlevel.checkpoint()
+        with watch:
+            around = self._source.changes() if self._source.ready else AuxiliaryObjects()
+            self.auxiliary = _with(self.auxiliary, around)
+            changes = collector.rest((nodes, pods), around)
+            self._note(changes.pods[len(pods) :], for_plan=for_plan)
+        return changes
+
+    def pod_of(self, uid: PodUid) -> Pod:
+        """The pod with this UID that the replica had when the last plan was requested, or has got since."""
+        return self._planned.get(uid) or self._pods[uid]
+
+    def _note(self, changes: Sequence[PodChange], *, for_plan: bool) -> None:
+        for uid, pod, _ in changes:
+            before = self._pods.pop(uid, None)
+            if before is not None and not for_plan:
+                self._planned.setdefault(uid, before)
+            if pod is not None:
+                self._pods[uid] = pod
+
+
+def _with(known: AuxiliaryObjects, news: AuxiliaryObjects) -> AuxiliaryObjects:
+    """The known objects, with the fields of `news` that are not None."""
+    changed = {name: value for name in AuxiliaryObjects.__slots__ if (value := getattr(news, name)) is not None}
+    return replace(known, **changed)

@@ -1,0 +1,127 @@
+"""A state machine that records each of its calls with the answer; otherwise it behaves as the state machine.
+
+Recorded are all calls that may change state, and all questions whose answers decide something. Mere reads are not recorded.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from slackwater import __version__
+from slackwater.controllers.permits.state import PermitDecision
+from slackwater.controllers.placement.binding import BindAnswer
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.extender_candidates import Kept
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
+from slackwater.fit.drainability import DrainPolicy
+from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.effects import DrainOrder, Effect
+from slackwater.model.events import Event
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.reasons import UnremovableReason
+from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
+from slackwater.runtime.state_machine import StateMachine
+
+#: Takes one frame. Called hundreds of times a second, so it must not block.
+WriteFrame = Callable[[bytes], None]
+#: How long `permit_answer` may refer to a decision. The writes that answers wait for end much sooner.
+ANSWER_SECONDS = 300.0
+
+
+class RecordedStateMachine(StateMachine):
+    """The state machine, with each call passed to `tell` as a frame."""
+
+    def __init__(self, policy: Policy, *, seed: int = 0, tell: WriteFrame) -> None:
+        self._tell = tell
+        self._last_rows = b""
+        self._asked = 0
+        #: By identity of the decision, the oldest first: its number, the decision, and when it was made.
+        self._decided: dict[int, tuple[int, PermitDecision, Instant]] = {}
+        tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
+        super().__init__(policy, seed=seed)
+
+    def apply(self, event: Event, now: Instant) -> list[Effect]:
+        try:
+            effects = super().apply(event, now)
+        except Exception as error:
+            self._tell(frame("apply", now, named(event), raised(error)))
+            raise
+        self._tell(frame("apply", now, named(event), named(effects)))
+        return effects
+
+    def adopt_policy(self, policy: Policy) -> None:
+        super().adopt_policy(policy)
+        self._tell(frame("adopt_policy", 0.0, policy, None))
+
+    def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
+        codes = super().filter(pod, rows, now)
+        self._tell(frame("filter", now, (pod, self._rows(rows)), codes))
+        return codes
+
+    def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
+        chosen = super().choose(pod, row, now)
+        self._tell(frame("choose", now, (pod, row), chosen))
+        return chosen
+
+    def prioritize(self, pod: Pod, rows: Rows) -> Int64:
+        scores = super().prioritize(pod, rows)
+        self._tell(frame("prioritize", 0.0, (pod, self._rows(rows)), scores))
+        return scores
+
+    def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
+        answer = super().bind(uid, key, node, now)
+        self._tell(frame("bind", now, (uid, key, node), answer))
+        return answer
+
+    def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
+        kept = super().preempt(pod, proposed, now)
+        self._tell(frame("preempt", now, (pod, proposed), kept))
+        return kept
+
+    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
+        self._asked += 1
+        decided = super().ask_permit(ask, caller, now)
+        self._tell(frame("ask_permit", now, (self._asked, ask, caller), named(decided)))
+        if isinstance(decided, PermitDecision):
+            self._decided[id(decided)] = (self._asked, decided, now)
+            while (first := next(iter(self._decided.values())))[2] < now - ANSWER_SECONDS:
+                del self._decided[id(first[1])]
+        return decided
+
+    def permit_answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
+        answer = super().permit_answer(decided)
+        known = self._decided.get(id(decided))
+        if known is not None:
+            self._tell(frame("permit_answer", 0.0, known[0], named(answer)))
+        return answer
+
+    def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
+        super().adopt_drain_rules(rules, limits)
+        self._tell(frame("adopt_drains", 0.0, (rules, limits), None))
+
+    def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
+        listed = list(orders)
+        effects = super().begin_drains(listed, now)
+        self._tell(frame("begin_drains", now, (listed, None), named(effects)))
+        return effects
+
+    def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
+        listed = list(orders)
+        super().resume_drains(listed, now, unix_now)
+        self._tell(frame("resume_drains", now, (listed, unix_now), None))
+
+    def cancel_drain(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
+    ) -> tuple[CancelAnswer, list[Effect]]:
+        answer, effects = super().cancel_drain(node, unremovable_reason, detail, now)
+        self._tell(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
+        return answer, effects
+
+    def _rows(self, rows: Rows) -> bytes | None:
+        """The rows of nodes as bytes; `None` if they are those of the previous call, which is usual."""
+        row_bytes = rows_to_bytes(rows)
+        if row_bytes == self._last_rows:
+            return None
+        self._last_rows = row_bytes
+        return row_bytes

@@ -1,0 +1,201 @@
+"""The stories of the demo: each repeats for as long as the demo runs, and uses nodes and pods of its own.
+
+    await grow_to_the_limit(send)      # large pods come and leave: their node group grows to its limit, and shrinks
+    await preempt(send)                # an important pod comes and goes: others are preempted for it
+    await bursts(send)                 # pods that take the room of placeholders, which is then kept again
+    await drain_with_a_budget(send)    # a drain whose eviction a PodDisruptionBudget forbids for a while
+
+`send` is the API server of either cluster. No controller recreates pods there, so a story does what the controller would do.
+"""
+
+import itertools
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+import anyio
+
+from slackwater_protocol.names import NODE_GROUP, SAFE_TO_EVICT, TO_BE_DELETED_TAINT
+
+#: Sends a request with this method, path and body to the API server, and returns the decoded answer: None for 404 to GET and
+#: DELETE. Raises if it is refused otherwise.
+Send = Callable[[str, str, Any], Coroutine[Any, Any, Any]]
+
+NAMESPACE: Final = "default"
+#: The node groups of the stories: one grows to its limit, one keeps room for bursts, nodes of the third are drained.
+POOL, SHOP, STORE = "large", "shop", "store"
+LARGEST_POOL: Final = 3
+_ZONE: Final = "topology.kubernetes.io/zone"
+_PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_BUDGETS: Final = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+_N_LARGE: Final = 4
+#: When the pods of the group leave, so that its nodes are removed; and how often an important pod comes, for how long.
+_LARGE_SECONDS: Final = 45.0
+_URGENT_SECONDS: Final = 20.0
+#: The priority class of important pods. A real API server wants it to exist; the sandbox knows no priority classes.
+URGENT, URGENT_PRIORITY = "urgent", 1000
+_N_BURST: Final = 5
+#: The time before a burst, after which it finds its room kept, and how long it stays.
+_BURST_SECONDS: Final = 30.0
+#: Store: as many nodes as pods at first; the pods of two nodes fit one. The budget then has one disruption to allow.
+_N_STORE: Final = 3
+#: How long a pod of the store is missing while a node is drained, and the time between two drains.
+_MISSING_SECONDS: Final = 50.0
+_BETWEEN_DRAINS_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 1.0
+
+
+def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: str | None = None) -> dict[str, Any]:
+    """A node that the cluster keeps alive. One of a `group` admits only that group's pods."""
+    capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok"}
+    taints = [] if group is None else [dedicated_to(group)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels if group is None else {**labels, NODE_GROUP: group}},
+        "spec": {"taints": taints},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+def dedicated_to(group: str) -> dict[str, str]:
+    return {"key": "dedicated", "value": group, "effect": "NoSchedule"}
+
+
+def pod(name: str, cpu: str, memory: str, *, group: str | None = None, zone: str | None = None) -> dict[str, Any]:
+    """A pod of the demo. One of a `group` may go to that group's nodes, and one of a `zone` must go there."""
+    tolerations = [] if group is None else [{"key": "dedicated", "operator": "Equal", "value": group, "effect": "NoSchedule"}]
+    wanted = {} if zone is None else {_ZONE: zone}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name.partition("-")[0]}},
+        "spec": {
+            "schedulerName": "slackwater",
+            "tolerations": tolerations,
+            "nodeSelector": wanted if group is None else {**wanted, NODE_GROUP: group},
+            "containers": [{"name": "app", "image": "example/app", "resources": {"requests": {"cpu": cpu, "memory": memory}}}],
+        },
+    }
+
+
+async def create(send: Send, pods: Iterable[dict[str, Any]]) -> None:
+    for each in pods:
+        await send("POST", _PODS, each)
+
+
+async def delete(send: Send, names: Iterable[str]) -> None:
+    for name in names:
+        await send("DELETE", f"{_PODS}/{name}", {"gracePeriodSeconds": 0})
+
+
+async def pods_that_fit_nowhere(send: Send) -> None:
+    """Creates pods that stay pending: two are too large for any node, one lacks a little on each node of a zone. Other pods
+    have to be queued before, or it finds an empty node."""
+    await create(send, [pod(f"huge-{number}", "64", "1Ti") for number in range(2)])
+    await create(send, [pod("report-0", "11", "8Gi", zone="c")])
+
+
+async def grow_to_the_limit(send: Send) -> None:
+    """Large pods, one more than their group's nodes can take, come and leave again."""
+    pods = [pod(f"large-{number}", "20", "64Gi", group=POOL) for number in range(_N_LARGE)]
+    while True:
+        await create(send, pods)
+        await anyio.sleep(_LARGE_SECONDS)
+        await delete(send, (each["metadata"]["name"] for each in pods))
+        await anyio.sleep(_LARGE_SECONDS)
+
+
+async def preempt(send: Send) -> None:
+    """An important pod, nearly as large as a node, comes and goes."""
+    for number in itertools.count():
+        await anyio.sleep(_URGENT_SECONDS)
+        urgent = pod(f"urgent-{number}", "15", "8Gi", zone="b")
+        urgent["spec"] |= {"priority": URGENT_PRIORITY, "priorityClassName": URGENT}
+        await create(send, [urgent])
+        await anyio.sleep(_URGENT_SECONDS)
+        await delete(send, [f"urgent-{number}"])
+
+
+async def bursts(send: Send) -> None:
+    """Pods of the shop come all at once, find the room of placeholders, and leave again."""
+    for burst in itertools.count():
+        await anyio.sleep(_BURST_SECONDS)
+        pods = [pod(f"shop-{burst}-{number}", "1", "2Gi", group=SHOP) for number in range(_N_BURST)]
+        await create(send, pods)
+        await anyio.sleep(_BURST_SECONDS)
+        await delete(send, (each["metadata"]["name"] for each in pods))
+
+
+async def drain_with_a_budget(send: Send) -> None:
+    """Nodes of the store are less than half full, so one is drained; another pod of the store fails just then, and the budget
+    forbids the eviction until the pod is back."""
+    await send("POST", _BUDGETS, _store_budget())
+    nodes = [f"{STORE}-node-{number}" for number in range(_N_STORE)]
+    for number, name in enumerate(nodes):
+        await _add_store_node(send, name, number)
+    for added in itertools.count(_N_STORE):
+        drained = await _tainted(send, nodes)
+        here = await _store_pods_by_node(send)
+        failed = next(pods[0] for name, pods in sorted(here.items()) if name != drained)
+        await delete(send, [failed])
+        await anyio.sleep(_MISSING_SECONDS)
+        await create(send, [_store_pod(failed)])
+        await _recreate_once_gone(send, here[drained])
+        nodes.remove(drained)
+        await anyio.sleep(_BETWEEN_DRAINS_SECONDS)
+        nodes.append(f"{STORE}-node-{added}")
+        moved = next(pods[0] for pods in (await _store_pods_by_node(send)).values() if len(pods) > 1)
+        await delete(send, [moved])
+        await _add_store_node(send, nodes[-1], int(moved.rpartition("-")[2]))
+
+
+async def _add_store_node(send: Send, name: str, number: int) -> None:
+    """A node with one pod of the store on it, where no scheduler is asked."""
+    await send("POST", "/api/v1/nodes", node(name, "a", cpu="4", memory="16Gi", group=STORE))
+    await create(send, [_store_pod(f"{STORE}-{number}", on=name)])
+
+
+def _store_pod(name: str, *, on: str | None = None) -> dict[str, Any]:
+    found = pod(name, "1800m", "4Gi", group=STORE)
+    found["metadata"]["annotations"] = {SAFE_TO_EVICT: "true"}  # no controller owns it
+    if on is not None:
+        found["spec"]["nodeName"] = on
+    return found
+
+
+def _store_budget() -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": STORE, "namespace": NAMESPACE},
+        "spec": {"minAvailable": _N_STORE - 1, "selector": {"matchLabels": {"app": STORE}}},
+    }
+
+
+async def _tainted(send: Send, names: Iterable[str]) -> str:
+    """Waits until one of these nodes is about to be drained."""
+    while True:
+        for name in names:
+            found = await send("GET", f"/api/v1/nodes/{name}", None)
+            taints = [] if found is None else found["spec"].get("taints") or []
+            if any(taint["key"] == TO_BE_DELETED_TAINT for taint in taints):
+                return name
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+async def _store_pods_by_node(send: Send) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for number in range(_N_STORE):
+        name = f"{STORE}-{number}"
+        here = await send("GET", f"{_PODS}/{name}", None)
+        if here is not None and here["spec"].get("nodeName"):
+            found.setdefault(here["spec"]["nodeName"], []).append(name)
+    return found
+
+
+async def _recreate_once_gone(send: Send, names: Iterable[str]) -> None:
+    for name in names:
+        while await send("GET", f"{_PODS}/{name}", None) is not None:  # noqa: ASYNC110  # only the API server knows
+            await anyio.sleep(_LOOK_SECONDS)
+        await create(send, [_store_pod(name)])

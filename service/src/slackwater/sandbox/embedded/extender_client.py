@@ -1,0 +1,101 @@
+"""Calls of the sandbox's scheduler to an extender, with requests and answers as in kube-scheduler's extender.go."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import msgspec
+
+from slackwater.sandbox.embedded.faults import Json
+from slackwater.sandbox.embedded.queue import PodObservation
+
+#: Sends the body of a verb to the extender. Returns status and body of the answer. Raises `ConnectionLost` if none came.
+Ask = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
+_OK: Final = 200
+
+
+class ExtenderError(Exception):
+    """The call failed: no answer in time, a status other than 200, `Error` set, or an impossible answer."""
+
+
+class ConnectionLost(ConnectionError):
+    """The connection was lost before the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes that passed, in their order, and those where preemption might help."""
+
+    passed: list[str]
+    resolvable: frozenset[str]
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+class ExtenderClient:
+    """The four verbs, with node names (`nodeCacheCapable`), each within `timeout_seconds`."""
+
+    def __init__(self, ask: Ask, *, timeout_seconds: float = 5.0) -> None:
+        self._ask = ask
+        self._timeout = timeout_seconds
+        self.calls: dict[str, int] = {}
+        self.errors: dict[str, int] = {}
+
+    async def filter(self, pod: PodObservation, nodes: Sequence[str]) -> Filtered:
+        """Raises `ExtenderError`."""
+        answer = await self._call("filter", self._placing(pod, nodes))
+        if answer.get("Error"):
+            raise ExtenderError(f"filter: {answer['Error']}")
+        passed = list(answer.get("NodeNames") or ())
+        if not set(passed) <= set(nodes):
+            raise ExtenderError(f"filter: unknown nodes {sorted(set(passed) - set(nodes))}")
+        hopeless = answer.get("FailedAndUnresolvableNodes") or {}
+        failed = {name: why for name, why in (answer.get("FailedNodes") or {}).items() if name not in hopeless}
+        return Filtered(passed, frozenset(failed), {**failed, **hopeless})
+
+    async def prioritize(self, pod: PodObservation, nodes: Sequence[str]) -> dict[str, int]:
+        """The scores by node. Errors are ignored, as in kube-scheduler."""
+        try:
+            answer = await self._call("prioritize", self._placing(pod, nodes))
+        except ExtenderError:
+            return {}
+        return (
+            {found["Host"]: found["Score"] for found in answer if isinstance(found, dict)} if isinstance(answer, list) else {}
+        )
+
+    async def bind(self, pod: PodObservation, node: str) -> None:
+        """Raises `ExtenderError`."""
+        args = {"PodName": pod.key[1], "PodNamespace": pod.key[0], "PodUID": pod.uid, "Node": node}
+        answer = await self._call("bind", msgspec.json.encode(args))
+        if answer.get("Error"):
+            raise ExtenderError(f"bind: {answer['Error']}")
+
+    async def preempt(self, pod: PodObservation, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The UIDs of victims by node. Raises `ExtenderError`."""
+        proposed = {node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()}
+        args = {"Pod": msgspec.Raw(pod.raw), "NodeNameToVictims": None, "NodeNameToMetaVictims": proposed}
+        answer = await self._call("preempt", msgspec.json.encode(args))
+        kept = answer.get("NodeNameToMetaVictims") or {}
+        return {node: [found["UID"] for found in (meta or {}).get("Pods") or ()] for node, meta in kept.items()}
+
+    def _placing(self, pod: PodObservation, nodes: Sequence[str]) -> bytes:
+        return msgspec.json.encode({"Pod": msgspec.Raw(pod.raw), "Nodes": None, "NodeNames": list(nodes)})
+
+    async def _call(self, verb: str, body: bytes) -> Any:
+        self.calls[verb] = self.calls.get(verb, 0) + 1
+        try:
+            return await self._answer(verb, body)
+        except ExtenderError:
+            self.errors[verb] = self.errors.get(verb, 0) + 1
+            raise
+
+    async def _answer(self, verb: str, body: bytes) -> Any:
+        try:
+            with anyio.fail_after(self._timeout):
+                status, answer = await self._ask(verb, body)
+        except (TimeoutError, ConnectionLost) as error:
+            raise ExtenderError(f"{verb}: {str(error) or 'no answer in time'}") from error
+        if status != _OK:
+            raise ExtenderError(f"{verb}: status {status}")
+        found: Json | list[Any] = msgspec.json.decode(answer)
+        return found

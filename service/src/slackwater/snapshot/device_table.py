@@ -1,0 +1,163 @@
+"""The devices of a snapshot: objects of dynamic resource allocation, the allocations that plans assume, and what is in use.
+
+`DeviceTable` lies over `model.devices.DeviceObjects`. A plan puts a claim with its assumed allocation (`put_claim`), and takes
+it off again. The table counts which devices all allocations together use.
+
+Deliberately absent: which devices a claim would get (`fit.devices`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from slackwater.model.devices import (
+    CLASS_RESOURCE_PREFIX,
+    AllocatedDevice,
+    ClaimKey,
+    DeviceClass,
+    DeviceId,
+    DeviceObjects,
+    ResourceClaim,
+    ResourceSlice,
+)
+from slackwater.model.ids import NodeName, PodUid
+
+PoolId = tuple[str, str]
+
+
+class DeviceTable:
+    """Objects about devices, with assumptions.
+
+    `in_use` are devices that allocations hold alone, with their number; `shares` those that several requests share, and
+    `consumed` how much of their capacity is taken. `local` are the slices with devices of each node, `shared` all others;
+    `by_pool` and `by_node` (all that name a node) are other views of them. `version` increases when an
+    allocation changes that may concern nodes other than the one where its pod runs.
+    """
+
+    def __init__(self, objects: DeviceObjects) -> None:
+        self.objects = objects
+        self.in_use: Counter[DeviceId] = Counter()
+        self.shares: Counter[DeviceId] = Counter()
+        self.consumed: dict[DeviceId, dict[str, int]] = {}
+        self.local: dict[str, list[ResourceSlice]] = {}
+        self.shared: list[ResourceSlice] = []
+        self.by_pool: dict[PoolId, list[ResourceSlice]] = {}
+        self.by_node: dict[str, list[ResourceSlice]] = {}
+        self.version = 0
+        #: Increases with every change of an allocation.
+        self.revision = 0
+        #: Cached answers of `fit.devices`, which alone writes here.
+        self.kept: dict[object, Any] = {}
+        self._assumed: dict[ClaimKey, ResourceClaim | None] = {}
+        self._of_pod: dict[str, dict[ClaimKey, None]] = {}
+        self._classes = _by_resource(objects.classes.values())
+        self._wide_pools: set[PoolId] = set()
+        for one in objects.slices.values():
+            self._index(one)
+        for claim in objects.claims.values():
+            self._count(claim, 1)
+            self._note_users(claim)
+
+    def claim(self, key: ClaimKey) -> ResourceClaim | None:
+        """The claim, as assumed."""
+        found = self._assumed.get(key, _ABSENT)
+        return self.objects.claims.get(key) if found is _ABSENT else found
+
+    def claims_of(self, pod: PodUid) -> list[ResourceClaim]:
+        """The claims that are reserved for a pod, or that it owns."""
+        found = (self.claim(key) for key in self._of_pod.get(pod, ()))
+        return [claim for claim in found if claim is not None and pod in (claim.owner, *claim.users)]
+
+    def class_of(self, resource: str) -> DeviceClass | None:
+        """The class that backs an extended resource; of several classes the newest."""
+        return self._classes.get(resource)
+
+    def is_allocated(self, device: DeviceId) -> bool:
+        return device in self.in_use or device in self.shares
+
+    def put_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
+        """Assumes this value of a claim, None for no claim; returns its value before."""
+        before = self.claim(key)
+        if before is not None:
+            self._count(before, -1)
+        if claim is not None:
+            self._count(claim, 1)
+            self._note_users(claim)
+        self._assumed[key] = claim
+        return before
+
+    def nodes_of(self, claim: ResourceClaim) -> set[NodeName]:
+        """The nodes with a part of a pool that the claim's allocation uses: their verdicts may change with it."""
+        pools = {(each.device.driver, each.device.pool) for each in claim.allocation.devices} if claim.allocation else set()
+        return {NodeName(one.nodes.name) for pool in pools for one in self.by_pool.get(pool, ()) if one.nodes.name}
+
+    def assumed(self) -> DeviceObjects:
+        """All objects as one value, with the assumptions applied."""
+        if not self._assumed:
+            return self.objects
+        claims = {**self.objects.claims, **self._assumed}
+        return DeviceObjects(
+            slices=self.objects.slices,
+            classes=self.objects.classes,
+            claims={key: claim for key, claim in claims.items() if claim is not None},
+            templates=self.objects.templates,
+        )
+
+    def _index(self, one: ResourceSlice) -> None:
+        pool = (one.driver, one.pool)
+        self.by_pool.setdefault(pool, []).append(one)
+        if one.nodes.name and not one.counters:
+            self.local.setdefault(one.nodes.name, []).append(one)
+        else:
+            self.shared.append(one)
+        if one.nodes.name:
+            self.by_node.setdefault(one.nodes.name, []).append(one)
+        else:
+            self._wide_pools.add(pool)
+
+    def _note_users(self, claim: ResourceClaim) -> None:
+        for uid in filter(None, (*claim.users, claim.owner)):
+            self._of_pod.setdefault(uid, {})[claim.key] = None
+
+    def _count(self, claim: ResourceClaim, count: int) -> None:
+        """Adds the devices of a claim's allocation to those in use, or takes them off. Admin access uses no device up."""
+        self.revision += 1
+        for each in claim.allocation.devices if claim.allocation is not None else ():
+            if each.admin:
+                continue
+            if (each.device.driver, each.device.pool) in self._wide_pools:
+                self.version += 1
+            if each.share is None:
+                _add(self.in_use, each.device, count)
+            else:
+                _add(self.shares, each.device, count)
+                self._consume(each, count)
+
+    def _consume(self, each: AllocatedDevice, count: int) -> None:
+        if not each.consumed:
+            return
+        amounts = self.consumed.setdefault(each.device, {})
+        for name, amount in each.consumed:
+            amounts[name] = amounts.get(name, 0) + count * amount
+        if not any(amounts.values()):
+            del self.consumed[each.device]
+
+
+_ABSENT: Final[Any] = object()
+
+
+def _add(counts: Counter[DeviceId], device: DeviceId, count: int) -> None:
+    counts[device] += count
+    if not counts[device]:
+        del counts[device]
+
+
+def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Classes by the extended resources that they back: the newest, then the one whose name comes first."""
+    found: dict[str, DeviceClass] = {}
+    for each in sorted(classes, key=lambda one: one.name, reverse=True):
+        found[CLASS_RESOURCE_PREFIX + each.name] = each
+        known = found.get(each.extended_resource) if each.extended_resource is not None else None
+        if each.extended_resource is not None and (known is None or each.created >= known.created):
+            found[each.extended_resource] = each
+    return found

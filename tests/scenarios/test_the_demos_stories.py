@@ -1,0 +1,115 @@
+"""`slackwater demo` shows every story within two minutes, on the dashboard's own stream.
+
+The test reads what a browser would read, for as long as something has not been seen yet.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import httpx
+
+from slackwater.sandbox.controlplane.layout import FreePorts
+
+#: Longer than the two minutes that the demo names: other tests run beside this one.
+_SECONDS = 240
+WANT = {
+    "pods are placed",
+    "a group grows, and says for which pods",
+    "a group is at its limit, and says so",
+    "pods are preempted, and other nodes were considered",
+    "a machine migrates",
+    "a drain waits for a budget, and names it",
+    "the blocked drain ends once the budget allows it",
+    "placeholders are in place",
+    "a burst takes the room of placeholders",
+    "the room is made again",
+    "nodes come and go",
+    "a pod has an explanation with remedies",
+}
+
+
+def test_every_story_is_seen_on_the_dashboard() -> None:
+    port = FreePorts(Random()).take()
+    command = [sys.executable, "-m", "slackwater", "demo", "--port", str(port), "--duration", f"{_SECONDS}s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
+        try:
+            seen = _watch(f"http://127.0.0.1:{port}")
+        finally:
+            demo.terminate()
+        _, said = demo.communicate(timeout=60)
+    assert sorted(WANT - seen) == [], said[-2000:]
+    assert "Traceback" not in said
+    assert [line for line in said.splitlines() if len(line) > 80] == []
+
+
+def _watch(url: str) -> set[str]:
+    seen: set[str] = set()
+    ends = time.monotonic() + _SECONDS
+    with httpx.Client(base_url=url, timeout=30) as client:
+        for state in _states(client, ends):
+            seen |= {story for story, found in _stories(state).items() if found}
+            if "a pod has an explanation with remedies" not in seen:
+                answer = client.get("/explain/pods/default/report-0")
+                if answer.status_code == 200 and answer.json()["remedies"]:
+                    seen.add("a pod has an explanation with remedies")
+            if seen >= WANT or time.monotonic() > ends:
+                break
+    return seen
+
+
+def _states(client: httpx.Client, ends: float) -> Iterator[dict[str, Any]]:
+    """The dashboard's sections after each event, and all decisions that were sent so far."""
+    while time.monotonic() < ends:
+        try:
+            if client.get("/readyz").status_code == 200:
+                break
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    state: dict[str, Any] = {}
+    decisions: list[dict[str, Any]] = []
+    least: list[int] = []
+    with client.stream("GET", "/dashboard/events") as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data:"):
+                frame = json.loads(line[5:])
+                decisions += frame.pop("timeline", {"entries": []})["entries"]
+                state |= frame
+                least.append(_placed(state))
+                yield {**state, "decisions": decisions, "placed": least}
+
+
+def _placed(state: dict[str, Any]) -> int:
+    """How many placeholders are in place; -1 before the autoscaler's first loop."""
+    slack = (state.get("autoscaler") or {}).get("slack")
+    return sum(source["placed"] for source in slack["sources"]) if slack else -1
+
+
+def _stories(state: dict[str, Any]) -> dict[str, bool]:
+    decisions, placed = state["decisions"], state["placed"]
+    of = {kind: [each for each in decisions if each["kind"] == kind] for kind in ("bind", "grow", "preempt", "node", "migrate")}
+    drains = state["drains"]["entries"]
+    problems = {each["code"] for each in state["health"]["problems"]}
+    full = max(placed)
+    fallen = next((at for at, count in enumerate(placed) if full > count >= 0 and full in placed[:at]), len(placed))
+    ended = [each for each in decisions if each["kind"] == "remove node" and each["name"].startswith("store-")]
+    return {
+        "pods are placed": bool(of["bind"]),
+        "a group grows, and says for which pods": any("for default/large-" in each["text"] for each in of["grow"]),
+        "a group is at its limit, and says so": "limit large" in problems,
+        "pods are preempted, and other nodes were considered": any("victim" in each["instead"] for each in of["preempt"]),
+        "a machine migrates": bool(of["migrate"]),
+        "a drain waits for a budget, and names it": any(
+            pod["blockedBy"] == "default/store" for drain in drains for pod in drain["pods"]
+        ),
+        "the blocked drain ends once the budget allows it": any(each["text"].startswith("removed") for each in ended),
+        "placeholders are in place": full > 0,
+        "a burst takes the room of placeholders": fallen < len(placed),
+        "the room is made again": full in placed[fallen:],
+        "nodes come and go": {"the node has come", "the node is gone"} <= {each["text"] for each in of["node"]},
+    }

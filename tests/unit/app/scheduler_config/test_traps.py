@@ -1,0 +1,252 @@
+"""Every known trap of a KubeSchedulerConfiguration: a clean file with one thing changed is found out, at its place."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.app.scheduler_config import generate
+from slackwater.app.settings import Settings, loads
+from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, changed, found, traps
+
+
+def test_a_clean_file_has_no_findings() -> None:
+    assert found(CLEAN) == []
+    assert found(CLEAN, Settings()) == []
+
+
+def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
+    assert traps(changed(x_ignorable=True, x_bindVerb="bind"), BINDS) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
+
+
+def test_ignorable_without_bind_places_past_us() -> None:
+    assert traps(changed(x_ignorable=True)) == [(f"{X}.ignorable", "ignorable", "warning")]
+
+
+def test_ignorable_is_what_the_configuration_says() -> None:
+    wanted = loads(HEADER + "extender: {ignorable: true}")
+    assert yaml.safe_load(generate(wanted, kubeconfig=None, extender_url=None))["extenders"][0]["ignorable"] is True
+    assert found(changed(x_ignorable=True), wanted) == []
+    assert traps(changed(x_ignorable=False), wanted) == [(f"{X}.ignorable", "differs-from-config", "warning")]
+
+
+def test_a_weight_above_one_overrides_what_users_asked_for() -> None:
+    (finding,) = found(changed(x_weight=3))
+    assert (finding.path, finding.trap, finding.severity) == (f"{X}.weight", "weight", "warning")
+    assert finding.why == (
+        "scores of 0 to 10 times 10 times 3 make up to 300 points: that overrides preferred node affinity (200), "
+        "ScheduleAnyway spread (200), preferred pod affinity (200), image locality (100), and equals PreferNoSchedule "
+        "taints"
+    )
+    assert finding.fix == "want 1: as much as one more in-tree plug-in"
+
+
+def test_a_weight_of_two_is_already_too_much() -> None:
+    (finding,) = found(changed(x_weight=2))
+    assert "that overrides image locality (100), and equals preferred node affinity" in finding.why
+
+
+def test_a_weight_that_our_configuration_asks_for_is_advice() -> None:
+    settings = loads(HEADER + "extender: {weight: 3}")
+    assert traps(changed(x_weight=3), settings) == [(f"{X}.weight", "weight", "advice")]
+    assert traps(changed(x_weight=1), settings) == [(f"{X}.weight", "differs-from-config", "warning")]
+
+
+def scores(*enabled: tuple[str, int | None], point: str = "score", disabled: tuple[str, ...] = ()) -> dict[str, Any]:
+    plugins = [{"name": name} if weight is None else {"name": name, "weight": weight} for name, weight in enabled]
+    return {point: {"enabled": plugins, "disabled": [{"name": name} for name in disabled]}}
+
+
+PREFERENCES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "ImageLocality")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "want_overridden"),
+    [
+        pytest.param(scores(*((name, 20) for name in PREFERENCES)), "", id="all-weights-raised"),
+        pytest.param(scores(*((name, 20) for name in PREFERENCES), point="multiPoint"), "", id="raised-everywhere"),
+        pytest.param(scores(("ImageLocality", 9)), "", id="the-lightest-raised"),
+        pytest.param(scores(disabled=("ImageLocality",)), "", id="the-lightest-disabled"),
+        pytest.param(scores(("NodeAffinity", None), ("ImageLocality", 9)), "preferred node affinity (100)", id="no-weight"),
+        pytest.param(
+            scores(("InterPodAffinity", 1), point="multiPoint", disabled=("*",)), "preferred pod affinity (100)", id="star"
+        ),
+        pytest.param(scores(disabled=("*",)), "", id="nothing-scores"),
+    ],
+)
+def test_a_weight_is_compared_with_the_profiles_own(plugins: dict[str, Any], want_overridden: str) -> None:
+    file = changed(x_weight=2, profiles=[{"schedulerName": "slackwater", "plugins": plugins}])
+    whys = [finding.why for finding in found(file) if finding.trap == "weight"]
+    if not want_overridden:
+        assert whys == []
+    else:
+        assert f"overrides {want_overridden}" in whys[0]
+
+
+@pytest.mark.parametrize("value", [REMOVED, 0, -1])
+def test_a_weight_that_is_not_positive_ends_the_start(value: object) -> None:
+    assert traps(changed(x_weight=value)) == [(f"{X}.weight", "weight", "error")]
+
+
+def test_whole_nodes_on_the_wire() -> None:
+    assert traps(changed(x_nodeCacheCapable=REMOVED)) == [(f"{X}.nodeCacheCapable", "node-cache", "warning")]
+
+
+def test_managed_resources_hide_pods_from_us() -> None:
+    file = changed(x_managedResources=[{"name": "example.com/gpu"}])
+    assert traps(file) == [(f"{X}.managedResources", "managed-resources", "error")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "want_severity"),
+    [("filterVerb", "error"), ("prioritizeVerb", "warning"), ("preemptVerb", "warning"), ("bindVerb", "warning")],
+)
+def test_a_missing_verb(verb: str, want_severity: str) -> None:
+    assert traps(changed(**{"x_bindVerb": "bind", f"x_{verb}": REMOVED}), BINDS) == [(f"{X}.{verb}", "verb", want_severity)]
+
+
+def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
+    """Without our configuration it is advice: the default one is assumed."""
+    file = changed(x_bindVerb="bind")
+    assert traps(file, Settings()) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
+    assert traps(file) == [(f"{X}.bindVerb", "differs-from-config", "advice")]
+    assert found(file, BINDS) == []
+
+
+def test_an_extender_that_is_called_after_the_choice() -> None:
+    file = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER])
+    assert traps(file) == [("extenders[1]", "extender-after-choice", "warning")]
+    several = loads(HEADER + "featureGates: {Steering: false}\n")
+    left_out = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER], profiles=[{"schedulerName": "slackwater"}])
+    assert found(left_out, several) == []
+
+
+def test_a_plug_in_of_others_whose_scores_nobody_here_knows() -> None:
+    profile = {**CLEAN["profiles"][0], "plugins": {"score": {"enabled": [{"name": "Trimaran", "weight": 5}]}}}
+    (finding,) = found(changed(profiles=[profile]), Settings())
+    assert (finding.path, finding.trap) == ("profiles[0].plugins", "choice-by-default-scores")
+    assert finding.why.startswith("Trimaran is not in-tree")
+    assert "extender.bind: true" in finding.fix
+
+
+def test_a_verb_that_nobody_serves() -> None:
+    assert traps(changed(x_filterVerb="predicates")) == [(f"{X}.filterVerb", "verb", "error")]
+
+
+def test_no_extender_at_all() -> None:
+    assert traps(changed(extenders=[])) == [("extenders", "no-extender", "error")]
+    assert traps(changed(extenders=REMOVED)) == [("extenders", "no-extender", "error")]
+
+
+OTHER_EXTENDER = {"urlPrefix": "http://127.0.0.1:9999/other", "filterVerb": "check", "ignorable": True}
+
+
+def test_an_extender_of_others_may_be_what_ours_must_not() -> None:
+    assert found(changed(extenders=[OTHER_EXTENDER, *CLEAN["extenders"]]), Settings()) == []
+
+
+def test_only_extenders_of_others() -> None:
+    assert traps(changed(extenders=[OTHER_EXTENDER, OTHER_EXTENDER])) == [("extenders", "no-extender", "error")]
+
+
+def test_two_extenders_that_bind() -> None:
+    other = {"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "bind"}
+    file = changed(x_bindVerb="bind")
+    file["extenders"].append(other)
+    assert traps(file, BINDS) == [("extenders[1].bindVerb", "two-binders", "error")]
+
+
+def test_our_extender_twice() -> None:
+    file = changed(extenders=2 * CLEAN["extenders"])
+    assert ("extenders[1]", "extender-twice", "error") in traps(file)
+
+
+def test_all_nodes_scored_costs_throughput() -> None:
+    assert traps(changed(percentageOfNodesToScore=100)) == [("percentageOfNodesToScore", "percentage", "warning")]
+    file = changed(profiles=[{"schedulerName": "slackwater", "percentageOfNodesToScore": 100}])
+    assert traps(file) == [("profiles[0].percentageOfNodesToScore", "percentage", "warning")]
+
+
+def test_a_fixed_share_of_nodes_is_advised_against() -> None:
+    assert traps(changed(percentageOfNodesToScore=30)) == [("percentageOfNodesToScore", "percentage", "advice")]
+    assert traps(changed(percentageOfNodesToScore=101)) == [("percentageOfNodesToScore", "percentage", "error")]
+    assert found(changed(percentageOfNodesToScore=0)) == []
+
+
+def test_an_old_version() -> None:
+    file = changed(apiVersion="kubescheduler.config.k8s.io/v1beta3")
+    assert traps(file) == [("apiVersion", "api-version", "error")]
+
+
+def test_a_profile_of_another_name() -> None:
+    assert traps(changed(profiles=[{"schedulerName": "other"}]), Settings()) == [
+        ("profiles[0].schedulerName", "profile-name", "error")
+    ]
+    assert traps(changed(profiles=REMOVED), Settings()) == [("profiles", "profile-name", "error")]
+
+
+def test_two_profiles_of_one_name() -> None:
+    file = changed(profiles=[{"schedulerName": "slackwater"}] * 2)
+    assert traps(file) == [("profiles[1].schedulerName", "profile-name", "error")]
+
+
+def test_several_profiles_of_which_one_has_no_name() -> None:
+    file = changed(profiles=[{"schedulerName": "slackwater"}, {}])
+    assert traps(file) == [("profiles[1].schedulerName", "profile-name", "error")]
+
+
+def profile(plugins: dict[str, Any]) -> dict[str, Any]:
+    return changed(profiles=[{"schedulerName": "slackwater", "plugins": plugins}])
+
+
+@pytest.mark.parametrize("point", ["filter", "multiPoint"])
+def test_a_disabled_filter_is_checked_by_nobody(point: str) -> None:
+    file = profile({point: {"disabled": [{"name": "NodePorts"}]}})
+    (finding,) = found(file)
+    assert (finding.path, finding.trap) == ("profiles[0].plugins", "filters-disabled")
+    assert finding.why.startswith("NodePorts disabled")
+
+
+def test_a_filter_that_is_enabled_again_is_there() -> None:
+    plugins = {"multiPoint": {"disabled": [{"name": "NodePorts"}]}, "filter": {"enabled": [{"name": "NodePorts"}]}}
+    assert found(profile(plugins)) == []
+
+
+@pytest.mark.parametrize("point", ["postFilter", "multiPoint"])
+def test_disabled_preemption_is_never_asked(point: str) -> None:
+    file = profile({point: {"disabled": [{"name": "DefaultPreemption"}]}})
+    assert traps(file) == [("profiles[0].plugins", "preemption-disabled", "warning")]
+
+
+def test_the_lease_of_the_clusters_own_scheduler_is_advised_against() -> None:
+    want = [("leaderElection.resourceName", "shared-lease", "advice")]
+    assert traps(changed(leaderElection=REMOVED)) == want
+    assert traps(changed(leaderElection={"leaderElect": True})) == want
+    assert found(changed(leaderElection={"leaderElect": True, "resourceName": "slackwater"})) == []
+    assert found(changed(leaderElection=REMOVED, profiles=[{"schedulerName": "default-scheduler"}])) == []
+
+
+def test_the_default_request_rate_is_advised_against() -> None:
+    assert traps(changed(clientConnection=REMOVED)) == [("clientConnection.qps", "client-qps", "advice")]
+
+
+def test_unknown_fields_end_the_start() -> None:
+    file = changed(x_nodecachecapable=True, x_foo=1, bar={})
+    assert traps(file) == [
+        (f"{X}.nodecachecapable", "unknown-field", "error"),
+        (f"{X}.foo", "unknown-field", "error"),
+        ("bar", "unknown-field", "error"),
+    ]
+    assert found(file)[0].fix == "did you mean nodeCacheCapable?"
+
+
+def test_values_of_another_type_end_the_start_and_are_reported_once() -> None:
+    assert traps(changed(x_weight="1", profiles={}, x_tlsConfig=[])) == [
+        ("profiles", "refused-at-start", "error"),
+        (f"{X}.weight", "refused-at-start", "error"),
+        (f"{X}.tlsConfig", "refused-at-start", "error"),
+    ]
+
+
+def test_null_counts_as_absent() -> None:
+    assert found(changed(x_tlsConfig=None, percentageOfNodesToScore=None)) == []

@@ -1,0 +1,40 @@
+"""What the autoscaler is told by the configuration file."""
+
+from slackwater.app.autoscaler import loop_config_of, node_group_policy_of
+from slackwater.app.settings import Settings, loads
+
+HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+FILE = """
+autoscaler:
+  scanInterval: 2s
+  maxNodesInCreation: 40
+  nodeGroups:
+  - {name: a, maxNodesInCreation: 7}
+  - {name: b, enabled: false}
+  creation: {timeout: 5m, callTimeout: 40s, maxNodesOfProvider: {kwok: 30}, backoff: {initial: 1m, max: 10m, reset: 1h}}
+"""
+
+
+def test_the_node_group_registry_gets_its_limits_and_its_provision_timeout() -> None:
+    policy = node_group_policy_of(loads(HEADER + FILE))
+    assert (policy.in_cluster, policy.in_group, policy.of_provider) == (40, {"a": 7, "b": 100}, {"kwok": 30})
+    assert policy.off == {"b"}
+    assert policy.provision_seconds == 300
+    assert policy.doubt_seconds == 80, "a call that is repeated has had the time to end twice"
+    backoff = policy.backoff
+    assert (backoff.first_seconds, backoff.longest_seconds, backoff.forget_seconds) == (60, 600, 3600)
+
+
+def test_the_defaults_are_cluster_autoscalers() -> None:
+    policy = node_group_policy_of(Settings())
+    assert (policy.in_cluster, policy.in_other_groups, policy.provision_seconds) == (100, 100, 900)
+    backoff = policy.backoff
+    assert (backoff.first_seconds, backoff.longest_seconds, backoff.forget_seconds) == (300, 1800, 10_800)
+
+
+def test_an_early_loop_waits_for_less_than_an_interval() -> None:
+    assert loop_config_of(Settings()).interval_seconds == 10
+    assert (loop_config_of(Settings()).settle_seconds, loop_config_of(Settings()).longest_settle_seconds) == (1, 5)
+    quick = loop_config_of(loads(HEADER + FILE))
+    assert (quick.interval_seconds, quick.settle_seconds, quick.longest_settle_seconds) == (2, 0.5, 1)
+    assert quick.call_seconds == 40

@@ -1,0 +1,398 @@
+"""`slackwater doctor` on an API server of prepared answers: what it calls a problem, and what it advises."""
+
+import json
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.tls import TLSStream
+
+from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.app.doctor import Check, examine
+from slackwater.app.doctor.agents import Answered, Knock, _asked
+from slackwater.app.settings import Settings, loads
+from slackwater.cli.main import main
+from tests.support.pki import Pki
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 11, 24, 6, 30, tzinfo=UTC)
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/slackwater"
+PODS = "/api/v1/namespaces/kube-system/pods"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+NODES = "/api/v1/nodes"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/kube-system/networkpolicies"
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Prepared:
+    """Answers by path; what has no answer is not found, or forbidden if `forbidden` has it. Reviews allow everything that is
+    not in `denied`."""
+
+    def __init__(
+        self,
+        answers: Mapping[str, Any],
+        *,
+        date: str = "Tue, 24 Nov 2026 06:30:01 GMT",
+        denied: str = "",
+        forbidden: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._answers = {**ALL_WELL, **answers}
+        self._date = date
+        self._denied = denied
+        self._forbidden = forbidden
+
+    async def send(self, call: Call) -> Response:
+        if self._forbidden(call.path):
+            return self._answer({"reason": "Forbidden", "message": "no"}, 403)
+        if call.path.endswith("accessreviews"):
+            assert call.body is not None
+            attributes = json.loads(call.body)["spec"]["resourceAttributes"]
+            allowed = f"{attributes['verb']} {attributes['resource']}" != self._denied
+            return self._answer({"status": {"allowed": allowed}}, 201)
+        found = self._answers.get(call.path)
+        if found is not None and (wanted := call.params.get("labelSelector")):
+            name, _, value = wanted.partition("=")
+            found = _list(*(each for each in found["items"] if each["metadata"].get("labels", {}).get(name) == value))
+        return self._answer({}, 404) if found is None else self._answer(found, 200)
+
+    def _answer(self, body: Any, status: int) -> Response:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return Response(status, text.encode(), {"Date": self._date})
+
+    async def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]:
+        raise AssertionError("nothing is watched")
+        yield []
+
+
+def _list(*items: Any) -> Any:
+    return {"metadata": {}, "items": list(items)}
+
+
+def a_lease(name: str, renewed: str) -> Any:
+    return {"metadata": {"name": name}, "spec": {"holderIdentity": "x", "renewTime": renewed}}
+
+
+def a_pod(*, ready: bool = True, name: str = "slackwater", app: str = "slackwater", namespace: str = "kube-system") -> Any:
+    labels = {"name": name} | ({"app.kubernetes.io/name": app} if app else {})
+    status = {"conditions": [{"type": "Ready", "status": str(ready)}], "phase": "Running", "podIP": "10.0.0.7"}
+    return {"metadata": {"name": f"{name}-1", "namespace": namespace, "labels": labels}, "spec": {}, "status": status}
+
+
+def a_node(kubelet: str) -> Any:
+    return {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}}
+
+
+def flagz(**flags: str) -> Any:
+    return {"flags": {"authorization-mode": "[Node RBAC]", **{name.replace("_", "-"): value for name, value in flags.items()}}}
+
+
+def gates(**values: bool) -> str:
+    return "".join(f'kubernetes_feature_enabled{{name="{name}",stage="BETA"}} {int(on)}\n' for name, on in values.items())
+
+
+def some_settings(text: str = "") -> Settings:
+    return loads(f"apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n{text}")
+
+
+async def found(api: Prepared, settings: Settings | None = None, *, knock: Knock | None = None) -> dict[str, Check]:
+    return {check.name: check async for check in examine(api, settings or Settings(), lambda: NOW, knock=knock)}
+
+
+_PARTS = [{"name": name} for name in ("pods/binding", "pods/status", "pods/eviction", "pods/resize")]
+#: A cluster without the service in which nothing is wrong.
+ALL_WELL: dict[str, Any] = {
+    "/version": {"gitVersion": "v1.36.3", "emulationMajor": "1", "emulationMinor": "36"},
+    "/flagz": flagz(),
+    "/metrics": gates(PodLevelResources=True, NodeDeclaredFeatures=True, StorageCapacityScoring=False),
+    "/api/v1": {"resources": _PARTS},
+    "/apis/policy/v1": {},
+    "/apis/events.k8s.io/v1": {},
+    "/apis/coordination.k8s.io/v1": {},
+    LEASES: _list(),
+    PODS: _list(),
+    NODES: _list(a_node("v1.36.3"), a_node("v1.35.1")),
+    "/api/v1/pods": _list(),
+    POLICIES: _list(),
+}
+INSTALLED = {ACCOUNT: {"metadata": {}}, PODS: _list(a_pod(ready=True))}
+
+
+async def test_a_cluster_in_which_all_is_well() -> None:
+    checks = await found(Prepared(INSTALLED))
+    assert {check.state for check in checks.values()} == {"ok"}
+    assert checks["clock"].seen == "1 s from the API server's"
+    assert checks["the service's rights"].seen.startswith("all ")
+
+
+async def test_where_it_is_not_installed_that_is_said_with_what_to_do() -> None:
+    checks = await found(Prepared({}))
+    assert (checks["installation"].state, "helm install" in checks["installation"].advice) == ("warning", True)
+    assert "the service's rights" not in checks
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "state", "words"),
+    [
+        (Prepared({**INSTALLED, "/version": {"gitVersion": "v1.33.1"}}), "Kubernetes", "warning", "v1.33.1"),
+        (Prepared(INSTALLED, date="Tue, 24 Nov 2026 06:31:00 GMT"), "clock", "problem", "60 s from"),
+        (Prepared(INSTALLED, date="soon"), "clock", "warning", "no date"),
+        (Prepared(INSTALLED, denied="list nodes"), "your rights", "problem", "you may not list nodes"),
+        (Prepared(INSTALLED, denied="watch configmaps"), "the service's rights", "problem", "watch configmaps"),
+        (Prepared({**INSTALLED, PODS: _list(a_pod(ready=False))}), "installation", "problem", "0 of 1 Pods"),
+        (Prepared({**INSTALLED, PODS: _list()}), "installation", "problem", "0 of 0 Pods"),
+        (Prepared({"/version": {"gitVersion": "v1.36.3", "emulationMinor": "35"}}), "Kubernetes", "warning", "behaves as 1.35"),
+        (Prepared({"/flagz": flagz(authorization_mode="[ABAC]")}), "API server's flags", "warning", "RBAC is not among"),
+        (Prepared({"/flagz": flagz(watch_cache="false")}), "API server's flags", "warning", "watch-cache is false"),
+        (
+            Prepared({"/flagz": flagz(disable_admission_plugins="[Priority]")}),
+            "API server's flags",
+            "warning",
+            "Priority is off",
+        ),
+        (Prepared({"/flagz": "authorization-mode [RBAC]"}), "API server's flags", "unknown", "does not answer /flagz"),
+        (Prepared({"/metrics": "up 1"}), "feature gates", "unknown", "names no feature gates"),
+        (Prepared({"/metrics": gates(PodLevelResources=False)}), "feature gates", "warning", "PodLevelResources is off at"),
+        (Prepared({"/api/v1": {"resources": _PARTS[1:]}}), "APIs", "problem", "not served: pods/binding"),
+        (Prepared({"/apis/policy/v1": None}), "APIs", "problem", "not served: policy/v1"),
+        (Prepared({NODES: _list(a_node("v1.32.9"))}), "component versions", "warning", "kubelets v1.32.9 (1 node)"),
+        (Prepared({LEASES: _list(a_lease("n1", "2026-11-24T06:31:00Z"))}), "other clocks", "problem", "n1 by 59 s"),
+        (
+            Prepared({"/api/v1/pods": _list(a_pod(), a_pod())}),
+            "other instances",
+            "problem",
+            "2 Pods of schedulerName slackwater, and leaderElection.mode is none",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_named(api: Prepared, name: str, state: str, words: str) -> None:
+    check = (await found(api))[name]
+    assert (check.state, words in check.seen, bool(check.advice)) == (state, True, True)
+    assert check.seen.count("cannot be seen") <= 1
+
+
+@pytest.mark.parametrize(
+    ("renewed", "enabled", "state"),
+    [("2026-11-24T06:29:55Z", True, "problem"), ("2026-11-24T06:29:55Z", False, "ok"), ("2026-11-24T05:00:00Z", True, "ok")],
+)
+async def test_another_autoscaler_is_a_problem_only_if_both_look_after_nodes(renewed: str, enabled: bool, state: str) -> None:
+    settings = some_settings(f"autoscaler: {{enabled: {str(enabled).lower()}}}")
+    api = Prepared({**INSTALLED, LEASES: _list(a_lease("cluster-autoscaler", renewed))})
+    assert (await found(api, settings))["other autoscalers"].state == state
+
+
+async def test_autoscalers_without_a_lease_show_in_their_status_and_node_pools() -> None:
+    status = {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": "2026-11-24 06:28:00.5 +0000 UTC"}}}
+    pools = {"preferredVersion": {"groupVersion": "karpenter.sh/v1"}}
+    api = Prepared(
+        {
+            "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status": status,
+            "/apis/karpenter.sh": pools,
+            "/apis/karpenter.sh/v1/nodepools": _list({"metadata": {"name": "general"}}),
+        }
+    )
+    settings = some_settings("autoscaler: {enabled: true}")
+    checks = [check async for check in examine(api, settings, lambda: NOW) if check.name == "other autoscalers"]
+    assert [check.state for check in checks] == ["problem", "problem"]
+    assert "Cluster Autoscaler writes its status ConfigMap" in checks[0].seen
+    assert "Karpenter has 1 NodePools, and may run outside of the cluster" in checks[1].seen
+
+
+async def test_another_scheduler_name_is_another_instance() -> None:
+    api = Prepared({"/api/v1/pods": _list(a_pod(), a_pod(name="batch", namespace="ops"))})
+    check = (await found(api, some_settings("autoscaler: {enabled: true}")))["other instances"]
+    assert (check.state, check.seen) == ("warning", "scheduler batch in ops")
+    assert (await found(api))["other instances"].state == "ok"
+
+
+@pytest.mark.parametrize(("tag", "state"), [("v1.36.3", "ok"), ("v1.35.0", "ok"), ("v1.37.1", "problem")])
+async def test_a_kube_scheduler_is_not_newer_than_the_api_server(tag: str, state: str) -> None:
+    pod = a_pod()
+    pod["spec"]["containers"] = [{"name": "kube-scheduler", "image": f"registry.example:5000/kube-scheduler:{tag}@sha256:0"}]
+    check = (await found(Prepared({**INSTALLED, PODS: _list(pod)})))["component versions"]
+    assert (check.state, f"kube-scheduler {tag}" in check.seen) == (state, True)
+
+
+async def test_gates_that_the_configuration_states_are_compared() -> None:
+    api = Prepared({"/metrics": gates(PodLevelResources=False)})
+    stated = some_settings('scheduler: {featureGates: "PodLevelResources=false"}')
+    assert (await found(api, stated))["feature gates"].state == "ok"
+    assert '"PodLevelResources=false"' in (await found(api))["feature gates"].advice
+
+
+async def test_what_the_user_may_not_see_is_unknown_and_named() -> None:
+    hidden = {"/flagz", "/metrics", NODES, LEASES, PODS, ACCOUNT, "/api/v1/pods", POLICIES}
+    checks = await found(Prepared(INSTALLED, forbidden=hidden.__contains__))
+    want = {"API server's flags": "get /flagz", "feature gates": "get /metrics", "component versions": f"list {NODES}"}
+    want |= {"other autoscalers": f"list {LEASES}", "installation": f"get {ACCOUNT}", "agents": f"list {PODS}"}
+    for name, call in want.items():
+        check = checks[name]
+        assert (check.state, check.seen) == ("unknown", f"cannot be seen: you may not {call}")
+        assert check.advice
+
+
+async def test_the_installed_configuration_holds_where_none_is_named() -> None:
+    text = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\nschedulerName: batch\n"
+    path = "/api/v1/namespaces/kube-system/configmaps/slackwater"
+    api = Prepared({**INSTALLED, path: {"data": {"slackwater.yaml": text}}, PODS: _list(a_pod(name="batch"))})
+    checks = {check.name: check async for check in examine(api, None, lambda: NOW)}
+    assert checks["configuration"].seen == "ConfigMap kube-system/slackwater, as the service is installed"
+    assert "1 of 1 Pods with the label name=batch are ready" in checks["installation"].seen
+    wrong = Prepared({path: {"data": {"slackwater.yaml": f"{text}nonsense: 1"}}})
+    checks = {check.name: check async for check in examine(wrong, None, lambda: NOW)}
+    assert (checks["configuration"].state, "nonsense" in checks["configuration"].seen) == ("problem", True)
+
+
+async def test_a_slow_answer_is_no_clock_that_is_off() -> None:
+    times = iter([NOW - timedelta(seconds=20), NOW + timedelta(seconds=1)])
+    checks = {check.name: check async for check in examine(Prepared({}), Settings(), lambda: next(times, NOW))}
+    assert (checks["clock"].state, checks["clock"].seen) == ("ok", "0 s from the API server's")
+
+
+AGENT = a_pod(name="autoscaler-agent", app="")
+WITH_AGENTS = {**INSTALLED, PODS: _list(a_pod(), AGENT)}
+
+
+def a_policy(*ingress: Any, selects: Mapping[str, str] | None = None) -> Any:
+    spec = {"podSelector": {"matchLabels": selects or {"name": "slackwater"}}, "policyTypes": ["Ingress"]}
+    return {"metadata": {"name": "p"}, "spec": {**spec, "ingress": list(ingress)}}
+
+
+async def answers(pod: object, port: int, tls: bool) -> Answered:
+    assert (str(pod), port, tls) == ("kube-system/slackwater-1", 10299, False)
+    return Answered()
+
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+NOT_OF_TEAM_A = {"key": "team", "operator": "NotIn", "values": ["a"]}
+TEAM_A, WEB = {"matchLabels": {"team": "a"}}, {"matchLabels": {"name": "web"}}
+FROM_AGENTS = [{"podSelector": {"matchLabels": {"name": "autoscaler-agent"}}}]
+
+
+@pytest.mark.parametrize(
+    ("policies", "state"),
+    [
+        ([], "warning"),
+        ([a_policy(selects={"name": "other"})], "warning"),
+        ([a_policy()], "problem"),
+        ([a_policy({"from": FROM_AGENTS, "ports": [{"port": 10299}]})], "ok"),
+        ([a_policy({"from": FROM_AGENTS, "ports": [{"port": 10000, "endPort": 10300}]})], "ok"),
+        ([a_policy({"from": FROM_AGENTS, "ports": [{"port": 10298}]})], "problem"),
+        ([a_policy({"from": FROM_AGENTS, "ports": [{"port": 10299, "protocol": "UDP"}]})], "problem"),
+        ([a_policy({"from": [{"podSelector": {"matchLabels": {"name": "web"}}}]})], "problem"),
+        (
+            [a_policy({"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]})],
+            "problem",
+        ),
+        ([a_policy({"from": [{"namespaceSelector": {}}]})], "ok"),
+        ([a_policy({"from": [{"namespaceSelector": {"matchLabels": {"team": "a"}}}]})], "warning"),
+        ([a_policy({"from": [{"namespaceSelector": {"matchExpressions": [NOT_OF_TEAM_A]}}]})], "warning"),
+        ([a_policy({"from": [{"namespaceSelector": TEAM_A, "podSelector": WEB}]})], "problem"),
+        ([a_policy({"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]})], "warning"),
+        ([a_policy({"ports": [{"port": "agents"}]})], "warning"),
+        ([a_policy(), a_policy({})], "ok"),
+    ],
+)
+async def test_network_policies_are_judged_for_agents(policies: list[Any], state: str) -> None:
+    checks = await found(Prepared({**WITH_AGENTS, POLICIES: _list(*policies)}), knock=answers)
+    assert checks["agents' NetworkPolicy"].state == state
+    assert (checks["agents"].seen, checks["agents' port"].state) == ("1 run", "ok")
+
+
+async def test_agents_in_the_hosts_network_are_not_judged_by_labels() -> None:
+    agent = {**AGENT, "spec": {"hostNetwork": True}}
+    api = Prepared({**WITH_AGENTS, PODS: _list(a_pod(), agent), POLICIES: _list(a_policy())})
+    check = (await found(api, knock=answers))["agents' NetworkPolicy"]
+    assert (check.state, "the host's network" in check.seen, "ipBlock" in check.advice) == ("warning", True, True)
+
+
+@pytest.mark.parametrize(
+    ("answered", "state", "words"),
+    [
+        (Answered(problem="connection refused"), "problem", "connection refused"),
+        (Answered(problem="connect x: 403 Forbidden: no", forbidden=True), "unknown", "cannot be seen: connect x"),
+        (Answered(not_after=NOW + timedelta(days=90)), "ok", "its certificate ends on 2027-02-22"),
+        (Answered(not_after=NOW + timedelta(days=3)), "warning", "ends on 2026-11-27"),
+        (Answered(not_after=NOW - timedelta(days=1)), "problem", "ends on 2026-11-23"),
+    ],
+)
+async def test_the_agents_listener_is_asked(answered: Answered, state: str, words: str) -> None:
+    async def knock(pod: object, port: int, tls: bool) -> Answered:
+        return answered
+
+    check = (await found(Prepared(WITH_AGENTS), knock=knock))["agents' port"]
+    assert (check.state, words in check.seen) == (state, True)
+
+
+async def test_a_listener_on_loopback_is_out_of_reach_of_agents() -> None:
+    settings = some_settings('listeners: {agents: {address: "127.0.0.1:10299"}}')
+    check = (await found(Prepared(WITH_AGENTS), settings, knock=answers))["agents' listener"]
+    assert (check.state, check.advice) == ("problem", 'set listeners.agents.address to "0.0.0.0:10299"')
+
+
+async def test_a_pod_without_an_address_is_passed_over_by_agents() -> None:
+    pod = a_pod()
+    del pod["status"]["podIP"]
+    check = (await found(Prepared({**WITH_AGENTS, PODS: _list(pod, AGENT)}), knock=answers))["agents' port"]
+    assert (check.state, "has no IP" in check.seen) == ("problem", True)
+
+
+async def test_without_agents_and_neonvm_nothing_is_expected_of_them() -> None:
+    assert [name for name in await found(Prepared(INSTALLED)) if name.startswith("agents")] == ["agents"]
+    check = (await found(Prepared({**INSTALLED, "/apis/vm.neon.tech": {}}), knock=answers))["agents"]
+    assert (check.state, check.seen) == ("warning", "NeonVM is installed, and no Pod with the label name=autoscaler-agent runs")
+
+
+async def _listening(speak: Callable[[SocketStream], Any], tls: bool) -> Answered:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, speak)
+        answered = await _asked(listener.extra(SocketAttribute.local_port), tls)
+        tasks.cancel_scope.cancel()
+    return answered
+
+
+@pytest.mark.parametrize(("line", "problem"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", ""), (b"SSH-2.0\r\n", "want HTTP")])
+async def test_a_listener_that_speaks_http_has_answered(line: bytes, problem: str) -> None:
+    async def speak(stream: SocketStream) -> None:
+        async with stream:
+            assert (await stream.receive()).startswith(b"GET / HTTP/1.1")
+            await stream.send(line)
+
+    assert problem in (await _listening(speak, tls=False)).problem
+
+
+async def test_the_certificate_of_a_listener_is_read(tmp_path: Path) -> None:
+    pki = Pki(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pki.server(expired=True).configure_cert(context)
+
+    async def speak(stream: SocketStream) -> None:
+        async with stream:
+            await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
+            await anyio.sleep_forever()
+
+    ends = (await _listening(speak, tls=True)).not_after
+    assert ends is not None
+    assert ends < datetime.now(UTC), "an expired one too: it is looked at, and not trusted"
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["drains"], ["history", "pod", "shop/web"]])
+def test_where_nothing_answers_it_is_said_what_to_look_at(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        """{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
+        contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {}}]}"""
+    )
+    assert main([*command, "--kubeconfig", str(kubeconfig)]) == 1
+    assert "is it up, and is it the one you mean? --kubeconfig and --context name another cluster" in capsys.readouterr().err

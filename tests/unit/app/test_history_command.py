@@ -1,0 +1,147 @@
+"""`slackwater history` against a listener: the table, JSON, and what is wrong with the arguments; and the endpoint itself."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.status import SettingsView
+from slackwater.app.settings import Settings, as_file
+from slackwater.cli.main import main
+from slackwater.controllers.history.answer import document
+from slackwater.controllers.history.policy import HistoryPolicy
+from slackwater.controllers.history.state import History
+from slackwater.controllers.policy import Policy
+from slackwater.model.history import HistoryAction, HistoryEntry
+from slackwater.model.ids import Instant
+from slackwater.ports.protocols import Remembered
+from slackwater.runtime.state_machine import StateMachine
+from tests.support.http_answers import answering
+
+NOW_MS = 1_700_000_100_000
+LOW = HistoryEntry(
+    at_ms=1_700_000_000_000,
+    action=HistoryAction.PREEMPTED,
+    pod="shop/low",
+    uid="12345678",
+    node="n1",
+    other="shop/high",
+)
+
+
+def a_history(*entries: HistoryEntry) -> History:
+    history = History(HistoryPolicy())
+    for entry in entries:
+        history.add(entry)
+    return history
+
+
+class Ready:
+    ready = False
+    unlisted = ("pods",)
+
+
+async def get(path: str, history: History) -> tuple[int, Any]:
+    """The answer of the ops listener of a service that has not listed everything yet."""
+
+    async def what_happened(what: Remembered, namespace: str, name: str, since: float | None) -> dict[str, Any]:
+        since_ms = None if since is None else NOW_MS - round(since * 1000)
+        return document(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since_ms)
+
+    app: Any = ops_app(
+        state_machine=StateMachine(Policy()),
+        readiness=Ready(),
+        registry=CollectorRegistry(),
+        settings=SettingsView(as_file(Settings())),
+        clock=lambda: Instant(0.0),
+        what_happened=what_happened,
+    )
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops") as http:
+        answer = await http.get(path)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [("pods/shop/low", 1), ("pods/shop/high", 1), ("nodes/n1", 1), ("pods/shop/nobody", 0), ("pods/shop/low?since=99s", 0)],
+)
+async def test_the_endpoint_answers_before_everything_is_listed(path: str, count: int) -> None:
+    status, answer = await get(f"/history/{path}", a_history(LOW))
+    assert status == 200
+    assert len(answer["entries"]) == count
+    assert answer["reaches"] == {"acts": None, "waits": None}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("since", ["yesterday", "-5m", "5"])
+async def test_a_bad_duration_is_refused_with_what_is_wanted(since: str) -> None:
+    status, answer = await get(f"/history/pods/shop/low?since={since}", a_history(LOW))
+    assert status == 400
+    assert "since: duration" in answer["detail"]
+
+
+def test_the_table_says_when_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps(document(a_history(LOW), "pod", "shop/low", since_ms=None, notes=("a note",)))
+    with answering(body.encode()) as (url, _):
+        assert main(["history", "pod", "shop/low", "-o", "table", "--url", url]) == 0
+    heading, line, note = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["WHEN", "BY", "WHAT"]
+    assert line == "2023-11-14T22:13:20.000Z  slackwater  preempted on n1 to make room for shop/high"
+    assert note == "(a note)"
+
+
+def test_a_preemptor_reads_whose_room_it_got(capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps(document(a_history(LOW), "pod", "shop/high", since_ms=None))
+    with answering(body.encode()) as (url, _):
+        assert main(["history", "pod", "shop/high", "-o", "table", "--url", url]) == 0
+    assert "pod shop/low: preempted on n1" in capsys.readouterr().out
+
+
+def test_pods_of_one_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = (LOW, replace(LOW, uid="abcdefgh", action=HistoryAction.BOUND, other=""))
+    body = json.dumps(document(a_history(*entries), "pod", "shop/low", since_ms=None))
+    with answering(body.encode()) as (url, _):
+        assert main(["history", "pod", "shop/low", "-o", "table", "--url", url]) == 0
+    heading, *lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert heading == ["WHEN", "UID", "BY", "WHAT"]
+    assert [line[1] for line in lines] == ["12345678", "abcdefgh"]
+
+
+def test_nothing_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps(document(a_history(), "node", "n1", since_ms=None))
+    with answering(body.encode()) as (url, _):
+        assert main(["history", "node", "n1", "--since", "24h", "-o", "table", "--url", url]) == 0
+    assert capsys.readouterr().out == "node n1: nothing is recorded within 24h\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        (["pod", "low"], "history pod: got 'low', want NAMESPACE/NAME"),
+        (["pod", "/low"], "history pod: got '/low', want NAMESPACE/NAME"),
+        (["node", "a/b"], "history node: got 'a/b', want a name without a slash"),
+        (["node", "n1", "--since=-1h"], "--since: duration '-1h': negative, want 0 or more"),
+        (["group", "pool"], "argument KIND: invalid choice: 'group' (choose from pod, node)"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", *arguments]) == 2
+    assert want in capsys.readouterr().err
+
+
+def test_an_answer_that_is_no_history_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(b"{}") as (url, _):
+        assert main(["history", "node", "n1", "--url", url]) == 1
+    assert "want a history" in capsys.readouterr().err
+
+
+def test_html_of_another_server_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(b"<!DOCTYPE HTML>\n<html><body>not here</body></html>", status=404) as (url, _):
+        assert main(["history", "node", "n1", "--url", url]) == 1
+    want = f"slackwater: {url}/history/nodes/n1: got status 404, want 200: a page of HTML, want Slackwater's ops listener\n"
+    assert capsys.readouterr().err == want

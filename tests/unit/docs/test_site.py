@@ -1,0 +1,148 @@
+"""The pages as the site shows them: lists and commands are rendered, links have titles, nothing comes from another host."""
+
+import re
+import runpy
+from functools import cache
+from html.parser import HTMLParser
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from markdown import Markdown
+from markdown_it import MarkdownIt
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+
+DOCS = Path("docs")
+PAGES = sorted(DOCS.rglob("*.md"))
+GUIDES = [page for page in PAGES if page.parent.name != "adr"]
+SETTINGS: dict[str, Any] = yaml.load(Path("mkdocs.yml").read_text(), yaml.BaseLoader)
+_COMMAND = re.compile(r"(?:\$ )?(?:kubectl|slackwater|make|helm|docker|curl|git|pip|uv|pipx|python|export|cd) [\w./-]+(?: |$)")
+
+
+class Tags(HTMLParser):
+    """Counts the elements of a page, and keeps the text with which each paragraph begins."""
+
+    KEPT = frozenset({"li", "ol", "ul", "pre", "table", "tr", "h1", "h2", "h3", "blockquote"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+        self.begins: list[str] = []
+        self._open = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        if tag in self.KEPT:
+            self.counts[tag] = self.counts.get(tag, 0) + 1
+
+    def handle_data(self, data: str) -> None:
+        if self._open in {"p", "li"} and data.strip():
+            self.begins.append(data.lstrip())
+        self._open = ""
+
+
+@cache
+def as_the_site(text: str) -> Tags:
+    names, settings = [], {}
+    for each in SETTINGS["markdown_extensions"]:
+        name = each if isinstance(each, str) else next(iter(each))
+        names.append(name)
+        if not isinstance(each, str):
+            settings[name] = {key: value == "true" for key, value in each[name].items()}
+    return Tags(Markdown(extensions=names, extension_configs=settings).convert(text))
+
+
+def as_a_forge(text: str) -> Tags:
+    return Tags(MarkdownIt("commonmark").enable("table").render(text))
+
+
+@pytest.mark.parametrize("pages", [GUIDES, sorted(set(PAGES) - set(GUIDES))], ids=["pages", "decisions"])
+def test_a_page_has_the_same_lists_commands_and_tables_on_the_site_as_on_a_forge(pages: list[Path]) -> None:
+    """Where it has not: put an empty line before a list, four spaces before what belongs to an item, and fence code."""
+    assert len(pages) > 20
+    texts = {page: page.read_text() for page in pages}
+    assert {
+        str(page): (site, forge)
+        for page, text in texts.items()
+        if (site := as_the_site(text).counts) != (forge := as_a_forge(text).counts)
+    } == {}
+
+
+def test_no_paragraph_begins_with_a_command() -> None:
+    found = [(page.name, text) for page in GUIDES for text in as_the_site(page.read_text()).begins if _COMMAND.match(text)]
+    assert found == []
+    assert _COMMAND.match(as_the_site("text\n\n   slackwater dumpstate -o json\n").begins[1]), "three spaces are no code"
+
+
+def test_the_text_of_a_link_to_a_page_is_a_title() -> None:
+    links = [(page.name, text) for page in GUIDES for text in re.findall(r"\[([^\]]*\.md)\]\(", page.read_text())]
+    assert links == []
+
+
+def row(table: str, name: str) -> list[float]:
+    """The numbers of a row of docs/benchmarks.md, without goals."""
+    line = next(line for line in table.splitlines() if line.startswith(f"| {name} |"))
+    return [float(cell.split()[0].replace(",", "")) for cell in line.strip("| ").split("|")[1:] if re.match(r" *[\d.]", cell)]
+
+
+def test_the_numbers_of_the_home_page_are_those_that_were_measured() -> None:
+    home, measured = (DOCS / "index.md").read_text(), (DOCS / "benchmarks.md").read_text().partition("## Results")[2]
+    p50, p99, *_ = row(measured, "filter, all fit: slackwater")
+    assert f"**{p50:.1f} ms** to filter 5,000 nodes for a pod ([p99: {p99:.1f} ms]" in home
+    plan = row(measured, "plan: 22,000 pending x 10 groups, 200 kinds")[0]
+    assert f"**{plan:.2f} s** to plan nodes for 22,000 pending pods among ten groups" in home
+    ratios = [row(measured, f"{nodes} nodes: slackwater / kube-scheduler alone")[0] for nodes in (20, 100, 1000, 5000)]
+    assert f"**{min(ratios):.1f} to {max(ratios):.1f} times** the pods a second" in home
+
+
+def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
+    hook = runpy.run_path(str(DOCS / "selfcontained.py"))
+    loads, on_post_build = hook["loads"], hook["on_post_build"]
+    (tmp_path / "bundle.js").write_text('fetch("https://unpkg.com/mermaid");\n//# sourceMappingURL=bundle.js.map\n')
+    (tmp_path / "bundle.js.map").touch()
+    (tmp_path / "page.html").write_text('<a href="https://example.org/">elsewhere</a><script src="assets/bundle.js"></script>')
+    settings = MkDocsConfig()
+    settings.site_dir = str(tmp_path)
+    on_post_build(settings)
+    assert (tmp_path / "bundle.js").read_text() == 'fetch("/mermaid");\n'
+    assert not (tmp_path / "bundle.js.map").exists()
+    for name, text in {
+        "font.html": '<link href="https://fonts.example/x.css" rel="stylesheet">',
+        "script.html": '<script async src="//cdn.example/x.js"></script>',
+        "image.html": '<img alt="" src=https://example.org/x.png>',
+        "font.css": "@font-face { src: url('https://fonts.example/x.woff') }",
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert len(list(loads(tmp_path))) == 1, name
+        with pytest.raises(PluginError, match=name):
+            on_post_build(settings)
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.stem)
+def test_no_text_of_a_picture_is_cut_or_overlaps_another(picture: Path) -> None:
+    """By the width of a wide font, 0.6 of its size a letter."""
+    space = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(picture).getroot()
+    width, height = float(root.get("width", "0")), float(root.get("height", "0"))
+    assert root.find(f"{space}title") is not None
+    boxes = []
+    for text in root.iter(f"{space}text"):
+        size, words = float(text.get("font-size", "13")), text.text or ""
+        x, y, long = float(text.get("x", "0")), float(text.get("y", "0")), 0.6 * size * len(words)
+        left = {"start": x, "middle": x - long / 2, "end": x - long}[text.get("text-anchor", "start")]
+        boxes.append((words, left, y - size * 0.8, left + long, y + size * 0.2))
+    assert len(boxes) > 5
+    assert [
+        words for words, left, top, right, bottom in boxes if left < 4 or top < 4 or right > width - 4 or bottom > height - 4
+    ] == []
+    assert [
+        (one[0], other[0])
+        for one, other in combinations(boxes, 2)
+        if one[1] < other[3] and other[1] < one[3] and one[2] < other[4] and other[2] < one[4]
+    ] == []

@@ -1,0 +1,131 @@
+"""What the dashboard's observer notes: placements, waits, figures over time, and problems with their age."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.cluster.nodegroups.status import Grow
+from slackwater.controllers.policy import Policy
+from slackwater.controllers.preemption.runners_up import RunnerUp
+from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.model.events import NodeSeen, PodGone, PodSeen
+from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
+from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.series import Series
+from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
+from tests.support.builders import a_node, a_pod
+
+pytestmark = pytest.mark.anyio
+
+
+class Observing:
+    def __init__(self) -> None:
+        self.state_machine = StateMachine(replace(Policy(), binds=False))
+        self.now = 1_700_000_000.0  # before the builders' pods were created
+        self.log = DecisionLog(lambda: self.now)
+        about = ServiceStatus(status=dict, autoscaler=lambda: None)
+        self.observer = DashboardObserver(
+            self.state_machine, self.log, about, clock=lambda: Instant(self.now), wall=lambda: self.now
+        )
+
+    async def sees(self, *events: object, seconds: float = 1.0) -> None:
+        for event in events:
+            self.state_machine.apply(event, Instant(self.now))  # type: ignore[arg-type]
+        self.now += seconds
+        await self.observer.look()
+
+
+async def test_a_pod_that_waited_and_was_placed_has_a_story() -> None:
+    observing = Observing()
+    await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(a_pod("p")))
+    await observing.sees(PodSeen(a_pod("p", message="0/1 nodes are available: 1 Insufficient cpu.")))
+    await observing.sees(PodSeen(a_pod("p", message="0/2 nodes are available: 2 Insufficient cpu.")))
+    await observing.sees(PodSeen(a_pod("p", on="n")))
+    story = observing.log.story("pods", "default/p", 9)
+    assert [step.kind for step in story] == ["wait", "bind"], "a message with other numbers is no news"
+    assert [step.name for step in observing.log.story("nodes", "n", 9)] == ["default/p"]
+
+
+async def test_a_pod_that_goes_while_it_waits_is_noted() -> None:
+    observing = Observing()
+    pod = a_pod("p")
+    await observing.sees(PodSeen(pod))
+    await observing.sees(PodGone(pod.uid, pod.key))
+    assert [step.text for step in observing.log.story("pods", "default/p", 9)] == ["gone before it had a node"]
+
+
+async def test_a_problem_keeps_its_first_time_and_goes_with_its_cause() -> None:
+    observing = Observing()
+    await observing.sees(NodeSeen(a_node("n", cpu="4")))
+    assert observing.observer.problems == []
+    observing.state_machine.state.quarantine.put(NodeName("n"), "sums differ", Instant(observing.now))
+    want_since = int(observing.now)
+    await observing.sees(seconds=30)
+    await observing.sees(seconds=30)
+    [problem] = observing.observer.problems
+    assert (problem.code, problem.grave, problem.since) == ("quarantine", True, want_since)
+    observing.state_machine.state.quarantine.lift(NodeName("n"))
+    await observing.sees()
+    assert observing.observer.problems == []
+
+
+async def test_a_preemption_is_in_the_story_of_its_preemptor_and_of_each_victim() -> None:
+    observing = Observing()
+    victim, preemptor = a_pod("victim", on="n", cpu="3"), a_pod("urgent", cpu="3", priority=9)
+    await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(victim), PodSeen(preemptor))
+    policy, now = observing.state_machine.policy.preemption, Instant(observing.now)
+    observing.state_machine.preemptions.agree(preemptor, NodeName("n"), {victim.uid}, policy, now)
+    await observing.sees()
+    await observing.sees()
+    want = ["on n, these leave for it: default/victim"]
+    assert [step.text for step in observing.log.story("pods", "default/urgent", 9)] == want
+    assert [step.text for step in observing.log.story("pods", "default/victim", 9) if step.kind == "preempt"] == want
+
+
+def test_steps_are_folded_and_the_rings_are_bounded() -> None:
+    series = Series()
+    for second in range(2 * 3600):
+        series.take(UnixTime(float(second)), {"pending": second % 15, "binds": 1, "cpuPermille": 500})
+    hour, day = series.document()["hour"], series.document()["day"]
+    assert {len(points) for points in hour["points"].values()} == {240}
+    assert (set(hour["points"]["binds"]), set(hour["points"]["pending"])) == ({15}, {14})
+    assert (len(day["points"]["binds"]), day["points"]["binds"][0], day["points"]["cpuPermille"][0]) == (23, 300, 500)
+
+
+def test_a_time_without_values_is_a_gap() -> None:
+    series = Series()
+    for at in (0.0, 15.0, 75.0, 90.0):
+        series.take(UnixTime(at), {"nodes": 3})
+    assert series.document()["hour"]["points"]["nodes"] == [3, 3, None, None, None, 3]
+
+
+async def test_a_preemption_says_which_nodes_were_considered_instead() -> None:
+    observing = Observing()
+    victim, preemptor = a_pod("victim", on="n", cpu="3"), a_pod("urgent", cpu="3", priority=9)
+    await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(victim), PodSeen(preemptor))
+    policy, now = observing.state_machine.policy.preemption, Instant(observing.now)
+    others = (RunnerUp(node=NodeName("m"), n_victims=2, why="instead of 1"),)
+    observing.state_machine.preemptions.agree(preemptor, NodeName("n"), {victim.uid}, policy, now, others=others)
+    await observing.sees()
+    [step] = [step for step in observing.log.story("pods", "default/urgent", 9) if step.kind == "preempt"]
+    assert step.instead == "m: 2 victims, instead of 1"
+
+
+def test_a_growth_says_for_which_pods_it_is_and_is_in_their_story() -> None:
+    pods = tuple(a_pod(f"p{number}") for number in range(5))
+    needed_by = {
+        GroupName("a"): NeededBy.of(ScaleUp(group=GroupName("a"), nodes=(pods[:2], pods[2:]))),
+        GroupName("least"): NeededBy.of(ScaleUp(group=GroupName("least"), nodes=((),))),
+    }
+    asked = tuple((Grow(group=name, provider="kwok", seen=1, to=3), None) for name in needed_by)
+    log = DecisionLog(lambda: 0.0)
+    log.loop(
+        LoopRecord(number=1, at=UnixTime(0.0), instant=Instant(0.0), generation=Generation(1), asked=asked, needed_by=needed_by)
+    )
+    least, grown = log.newest(9)
+    assert grown.text == "from 1 to 3 nodes, for default/p0, default/p1, default/p2 and 2 more"
+    assert least.text == "from 1 to 3 nodes, for its minimum size"
+    assert log.story("pods", "default/p1", 9) == [grown]

@@ -1,0 +1,112 @@
+"""What the collector of changes tells planners: each pod as it counts, each node with what may be promised there."""
+
+from dataclasses import replace
+
+from slackwater.controllers.policy import Policy
+from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.objects import Node, Pod
+from slackwater.runtime.change_collector import ChangeCollector
+from slackwater.runtime.state_machine import StateMachine
+from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
+
+NOW = Instant(1.0)
+
+
+def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> StateMachine:
+    state_machine = StateMachine(policy or Policy())
+    state_machine.apply(Synced(), NOW)
+    for item in objects:
+        state_machine.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), NOW)
+    return state_machine
+
+
+def test_what_was_there_before_is_told_first_and_then_only_what_changed() -> None:
+    state_machine = a_state_machine(a_node("n"), a_pod("p"), a_pod("q", on="n"))
+    collector = ChangeCollector(state_machine)
+    first = collector.rest()
+    assert [change.name for change in first.nodes] == ["n"]
+    assert sorted(change.uid for change in first.pods) == ["uid-p", "uid-q"]
+    assert first.budgets == ()
+
+    assert len(collector) == 0
+    state_machine.apply(PodSeen(a_pod("r")), NOW)
+    state_machine.apply(BudgetSeen(a_budget("b", allowed=1, app="a")), NOW)
+    later = collector.rest()
+    assert [change.uid for change in later.pods] == ["uid-r"]
+    assert [budget.name for budget in later.budgets or ()] == ["b"]
+    assert later.nodes == ()
+    assert collector.rest().budgets is None
+
+
+def test_a_pod_whose_bind_is_on_its_way_stands_on_its_node() -> None:
+    pod = a_pod("p")
+    state_machine = a_state_machine(a_node("n"), pod)
+    collector = ChangeCollector(state_machine)
+    collector.rest()
+    state_machine.bind(pod.uid, pod.key, NodeName("n"), NOW)
+    (told,) = collector.rest().pods
+    assert told.pod == replace(pod, node=NodeName("n"))
+
+    state_machine.apply(BindEnded(pod.uid, NodeName("n"), "refused", "no"), NOW)
+    assert [change.pod for change in collector.rest().pods] == [pod]
+
+
+def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> None:
+    grown = replace(a_pod("vm", on="n", cpu="1", memory="1Gi"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False))
+    collector = ChangeCollector(a_state_machine(a_node("n"), grown))
+    (told,) = collector.rest().pods
+    assert told.pod is not None
+    assert told.pod.kind.requests == amounts("3", "2Gi")
+
+
+def test_what_is_gone_or_has_ended_is_told_as_gone() -> None:
+    pod, ended = a_pod("p", on="n"), a_pod("e", on="n", ended=True)
+    state_machine = a_state_machine(a_node("n"), pod, ended)
+    collector = ChangeCollector(state_machine)
+    assert {change.uid: change.pod for change in collector.rest().pods} == {pod.uid: pod, ended.uid: None}
+    state_machine.apply(PodGone(pod.uid, pod.key), NOW)
+    state_machine.apply(NodeGone(NodeName("n")), NOW)
+    left = collector.rest()
+    assert [(change.name, change.node) for change in left.nodes] == [("n", None)]
+    assert [(change.uid, change.pod) for change in left.pods] == [(pod.uid, None)]
+
+
+def test_what_the_system_takes_is_nobodys_on_a_node() -> None:
+    state_machine = a_state_machine(
+        a_node("n", cpu="4", memory="16Gi"), policy=Policy(nodes=NodePolicy(system=amounts("1", "32Gi")))
+    )
+    (told,) = ChangeCollector(state_machine).rest().nodes
+    assert told.node is not None
+    assert told.node.allocatable == amounts("3", "0")
+    assert told.seen is not None
+    assert told.seen.allocatable == amounts("4", "16Gi")
+
+
+def test_what_counts_as_it_is_shown_is_told_once_and_everything_else_in_both_forms() -> None:
+    plain, grown = (
+        a_pod("p", on="n"),
+        replace(a_pod("vm", on="n"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)),
+    )
+    bound = a_pod("b")
+    doubted = a_node("doubted")
+    state_machine = a_state_machine(a_node("n", cpu="16", memory="64Gi"), doubted, plain, grown, bound)
+    state_machine.bind(bound.uid, bound.key, NodeName("n"), NOW)
+    state_machine.state.quarantine.put(NodeName("doubted"), "a test says so", NOW)
+    changes = ChangeCollector(state_machine).rest()
+    assert {change.uid: change.seen for change in changes.pods} == {plain.uid: None, grown.uid: grown, bound.uid: bound}
+    assert [(change.name, change.seen) for change in changes.nodes] == [("doubted", doubted), ("n", None)]
+    assert [change.node.unschedulable for change in changes.nodes if change.node is not None] == [True, False]
+
+
+def test_a_part_at_a_time_tells_everything_once() -> None:
+    state_machine = a_state_machine(a_node("n"), *(a_pod(f"p{number}") for number in range(10)))
+    collector = ChangeCollector(state_machine)
+    nodes, pods = collector.some(4)
+    assert (len(nodes), len(pods)) == (1, 4)
+    state_machine.apply(PodGone(pods[0].uid, PodKey("default", "p0")), NOW)
+    told = collector.rest((nodes, pods))
+    assert {change.uid for change in told.pods} == {f"uid-p{number}" for number in range(10)}
+    assert {uid: pod for uid, pod, _ in told.pods}[pods[0].uid] is None, "what changed meanwhile is told once more, and last"
+    assert [change.name for change in told.nodes] == ["n"]

@@ -1,0 +1,91 @@
+"""Devices on their way from the API server to a plan: watched, handed out once they change, sent to the planning process."""
+
+import json
+from dataclasses import replace
+
+from slackwater.adapters.kube.auxiliary import auxiliary
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
+from slackwater.model.changes import Changes
+from slackwater.model.pod_constraints import KindInterner
+from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
+from slackwater.runtime.planner.messages import FRAMED_TYPES
+from slackwater.runtime.planner.value_frames import Decoder, Encoder
+from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.snapshot_replica import SnapshotReplica, everything
+from tests.support.devices import (
+    Obj,
+    ask,
+    claim_body,
+    class_body,
+    cluster_of,
+    devices_of,
+    gpus,
+    node_body,
+    pod_body,
+    template_body,
+)
+
+
+def broken(resource: str, name: str, error: Exception) -> None:
+    raise AssertionError(f"{resource} {name}: {error}")
+
+
+TYPES = {resource.name: resource for resource in auxiliary(KindInterner(), broken)}
+
+
+def seen(kind: AuxiliaryKind, body: Obj) -> AuxiliarySeen:
+    meta = {"uid": f"{kind}-uid", "resourceVersion": "7", **body["metadata"]}
+    event = TYPES[kind].decode(json.dumps({**body, "metadata": meta}).encode()).event
+    assert isinstance(event, AuxiliarySeen)
+    return event
+
+
+def an_intake() -> AuxiliaryIntake:
+    kinds: list[AuxiliaryKind] = ["namespaces", "persistentvolumeclaims", *sorted(DEVICE_KINDS)]
+    intake = AuxiliaryIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
+    intake.take(seen("resourceslices", gpus("a", 2)))
+    intake.take(seen("deviceclasses", class_body()))
+    intake.take(seen("resourceclaims", claim_body("mine", devices_of(ask(2)))))
+    intake.take(seen("resourceclaimtemplates", template_body(devices_of(ask(1)))))
+    return intake
+
+
+def test_devices_are_handed_out_when_they_change_and_alone() -> None:
+    intake = an_intake()
+    first = intake.changes().devices
+    assert first is not None
+    assert (set(first.slices), set(first.classes)) == ({"slice-of-a"}, {"gpu"})
+    assert (set(first.claims), set(first.templates)) == ({("default", "mine")}, {("default", "template")})
+    assert intake.changes().devices is None
+    intake.take(AuxiliaryGone("resourceclaims", AuxiliaryKey("default", "mine")))
+    later = intake.changes()
+    assert later.devices is not None
+    assert later.devices.claims == {}
+    assert (later.storage, later.namespaces) == (None, None)
+
+
+def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() -> None:
+    cluster = cluster_of(node_body("a"), node_body("b"), pod_body("p", "mine"))
+    changes = replace(everything(cluster.nodes, cluster.pods), devices=an_intake().changes().devices)
+    decoder, arrived = Decoder(), None
+    for frame in Encoder(FRAMED_TYPES).frames(changes):
+        arrived = decoder.take(frame)
+    assert arrived is not None
+    replica = SnapshotReplica()
+    sent = arrived.value
+    assert isinstance(sent, Changes)
+    replica.take(sent)
+    assert fitting(replica) == ["a"]
+    taken = claim_body("other", devices_of(ask(1)), "a/gpu-0", node="a", users=["someone"])
+    intake = an_intake()
+    intake.take(seen("resourceclaims", taken))
+    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    assert fitting(replica) == []
+
+
+def fitting(replica: SnapshotReplica) -> list[str]:
+    """The nodes that the only pending pod fits on."""
+    (pod,) = replica.pending.values()
+    kind: KindId = replica.snapshot.kind_id(pod.kind, pod.labels)
+    return [replica.snapshot.facts.nodes[row].name for row in feasible(replica.snapshot, kind).rows.tolist()]
