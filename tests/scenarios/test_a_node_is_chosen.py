@@ -90,15 +90,15 @@ class Cluster:
         return counts.chosen, counts.chosen_met
 
 
-def played(story: Any, *, steering: dict[str, Any] | None = None, **policy: Any) -> None:
-    """The story of a cluster, on virtual time, when the loop knows of it."""
+def played(story: Any, *, steering: dict[str, Any] | None = None, after: float = 0.5, **policy: Any) -> None:
+    """The story of a cluster, on virtual time, `after` seconds since the loop was started."""
     chosen = NominationPolicy(**({"enabled": True} | (steering or {})))
 
     async def main() -> None:
         cluster = Cluster(Policy(curve=FLAT, nomination=chosen, **policy))
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
-            await anyio.sleep(0.5)
+            await anyio.sleep(after)
             await story(cluster)
             group.cancel_scope.cancel()
 
@@ -118,6 +118,14 @@ def test_of_all_nodes_that_pass_the_best_is_told_and_room_is_held_there_alone() 
         assert (cluster.counts, cluster.held()) == ((2, 2), {})
 
     played(story)
+
+
+def test_a_node_is_chosen_for_the_first_pod_after_the_start_too() -> None:
+    async def story(cluster: Cluster) -> None:
+        first = cluster.comes(a_pod("first", cpu="1", memory="1Gi"))
+        assert cluster.ask(first, "n-2", "n-3") == ["n-2"]
+
+    played(story, after=0.001)
 
 
 def test_a_node_that_is_full_for_us_is_never_chosen() -> None:

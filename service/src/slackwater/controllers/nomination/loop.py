@@ -114,7 +114,11 @@ class NominationLoop:
         while True:
             try:
                 if self._wanted():
-                    await self._round(self._nomination_snapshot or self._follow())
+                    snapshot = self._nomination_snapshot
+                    if snapshot is None:
+                        snapshot = self._follow()
+                        await snapshot.catch_up()  # at once, because filter chooses no node before
+                    await self._round(snapshot)
                 else:
                     self._unfollow()
                     await anyio.sleep(_REST_SECONDS)
