@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import anyio
 
 from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.sandbox.controlplane.build import build as build_control_plane
 from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from slackwater.sandbox.controlplane.progress import shown_on

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_version import KubernetesVersion, read_gates
+from slackwater.model.kubernetes_rules import KubernetesVersion, read_gates
 from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from slackwater.sandbox.controlplane.recipe import version_of
 from tests.oracle.campaign import Failure, Ours, Outcome, run, shrunk

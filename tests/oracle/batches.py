@@ -27,7 +27,7 @@ from threading import Event
 from typing import Any, Final, TextIO, get_args
 
 from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_version import SUPPORTED, KubernetesVersion
+from slackwater.model.kubernetes_rules import SUPPORTED, KubernetesVersion
 from tests.oracle.campaign import run
 from tests.oracle.generator import Size
 from tests.oracle.generator.versions import device_limits

@@ -7,7 +7,7 @@ modules are those of the control plane's recipe.
 from pathlib import Path
 from typing import Final
 
-from slackwater.model.kubernetes_version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
+from slackwater.model.kubernetes_rules import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 from slackwater.sandbox.controlplane.modules import module_of
 from slackwater.sandbox.controlplane.recipe import version_of
 from tests.support import goprogram

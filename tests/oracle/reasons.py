@@ -19,7 +19,7 @@ Clusters with devices (`Size.devices`) have to exercise the texts of `WANTED_WIT
 import re
 from typing import Final
 
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 
 _CLAIM: Final = r'persistentvolumeclaim "[^"]+"'
 _TEXTS: Final[dict[str, tuple[str, ...]]] = {

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from tests.oracle.real import Line
 from tests.oracle.tally import ENOUGH_CLUSTERS
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from tests.oracle.real import Line
 from tests.oracle.reasons import known, wanted, wanted_with_devices
 

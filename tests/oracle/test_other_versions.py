@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, SUPPORTED, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, SUPPORTED, KubernetesVersion
 from slackwater.sandbox.controlplane.recipe import recipes
 from tests.oracle.campaign import run
 from tests.oracle.generator import Size

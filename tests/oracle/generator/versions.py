@@ -6,7 +6,7 @@ Drawn from dice of its own, so that the rest of a cluster is the same whatever i
 from collections.abc import Sequence
 from typing import Final
 
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.oracle.generator.devices import DeviceLimits
 from tests.oracle.generator.draw import Draw, Obj
 from tests.oracle.generator.labels import HOSTNAME

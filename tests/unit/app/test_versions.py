@@ -11,7 +11,7 @@ from slackwater.app.offline import placement_lines, read_cluster, score_lines
 from slackwater.app.offline.files import load_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.cli.main import main
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 
 Obj = dict[str, Any]
 _CSI = "csi.example.com"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slackwater.cluster.cluster_state import opened
 from slackwater.cluster.holds import Holds
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
-from slackwater.model.kubernetes_version import DEFAULT_VERSION
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.ledger.ledger import NodePolicy
 from tests.support.builders import a_node, amounts
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slackwater.model.kubernetes_version import GATES, NEWEST_MINOR, OLDEST_MINOR, SUPPORTED, GateRule, Rule, SinceRule
+from slackwater.model.kubernetes_rules import GATES, NEWEST_MINOR, OLDEST_MINOR, SUPPORTED, GateRule, Rule, SinceRule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "versions.md").read_text()
 

@@ -7,7 +7,7 @@ import pytest
 from slackwater.app.offline import placement_lines, score_lines
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.support.devices import (
     DRIVER,
     Obj,

@@ -28,7 +28,7 @@ from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapa
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import UnixTime
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName

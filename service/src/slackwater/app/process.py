@@ -31,12 +31,12 @@ from slackwater.adapters.http.extender import Extender
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import ApiPort, KubeClient, open_client
 from slackwater.app.agents import max_connections
-from slackwater.app.kubernetes_version import FollowedVersion
 from slackwater.app.leader_election import Election, OpenListener, open_election, open_listeners
 from slackwater.app.settings import Settings
+from slackwater.app.version_watch import FollowedVersion
 from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.clock import Times
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.state_machine import StateMachine

@@ -62,7 +62,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
 from slackwater.model.effects import DrainEnd, DrainReport, Effect
 from slackwater.model.ids import NodeName
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason

@@ -27,7 +27,7 @@ from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.fit.feasible_nodes import admitting
 from slackwater.model.columns import Mask
 from slackwater.model.ids import PodUid
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.pod_constraints import Kind
 

@@ -10,7 +10,7 @@ from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.name_index import NameIndex, Spans
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import NodeFacts

@@ -7,7 +7,7 @@ from typing import Literal
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.nomination.aimd_window import WindowPolicy
 from slackwater.fit.score_curve import ScoreCurve
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts

@@ -12,7 +12,7 @@ from slackwater.explain.remedies import Change, NodeEdit
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Node, Taint
 from slackwater.model.pod_constraints import Toleration
 from slackwater.model.reasons import Reason

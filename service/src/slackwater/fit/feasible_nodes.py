@@ -56,7 +56,7 @@ from slackwater.fit.filter.volume_restrictions import (
 from slackwater.fit.filter.volume_zone import judge_volume_zone, refuse_volume_zone, volume_zone_part
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

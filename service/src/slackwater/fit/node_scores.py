@@ -32,7 +32,7 @@ from slackwater.fit.score.pod_topology_spread import (
 from slackwater.fit.score.taint_toleration import score_taint_toleration, taints_differ
 from slackwater.fit.score.volume_binding import EMPTIEST_FIRST, Shape, score_volume_binding, volumes_differ
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 

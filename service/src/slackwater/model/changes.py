@@ -13,7 +13,7 @@ from typing import NamedTuple
 from slackwater.model.auxiliary import Targets
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import Generation, NodeName, PodUid
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.storage import Storage
 

@@ -18,7 +18,7 @@ from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.controllers.preemption.preemption import Preemption
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, Row
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pauses import Pause

@@ -28,7 +28,7 @@ import numpy as np
 from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.devices import NO_DEVICES, ClaimKey, DeviceObjects, ResourceClaim
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Labels, Node, Pod
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.storage import Claim, Storage, Volume

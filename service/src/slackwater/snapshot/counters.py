@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.pod_constraints import PodTerm
 from slackwater.model.selectors import Selector, selects
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup

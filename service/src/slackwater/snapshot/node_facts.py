@@ -12,7 +12,7 @@ import numpy as np
 
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.row_journal import RowJournal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from slackwater.model.columns import Int64, Mask, Rows
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Node
 from slackwater.model.pod_constraints import EVERY_ADDRESS, ClaimMount, DiskMount, HostPort, InlineDisk
 from slackwater.model.storage import Claim

@@ -23,7 +23,7 @@ from slackwater.model.auxiliary import Targets
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
-from slackwater.model.kubernetes_version import DEFAULT_VERSION
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

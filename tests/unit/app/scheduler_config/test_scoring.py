@@ -13,7 +13,7 @@ from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
 from slackwater.fit.score.inter_pod_affinity import PodAffinityScoring
 from slackwater.fit.score.node_resources_fit import ResourceScoring
 from slackwater.fit.score.pod_topology_spread import DefaultSpread
-from slackwater.model.kubernetes_version import DEFAULT_VERSION
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 
 
 def a_file(folder: Path, **profile: Any) -> str:

@@ -29,7 +29,7 @@ from slackwater.model.auxiliary import (
     NamespaceLabels,
 )
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import Workload
 from slackwater.model.pod_constraints import KindInterner

@@ -36,7 +36,7 @@ from slackwater.adapters.kube.structs import (
 from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.interning import Shared
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_preempting
 from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up

@@ -18,7 +18,7 @@ from slackwater.model.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 
 
 def stored_slice(found: ResourceSlice, kubernetes: KubernetesVersion) -> ResourceSlice:

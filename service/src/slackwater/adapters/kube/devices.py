@@ -55,7 +55,7 @@ from slackwater.model.devices import (
     ResourceSlice,
     Version,
 )
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater_protocol.units import parse_nanos
 

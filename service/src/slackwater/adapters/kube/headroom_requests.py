@@ -24,7 +24,7 @@ from slackwater.adapters.kube.structs import Int32, Int64, Quantity, Wire
 from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, Workload
 from slackwater.model.pod_constraints import KindInterner
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP

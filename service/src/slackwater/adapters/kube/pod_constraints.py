@@ -28,7 +28,7 @@ from slackwater.adapters.kube.structs import (
     VolumeWire,
 )
 from slackwater.adapters.kube.translation import ebs_handle, gce_handle
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Labels
 from slackwater.model.pod_constraints import (
     EVERY_ADDRESS,

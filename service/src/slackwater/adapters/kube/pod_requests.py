@@ -25,7 +25,7 @@ from slackwater.adapters.kube.structs import (
     ResourcesWire,
 )
 from slackwater.model.devices import CLASS_RESOURCE_PREFIX
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.resources import (
     CPU,
     LARGEST_AMOUNT,

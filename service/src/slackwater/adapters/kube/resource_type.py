@@ -24,7 +24,7 @@ from slackwater.model.events import (
     SourceEvent,
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import KindInterner
 
 K = TypeVar("K", bound=Hashable)

@@ -8,7 +8,7 @@ import msgspec
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import MalformedAnswer, refused
 from slackwater.adapters.kube.structs import Wire
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 
 _SECONDS: Final = 10.0
 

@@ -12,7 +12,7 @@ import msgspec
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.pod_requests import container_requests, held_requests, pod_requests, read_requests, resize_pending
 from slackwater.adapters.kube.structs import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater.model.vertical import MigrationRef, ResizeTarget, Vertical
 from slackwater_protocol.names import (

@@ -17,7 +17,7 @@ from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.app.doctor.check import Check, named, ok, problem, unknown, unseen, warning
 from slackwater.app.settings import Settings
-from slackwater.model.kubernetes_version import GATES, SUPPORTED, KubernetesVersion
+from slackwater.model.kubernetes_rules import GATES, SUPPORTED, KubernetesVersion
 
 _SECONDS: Final = 30.0
 #: The versions of the structured /flagz, the newest first; its text is not meant to be parsed.

@@ -38,7 +38,7 @@ from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Pri
 from slackwater.fit.pdb_tracker import NO_SCALES, Scales
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.ids import PodUid
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner
 from slackwater.model.selectors import Requirement, Selector

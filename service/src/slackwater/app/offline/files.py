@@ -27,7 +27,7 @@ from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_vers
 from slackwater.app.whatif.replica_cluster import cluster_of
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.runtime.change_collector import ChangeCollector
 from slackwater.runtime.dump import FAMILY
 from slackwater.runtime.restore import DumpUnreadable, restore

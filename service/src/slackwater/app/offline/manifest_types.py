@@ -19,7 +19,7 @@ import msgspec
 
 from slackwater.adapters.kube.pod_requests import Ask
 from slackwater.adapters.kube.structs import AffinityWire, PodWire, Quantity, SpreadWire, TolerationWire, Wire
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater_protocol.units import QuantityError, parse_nanos
 
 _Amounts = dict[str, Quantity | None]

@@ -22,7 +22,7 @@ from slackwater.app.offline.manifest_types import check_shape, completed_pod, co
 from slackwater.fit.pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 
 #: The kinds that have a scale, with their API groups.
 SCALED: Final = {"ReplicationController": "", "ReplicaSet": "apps", "StatefulSet": "apps", "Deployment": "apps"}

@@ -15,7 +15,7 @@ import msgspec
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.structs import Wire
 from slackwater.app.offline.objects import Found
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, read_gates
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, read_gates
 
 _SCHEDULER: Final = "kube-scheduler"
 _NAMESPACE: Final = "kube-system"

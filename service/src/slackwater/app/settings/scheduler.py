@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from slackwater.configuration.section import Section
 from slackwater.configuration.values import Name, refused
-from slackwater.model.kubernetes_version import OLDEST_MINOR, KubernetesVersion, read_gates
+from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
 
 _AUTO = "auto"
 _GATE = r"[A-Z][A-Za-z0-9]*=(true|false)"

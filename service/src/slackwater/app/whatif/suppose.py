@@ -16,7 +16,7 @@ from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import NodeName, PodKey
-from slackwater.model.kubernetes_version import KubernetesVersion
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.storage import Storage
 from slackwater.ports.protocols import WhatIfRefused
 from slackwater_protocol.names import NODE_GROUP

@@ -141,7 +141,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionRequest":
     """What the options, or else the configuration, say about the version. Raises `CommandFailed`."""
     from slackwater.app.offline.version import VersionRequest
-    from slackwater.model.kubernetes_version import OLDEST_MINOR, KubernetesVersion, read_gates
+    from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
 
     try:
         gates = read_gates(settings.scheduler.feature_gates if args.feature_gates is None else args.feature_gates)

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.cluster.pods import Disruption, PodTable
-from slackwater.controllers.history import rules
+from slackwater.controllers.history import new_entries
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import Chunk, History
 from slackwater.model.effects import (
@@ -108,17 +108,17 @@ class HistoryLoop:
         pod = self._pods.get(effect.uid)
         known = "" if pod is None or pod.node is None else pod.node
         node = effect.node if isinstance(effect, Evict) else known
-        self._history.add(rules.of_call(effect, node, self._history.removal_begun(node), self._now_ms()))
+        self._history.add(new_entries.of_call(effect, node, self._history.removal_begun(node), self._now_ms()))
 
     def announced(self, effects: Iterable[Effect]) -> None:
         """Takes decisions of the autoscaler from the Events among the effects."""
         for effect in effects:
             if isinstance(effect, Announce):
-                self._add(rules.of_announcement(effect, self._now_ms()))
+                self._add(new_entries.of_announcement(effect, self._now_ms()))
 
     def drained(self, end: DrainEnd) -> None:
         """Takes the end of a node's removal."""
-        self._add(rules.of_drain(end, self._now_ms()))
+        self._add(new_entries.of_drain(end, self._now_ms()))
 
     def _add(self, entry: HistoryEntry | None) -> None:
         if entry is not None:
@@ -189,9 +189,9 @@ class HistoryLoop:
     def _look_at(self, uid: PodUid, now: int) -> int:
         """Adds the entry that follows from the pod. Returns the cost."""
         pod = self._pods.get(uid)
-        if pod is None or not rules.is_notable(pod, known=self._history.known_pod(str(pod.key))):
+        if pod is None or not new_entries.is_notable(pod, known=self._history.known_pod(str(pod.key))):
             return 1
-        self._add(rules.of_pod(pod, self._history.of_pod(str(pod.key)), now))
+        self._add(new_entries.of_pod(pod, self._history.of_pod(str(pod.key)), now))
         return self._policy.record_cost
 
     def _look_at_disruptions(self, now: int) -> None:
@@ -204,13 +204,13 @@ class HistoryLoop:
         while self._disrupted and self._disrupted[0][0] + self._policy.answer_seconds * 1000 <= now:
             at, seen, preemptor = self._disrupted.popleft()
             before, removal = self._history.of_pod(str(seen.key)), self._history.removal_begun(seen.node or "")
-            self._add(rules.of_disruption(seen, preemptor, before, removal, at))
+            self._add(new_entries.of_disruption(seen, preemptor, before, removal, at))
 
     def _look_at_migration(self, migration: VirtualMachineMigration, now: int) -> None:
         namespace = migration.key.namespace
         before = self._history.of_pod(f"{namespace}/{migration.source_pod}")
         target = self._pods.by_key(PodKey(namespace, migration.target_pod))
-        self._add(rules.of_migration(migration, before, (target.node if target else None) or "", now))
+        self._add(new_entries.of_migration(migration, before, (target.node if target else None) or "", now))
 
     async def _put(self, store: HistoryStore, chunk: Chunk) -> int | None:
         """Writes the chunk as it is now. Entries that are added meanwhile count as unwritten."""

@@ -28,7 +28,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsNominated
 from slackwater.model.ids import Instant
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Clock
 from slackwater.runtime.state_machine import StateMachine

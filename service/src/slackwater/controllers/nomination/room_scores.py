@@ -19,7 +19,7 @@ import numpy as np
 
 from slackwater.fit.node_scores import ScorePlugin, ScoreProfile
 from slackwater.model.columns import Int64, Mask, Rows
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaledown import eviction_memory
+from slackwater.controllers.scaledown import recent_evictions
 from slackwater.controllers.scaledown.eligibility import (
     EligibilityInput,
     RemainingMinima,
@@ -125,7 +125,7 @@ class _Planning:
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
         )
-        recent = eviction_memory.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
+        recent = recent_evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
@@ -208,7 +208,7 @@ class _Planning:
 
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
         """Places recently evicted pods without a replacement; they stay placed in the trial, as a safety buffer."""
-        pods = sorted(eviction_memory.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
+        pods = sorted(recent_evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
         snapshot = self.planning_input.snapshot

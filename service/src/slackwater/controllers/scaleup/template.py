@@ -21,7 +21,7 @@ from slackwater.controllers.scaleup.groups import Template
 from slackwater.fit.filter.node_affinity import judge_node_affinity
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules, taint_id
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.objects import Node, Pod, Taint, is_daemon

@@ -23,7 +23,7 @@ from slackwater.model.devices import (
     DeviceToleration,
     Version,
 )
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 
 #: States of pools whose devices are allocated.
 ALLOCATED_FROM = frozenset({"usable", "partial"})

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.model.devices import CounterSet, Device, DeviceId, NodeChoice, ResourceSlice
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Node
 from slackwater.snapshot.device_table import DeviceTable, PoolId
 from slackwater.snapshot.node_facts import NodeFacts

@@ -20,7 +20,7 @@ from slackwater.fit.filter.prefilter_status import Refusal
 from slackwater.model.columns import Codes
 from slackwater.model.devices import ClaimKey, ClaimSpec, ResourceClaim
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.pod_constraints import ClaimUse, ContainerDevices, NodeSelectorTerm
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

@@ -7,7 +7,7 @@ import numpy as np
 
 from slackwater.model.columns import Codes
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import KubernetesVersion, Rule
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.pod_constraints import HOST_USERS
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.node_facts import NodeFacts

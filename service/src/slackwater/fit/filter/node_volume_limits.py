@@ -12,7 +12,7 @@ import numpy as np
 
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup

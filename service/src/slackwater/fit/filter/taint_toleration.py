@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.model.columns import Codes, Mask
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Taint
 from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.reasons import Reason

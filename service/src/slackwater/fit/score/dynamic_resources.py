@@ -12,7 +12,7 @@ from slackwater.fit.score.normalizing import by_the_highest
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.devices import Allocation, ClaimSpec
 from slackwater.model.ids import Row
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 

@@ -5,7 +5,7 @@ import numpy as np
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.fit.score.normalizing import HIGHEST, by_the_highest
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 

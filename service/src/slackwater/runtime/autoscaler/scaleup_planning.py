@@ -25,7 +25,7 @@ from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.controllers.slack.state import SlackState
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.ids import NodeName, PodUid, UnixTime
-from slackwater.model.kubernetes_version import Rule
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import Kind

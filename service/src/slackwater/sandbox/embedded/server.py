@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from slackwater.model.kubernetes_version import DEFAULT_VERSION
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
 from slackwater.sandbox.embedded.faults import Answer, Fault, Json, bad_request, exists, no_such_path
 from slackwater.sandbox.embedded.kinds import PODS, Match, ResourceKind, Target, matching, target_of

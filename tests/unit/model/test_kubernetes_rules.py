@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from slackwater.model.kubernetes_version import (
+from slackwater.model.kubernetes_rules import (
     DEFAULT_VERSION,
     GATES,
     SUPPORTED,

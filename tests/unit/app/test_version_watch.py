@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 
 from slackwater.adapters.kube.client import Call, Response
 from slackwater.adapters.kube.errors import Unreachable
-from slackwater.app import kubernetes_version
-from slackwater.app.kubernetes_version import FollowedVersion
+from slackwater.app import version_watch
 from slackwater.app.settings import Settings
 from slackwater.app.settings.scheduler import Scheduler
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.app.version_watch import FollowedVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.sandbox.embedded.server import ApiServer
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +39,8 @@ class Api:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("_FIRST_SECONDS", 0.05), ("_AGAIN_SECONDS", 0.001), ("_EVERY_SECONDS", 0.001)):
-        monkeypatch.setattr(kubernetes_version, name, seconds)
-    monkeypatch.setattr(kubernetes_version, "_UNREAD_SECONDS", 0.001)
+        monkeypatch.setattr(version_watch, name, seconds)
+    monkeypatch.setattr(version_watch, "_UNREAD_SECONDS", 0.001)
 
 
 def followed(*answers: str | None) -> FollowedVersion:
@@ -57,7 +57,8 @@ async def test_the_configuration_states_another_and_the_gates() -> None:
     assert (str(found), found.gates) == ("1.35.4", (("VolumeLimitScaling", True),))
 
 
-async def test_a_server_that_answers_late_is_waited_for() -> None:
+async def test_a_server_that_answers_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_watch, "_FIRST_SECONDS", 60.0)
     assert str(await followed(None, None, "v1.34.4").find(Settings())) == "1.34.4"
 
 
@@ -93,7 +94,7 @@ async def test_a_life_ends_when_other_rules_hold(answers: tuple[str | None, ...]
 
 async def test_a_server_that_refuses_is_reported_once_and_the_default_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     # A command that an earlier test ran lets each module's logger keep the processors of that command.
-    monkeypatch.setattr(kubernetes_version, "_log", structlog.get_logger())
+    monkeypatch.setattr(version_watch, "_log", structlog.get_logger())
     read_again = anyio.Event()
 
     class Refusing:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.cluster.pods import Disruption
-from slackwater.controllers.history import rules
+from slackwater.controllers.history import new_entries
 from slackwater.model.effects import Announce, CreateMigration, DeleteVictim, DrainEnd, DrainOrder, Evict
 from slackwater.model.history import HistoryAction, HistoryEntry, short_uid, words
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
@@ -20,10 +20,10 @@ HOUR = 3_600_000
 
 
 def of_pod(pod: Pod, *before: HistoryEntry, at: int = 10) -> HistoryEntry | None:
-    assert rules.is_notable(pod, known=bool(before)) or rules.of_pod(pod, before, at) is None, (
+    assert new_entries.is_notable(pod, known=bool(before)) or new_entries.of_pod(pod, before, at) is None, (
         "the quick check leaves nothing out"
     )
-    return rules.of_pod(pod, before, at)
+    return new_entries.of_pod(pod, before, at)
 
 
 def refused(message: str, *, at: int = 0, pod: str = "default/a") -> HistoryEntry:
@@ -91,26 +91,26 @@ def disrupted(why: str) -> Disruption:
 
 def test_what_somebody_else_does_to_a_pod_is_told_with_who_did_it() -> None:
     why = "PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod"
-    found = rules.of_disruption(disrupted(why), "", (), None, 10)
+    found = new_entries.of_disruption(disrupted(why), "", (), None, 10)
     assert found is not None
     assert words(found) == f"disrupted on n1 by a scheduler: {why}"
-    assert rules.of_disruption(disrupted(why), "", (found,), None, 11) is None, "once"
+    assert new_entries.of_disruption(disrupted(why), "", (found,), None, 11) is None, "once"
 
 
 def test_kube_schedulers_own_preemption_names_the_pod_that_it_asked_us_about() -> None:
     why = "PreemptionByScheduler: slackwater: preempting to accommodate a higher priority pod"  # its profile's name
-    found = rules.of_disruption(disrupted(why), "shop/high", (), None, 10)
+    found = new_entries.of_disruption(disrupted(why), "shop/high", (), None, 10)
     assert found is not None
     assert words(found).startswith("disrupted on n1 by a scheduler to make room for shop/high: ")
     evicted = disrupted("EvictionByEvictionAPI: Eviction API: evicting")
-    other = rules.of_disruption(evicted, "shop/high", (), None, 10)
+    other = new_entries.of_disruption(evicted, "shop/high", (), None, 10)
     assert other is not None
     assert other.other == "", "it was no preemption"
 
 
 def test_a_preemption_of_a_killed_process_is_read_from_the_victims_condition() -> None:
     said = "PreemptionByScheduler: slackwater: preempting to accommodate the higher priority pod shop/db-0"
-    found = rules.of_disruption(disrupted(said), "", (), None, 10)
+    found = new_entries.of_disruption(disrupted(said), "", (), None, 10)
     assert found is not None
     assert words(found) == "preempted on n1 to make room for shop/db-0"
 
@@ -118,7 +118,7 @@ def test_a_preemption_of_a_killed_process_is_read_from_the_victims_condition() -
 def test_an_eviction_while_we_remove_the_node_was_ours() -> None:
     said = disrupted("EvictionByEvictionAPI: Eviction API: evicting")
     begun = HistoryEntry(at_ms=0, action=HistoryAction.DRAIN_BEGAN, node="n1", why="not needed: 3 pods")
-    ours, others = rules.of_disruption(said, "", (), begun, 10), rules.of_disruption(said, "", (), None, 10)
+    ours, others = new_entries.of_disruption(said, "", (), begun, 10), new_entries.of_disruption(said, "", (), None, 10)
     assert ours is not None
     assert words(ours) == "evicted from n1, because the node was being removed: not needed: 3 pods"
     assert others is not None
@@ -128,14 +128,14 @@ def test_an_eviction_while_we_remove_the_node_was_ours() -> None:
 def test_calls_become_entries_with_their_reason() -> None:
     key, uid = PodKey("shop", "a"), PodUid("0123456789")
     begun = HistoryEntry(at_ms=0, action=HistoryAction.DRAIN_BEGAN, node="n1", why="not needed: empty soon")
-    evict = rules.of_call(Evict(uid=uid, key=key, node=NodeName("n1")), "n1", begun, 5)
+    evict = new_entries.of_call(Evict(uid=uid, key=key, node=NodeName("n1")), "n1", begun, 5)
     assert evict == HistoryEntry(
         at_ms=5, action=HistoryAction.EVICTED, pod="shop/a", uid="01234567", node="n1", why="not needed: empty soon"
     )
-    victim = rules.of_call(DeleteVictim(uid, key, PodKey("shop", "high")), "n1", None, 5)
+    victim = new_entries.of_call(DeleteVictim(uid, key, PodKey("shop", "high")), "n1", None, 5)
     assert (victim.action, victim.node, victim.other) == (HistoryAction.PREEMPTED, "n1", "shop/high")
     move = CreateMigration(uid=uid, key=key, name="m", machine="vm", target_node=NodeName("n2"))
-    assert words(rules.of_call(move, "n1", None, 5)) == "live migration from n1 to n2 began"
+    assert words(new_entries.of_call(move, "n1", None, 5)) == "live migration from n1 to n2 began"
 
 
 def test_the_autoscalers_events_become_entries() -> None:
@@ -145,12 +145,12 @@ def test_the_autoscalers_events_become_entries() -> None:
     pod = Announce(
         PodUid("u"), PodKey("shop", "a"), "Normal", "TriggeredScaleUp", "pod triggered scale-up: [{pool 1->2 (max: 5)}]"
     )
-    found = [rules.of_announcement(each, 5) for each in (node, pod)]
+    found = [new_entries.of_announcement(each, 5) for each in (node, pod)]
     assert [(entry.action, entry.node, entry.pod, entry.why) for entry in found if entry is not None] == [
         (HistoryAction.DRAIN_BEGAN, "n1", "", "not needed: empty"),
         (HistoryAction.SCALE_UP, "", "shop/a", "pod triggered scale-up: [{pool 1->2 (max: 5)}]"),
     ]
-    assert rules.of_announcement(replace(pod, reason="NotTriggerScaleUp"), 5) is None
+    assert new_entries.of_announcement(replace(pod, reason="NotTriggerScaleUp"), 5) is None
 
 
 def test_the_end_of_a_removal_says_why_the_node_stays() -> None:
@@ -164,7 +164,7 @@ def test_the_end_of_a_removal_says_why_the_node_stays() -> None:
         evicted=3,
     )
     want = f"rolled-back after 12 s, 3 pods evicted, because {UnremovableReason.CANCELLED} asked for over HTTP"
-    assert rules.of_drain(end, 5).why == want
+    assert new_entries.of_drain(end, 5).why == want
 
 
 def a_migration(phase: Phase) -> VirtualMachineMigration:
@@ -184,11 +184,11 @@ def a_migration(phase: Phase) -> VirtualMachineMigration:
 
 def test_a_migration_ends_once() -> None:
     begun = HistoryEntry(at_ms=0, action=HistoryAction.MIGRATING, pod="shop/vm-1", node="n1", target="n2")
-    assert rules.of_migration(a_migration("Running"), (begun,), "", 5) is None
-    found = rules.of_migration(a_migration("Succeeded"), (begun,), "", 5)
+    assert new_entries.of_migration(a_migration("Running"), (begun,), "", 5) is None
+    found = new_entries.of_migration(a_migration("Succeeded"), (begun,), "", 5)
     assert found is not None
     assert words(found) == "live migration to n2 succeeded; it is shop/vm-2 now"
-    assert rules.of_migration(a_migration("Succeeded"), (begun, found), "", 6) is None
-    failed = rules.of_migration(a_migration("Failed"), (begun,), "", 5)
+    assert new_entries.of_migration(a_migration("Succeeded"), (begun, found), "", 6) is None
+    failed = new_entries.of_migration(a_migration("Failed"), (begun,), "", 5)
     assert failed is not None
     assert failed.action is HistoryAction.MIGRATION_FAILED

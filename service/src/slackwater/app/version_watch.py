@@ -15,7 +15,7 @@ from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, Unreachable
 from slackwater.adapters.kube.server_version import server_version
 from slackwater.app.settings import Settings
-from slackwater.model.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 
 _log = structlog.get_logger(__name__)
 

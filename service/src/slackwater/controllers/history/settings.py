@@ -1,0 +1,12 @@
+"""The `history` section of the configuration file: whether the history survives this process."""
+
+from slackwater.configuration.section import Section
+from slackwater.configuration.values import Switch
+
+
+class History(Section):
+    """What happened to pods and nodes, for `slackwater history`."""
+
+    persist: Switch = True
+    """Whether the history is written to ConfigMaps `slackwater-history-*` in namespace kube-system, so that it survives
+    restarts and hand-overs. true by default; otherwise it begins with each process."""
