@@ -42,8 +42,8 @@ _CHURN, _CHURN_SECONDS = 10, 0.05
 
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """Rounds: of nobody, one, and as many as there may be."""
-    nodes = options.nodes or (1000 if options.quick else 5000)
-    pending = options.pods or (2000 if options.quick else 20_000)
+    nodes = options.nodes or (300 if options.quick else 5000)
+    pending = options.pods or (500 if options.quick else 20_000)
     rounds = options.rounds or (1 if options.quick else 3)
     seconds = 2.0 if options.quick else _SECONDS
     found: dict[int, list[list[float]]] = {0: [], 1: [], MOST_LISTENERS: []}

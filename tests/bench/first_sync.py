@@ -40,8 +40,8 @@ class _Start:
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """Interleaved starts on the same objects."""
     nodes = options.nodes or (100 if options.quick else 1000)
-    pods = options.pods or (2000 if options.quick else 20_000)
-    rounds = options.rounds or (2 if options.quick else 5)
+    pods = options.pods or (1000 if options.quick else 20_000)
+    rounds = options.rounds or (1 if options.quick else 5)
     empty: dict[str, _Start] = {}
     full: dict[str, list[_Start]] = defaultdict(list)
     async with a_stage(kwok=False) as stage:

@@ -43,7 +43,7 @@ _Times = dict[str, float]
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """Rounds alternate between the state machine and the dicts."""
     nodes = options.nodes or 5000
-    pods = options.pods or (5000 if options.quick else 50_000)
+    pods = options.pods or (1000 if options.quick else 50_000)
     rounds = options.rounds or (3 if options.quick else 7)
     state_machine, plain = await anyio.to_thread.run_sync(_measure, nodes, pods, rounds)
     tell(f"{NAME}: {rounds} rounds done")

@@ -1,4 +1,4 @@
-"""Sixty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod again elsewhere.
+"""Forty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod again elsewhere.
 
 In the middle a budget holds one node up, and 200 new pods need the room of nodes that are being drained. Then once more with
 twenty nodes, undisturbed, one drain at a time. `make scale-down NODES=300 PODS=6000` runs both at one size.
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 #: Nodes, pods, and how many nodes to drain at a time: smaller than what is asked for by command, so that it fits CI. One drain
 #: after another takes eight seconds a node.
-_SIZES: Final = ((60, 1200, 5), (20, 400, 1))
+_SIZES: Final = ((40, 800, 5), (20, 400, 1))
 _ASKED: Final = os.environ.get("SLACKWATER_TEST_SCALE_DOWN")
 REMOVALS: Final = 10
 BURST: Final = 200
