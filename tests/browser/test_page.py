@@ -207,6 +207,7 @@ async def test_the_page_says_how_old_it_is_when_the_service_is_gone() -> None:
             assert await seen.page.locator("body.stale").count() == 0
         await seen.page.wait_for_selector("body.stale", timeout=60_000)
         assert "Last update" in await seen.page.inner_text("#state")
+        await seen.page.goto("about:blank")  # so that the page connects no more
         seen.requests.clear()
         seen.complaints.clear()  # the refused connections
 
