@@ -52,7 +52,8 @@ class AuxiliaryIntake:
         self._unlisted = set(event_sources)
         self._synced = anyio.Event()
         self._objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {kind: {} for kind in event_sources}
-        #: Kept ready for `changes`: there are thousands of controllers, and some change in every loop.
+        #: The replica count of each controller. Each event updates it, because there are thousands of controllers, and some
+        #: change between any two calls of `changes`.
         self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[AuxiliaryKind] = set(event_sources)
         #: Workloads with the slack annotation, so that `changes` need not search all workloads.

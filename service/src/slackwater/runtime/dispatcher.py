@@ -1,9 +1,9 @@
 """Carries out effects as API calls: in order per object, merged, with bounded concurrency, retries with back-off and deadlines.
 
 Effects on one object run one at a time in the order of their submission, so the object ends as last requested. Only binds run
-concurrently with the object's other effects. A new effect is merged into an equal one if that is the object's last: the last
-that waits or, if none waits, the one that runs. Every effect ends, by the API server's answer or by its deadline, and the
-state machine receives the end as an event (`effect_outcomes`).
+concurrently with the object's other effects. A new effect is merged with an equal one if that is the last effect that waits for
+the object or, if none waits, the running one. Every effect ends, by the API server's answer or by its deadline, and the state
+machine receives the end as an event (`effect_outcomes`).
 """
 
 import math
@@ -138,8 +138,8 @@ class Dispatcher:
     ) -> None:
         """Creates the dispatcher; `run` starts it. `on_report` receives the effects that are not API calls.
 
-        `leads` says whether this replica is still the leader. If not, `run` gives running effects no time to finish: their
-        preconditions protect what the next leader writes.
+        `leads` says whether this replica is still the leader. If it is not, `run` ends running effects at once when it is
+        cancelled. A call that still reaches the API server has preconditions, so it overwrites nothing of the next leader.
         """
         self._on_report = on_report
         self._writer = writer
@@ -162,7 +162,8 @@ class Dispatcher:
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled. Effects that run then have `flush_seconds` to end; effects that do not end are logged."""
+        """Carries out submitted effects until cancelled. Effects unfinished at the cancellation get `flush_seconds` to finish;
+        those that do not finish are logged."""
         async with anyio.create_task_group() as group:
             self._group = group
             task_status.started()

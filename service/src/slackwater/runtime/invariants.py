@@ -1,5 +1,5 @@
-"""Checks the invariants of the state machine. Tests call `violations` after every step; in production the audit checks the sums
-of a few nodes at a time (`sums.wrong_on`)."""
+"""Checks the invariants of the state machine. Tests call `violations` after every step. In production the audit checks only the
+sums, for a few nodes at a time (`recomputed_sums.wrong_on`)."""
 
 import numpy as np
 

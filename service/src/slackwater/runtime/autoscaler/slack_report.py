@@ -16,10 +16,10 @@ from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackShare:
-    """The placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan adds,
-    `homeless` nowhere.
+    """The number of placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan
+    adds, `homeless` nowhere.
 
-    `amount` is the sum of all their requests, `placed_amount` that of the placed ones.
+    `amount` is the sum of the requests of all of them, `placed_amount` that of the placed ones.
     """
 
     placeholders: int = 0
