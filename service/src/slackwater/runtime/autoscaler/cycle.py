@@ -131,8 +131,8 @@ class Autoscaler:
             await self._until_due()
 
     def look(self) -> None:
-        """Makes the next loop due earlier if pods became unschedulable, or if nodes became ready while scale-ups wait for a limit.
-        Cheap; to be called after each event of the state machine."""
+        """Makes the next loop due earlier if pods became unschedulable, or if nodes became ready while scale-ups wait for a
+        limit. Cheap; to be called after each event of the state machine."""
         stuck, ready = self._state_machine.state.pods.became_stuck, self._state_machine.state.nodes.became_ready
         if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
             self._seen_stuck, self._seen_ready = stuck, ready

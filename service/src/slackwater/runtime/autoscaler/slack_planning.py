@@ -151,11 +151,13 @@ class SlackInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPlan:
-    """The result of a slack plan. `state.placeholders` are all placeholders; a placed one is on an existing or upcoming node.
+    """The result of a slack plan. `state.placeholders` are all placeholders; those with a `place` are on existing or upcoming
+    nodes.
 
-    `coming`: placeholders on nodes that this plan adds, with the group. `unhelpable`: placeholders that fit nowhere, for which
-    no group can grow. `pushed`: numbers of placeholders that lost their place. `alone_in`: nodes kept for slack alone, by
-    group. `headroom`: the requested pod headroom.
+    `coming`: the group of each placeholder on a node that this plan adds, by the placeholder's number. `unhelpable`:
+    placeholders that fit nowhere, and for which no group can grow. `cuts`: the sizes of the placeholders of each slack rule.
+    `pushed`: the numbers of placeholders that lost their place. `alone_in`: the number of nodes kept for slack alone, by group.
+    `headroom`: the requested headroom.
     """
 
     state: SlackState
