@@ -92,7 +92,8 @@ reachable); 2 bad input. `slackwater COMMAND --help` explains a command.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code. `argv`: the arguments after the program's name; None: those of the process."""
+    """Runs one command and returns its exit code. `argv`: the arguments after the program's name; None: those of the
+    process."""
     try:
         args = make_parser(plugin=argv is None and Path(sys.argv[0]).name == _PLUGIN).parse_command(argv)
     except SystemExit as done:  # --help, --version, bad arguments

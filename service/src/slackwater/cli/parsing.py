@@ -38,7 +38,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"slackwater: {message}\nslackwater: see `{self.prog} --help`\n")
 
     def parse_command(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        """Parses the arguments of one command. If an argument is unknown, exits with the message of the command's own parser."""
+        """Parses the arguments of one command. If an argument is unknown, exits with the message of the command's own
+        parser."""
         args, unknown = self.parse_known_args(argv)
         if unknown:
             parser: Parser = args.parser
@@ -60,7 +61,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _near(word: str, known: Iterable[str]) -> str | None:
-    """The known word that begins with `word`, if exactly one does; else the most similar known word; None if none is similar."""
+    """The known word that begins with `word`, if exactly one does; else the most similar known word; None if none is
+    similar."""
     words = sorted(set(known))
     begun = [each for each in words if len(word.strip("-")) > 1 and each.startswith(word)]
     if len(begun) == 1:

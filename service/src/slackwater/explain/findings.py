@@ -29,8 +29,8 @@ MOST_OBJECTS: Final = 20
 class Finding:
     """One reason. `code` is from one of the closed lists of `model.reasons`; `plugin` is kube-scheduler's plug-in, or `OURS`.
 
-    The reason applies to `nodes` nodes. `short` is the lacking amount of `resource` on the node `closest`, which lacks least, by
-    unit (milliCPU, bytes, count). `objects` are the objects that cause the reason, as "kind name".
+    The reason applies to `nodes` nodes. `short` is the lacking amount of `resource` on the node `closest`, which lacks least,
+    by unit (milliCPU, bytes, count). `objects` are the objects that cause the reason, as "kind name".
     """
 
     code: str

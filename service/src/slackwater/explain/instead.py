@@ -29,8 +29,8 @@ _OURS: Final = "Slackwater"
 
 
 def placed_instead(explain_input: ExplainInput, pod: Pod, *, quarantined: frozenset[NodeName] = frozenset()) -> Instead | None:
-    """Compares the node of a placed pod with the other nodes; None if the pod's node is unknown. `quarantined` nodes take no pod
-    now."""
+    """Compares the node of a placed pod with the other nodes; None if the pod's node is unknown. `quarantined` nodes take no
+    pod now."""
     row = None if pod.node is None else explain_input.row_of(pod.node)
     if row is None:
         return None

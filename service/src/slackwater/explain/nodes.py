@@ -48,8 +48,8 @@ _MOST_MOVES: Final = 250
 class NodeContext:
     """What the service knows of a node in addition to the snapshot. `begun`: the phase of its removal; None: not begun.
 
-    `unneeded_seconds`: for how long it has been a candidate for removal; None: it is none. `waits`: what delays the removal of a
-    candidate now, each as a reason and a detail. `ledger`: figures of the accounting, for `Explanation.facts`.
+    `unneeded_seconds`: for how long it has been a candidate for removal; None: it is none. `waits`: what delays the removal of
+    a candidate now, each as a reason and a detail. `ledger`: figures of the accounting, for `Explanation.facts`.
     """
 
     begun: str | None = None

@@ -91,7 +91,8 @@ def of_refusal(asked: PodQuery, refusal: Refusal) -> tuple[Change, ...]:
 
 
 def obstacles(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """The obstacles that cause the verdict: one for each violated spread constraint or pod in the way; else one for `finding`."""
+    """The obstacles that cause the verdict: one for each violated spread constraint or pod in the way; else one for
+    `finding`."""
     if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
         yield from _spread(asked, row, finding)
     elif reason in _IN_THE_WAY:
@@ -238,8 +239,8 @@ _IN_THE_WAY: Final[dict[Reason, Callable[[PodQuery, Row], Iterator[tuple[Row, Ru
 
 
 def _leavers(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """One obstacle for each pod that causes the verdict. If there are more than `_MOST_LEAVING`, one obstacle that only a change
-    of the asking pod removes."""
+    """One obstacle for each pod that causes the verdict. If there are more than `_MOST_LEAVING`, one obstacle that only a
+    change of the asking pod removes."""
     pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}
     own = tuple(_own_claims(asked, reason))
     if not pods or len(pods) > _MOST_LEAVING:

@@ -23,8 +23,8 @@ _MOST_TRIED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a search. `reached`: whether it is reached in an explain input. `obstacles`: what prevents it at the node that
-    `where` names."""
+    """The goal of a search. `reached`: whether it is reached in an explain input. `obstacles`: what prevents it at the node
+    that `where` names."""
 
     reached: Callable[[ExplainInput], bool]
     obstacles: Callable[[ExplainInput], Sequence[Obstacle]]

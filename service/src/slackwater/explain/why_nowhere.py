@@ -10,8 +10,8 @@ from slackwater.model.reasons import Reason, WaitReason
 
 
 def why_nowhere(asked: PodQuery, *, leave_out: Row | None = None) -> list[Finding]:
-    """The reasons for which nodes reject the pod, each with the number of nodes that a rule rejects for it before any other rule.
-    The most frequent reason comes first. Nodes that fit the pod, and the node of row `leave_out`, are not counted."""
+    """The reasons for which nodes reject the pod, each with the number of nodes that a rule rejects for it before any other
+    rule. The most frequent reason comes first. Nodes that fit the pod, and the node of row `leave_out`, are not counted."""
     snapshot = asked.snapshot
     verdicts = feasible(snapshot, asked.kind)
     live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])

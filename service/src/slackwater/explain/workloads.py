@@ -82,7 +82,8 @@ def _short(asked: PodQuery, row: Row) -> Iterator[Finding]:
 
 
 def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> PodQuery:
-    """Removes the pod from its row in the present trial, and returns the query for a node with at least the amounts `wanted`."""
+    """Removes the pod from its row in the present trial, and returns the query for a node with at least the amounts
+    `wanted`."""
     take_off(explain_input.snapshot, running_pod.kind, row, running_pod.pod.uid)
     pod = running_pod.pod
     bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))

@@ -78,9 +78,9 @@ class Batch:
 class PermitServing(Protocol):
     """Answers agents' requests for permits. Returns an awaitable only if the answer has to wait for room or for a write.
 
-    With `wait_seconds`, an increase for which there is no room yet is answered when room appears, or at the end of the wait with
-    the room that exists then. A `caller` may ask only for pods of its own node, else it is refused (403); None: no such check.
-    Never raises because of a request.
+    With `wait_seconds`, an increase for which there is no room yet is answered when room appears, or at the end of the wait
+    with the room that exists then. A `caller` may ask only for pods of its own node, else it is refused (403); None: no such
+    check. Never raises because of a request.
     """
 
     def ask(
@@ -151,9 +151,9 @@ class NodeProvider(Protocol):
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
         """Deletes the instances and lowers the target size by their number. Does not drain their nodes.
 
-        An instance that no longer exists, or is being deleted, is no error and does not lower the target. If an instance belongs
-        to another group, the call is a conflict and deletes none. After any other error some may have been deleted; the same
-        call may be repeated.
+        An instance that no longer exists, or is being deleted, is no error and does not lower the target. If an instance
+        belongs to another group, the call is a conflict and deletes none. After any other error some may have been deleted; the
+        same call may be repeated.
         """
         ...
 
@@ -227,7 +227,8 @@ class HistoryQuery(Protocol):
 
 
 class AuditReadError(Exception):
-    """The API server did not return an object: it refused, did not answer before the timeout, or its answer cannot be decoded."""
+    """The API server did not return an object: it refused, did not answer before the timeout, or its answer cannot be
+    decoded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ _KINDS: Final[dict[type, str]] = {
     MarkNode: "mark node",
     UnmarkNode: "unmark node",
 }
-#: The kinds of `seen`, which report what happened to pods and nodes. `KINDS` are all kinds, with those of the autoscaler's loop.
+#: The kinds of `seen`, which report what happened to pods and nodes. `KINDS` are all kinds, with those of the autoscaler's
+#: loop.
 SeenKind = Literal["bind", "wait", "node", "preempt"]
 KINDS: Final = (*dict.fromkeys(_KINDS.values()), "wait", "node", "grow", "remove node")
 

@@ -24,8 +24,8 @@ from slackwater.runtime.state_machine import StateMachine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticalDump:
-    """A copy of the state of vertical pods. `places`: for each pod, the object (pod or VirtualMachine) whose annotation contains
-    its permit."""
+    """A copy of the state of vertical pods. `places`: for each pod, the object (pod or VirtualMachine) whose annotation
+    contains its permit."""
 
     now: Instant
     vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]

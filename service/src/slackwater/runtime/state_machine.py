@@ -377,13 +377,13 @@ class StateMachine:
         return answer
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        """Answers preempt: the proposed nodes that remain candidates, each with its victims and the number of disruption budgets
-        that these violate in addition to those of the proposal."""
+        """Answers preempt: the proposed nodes that remain candidates, each with its victims and the number of disruption
+        budgets that these violate in addition to those of the proposal."""
         return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
-        """Decides an agent's request for a permit and counts the permit on the pod's node. The caller carries out the effects of
-        the decision, then calls `permit_answer`."""
+        """Decides an agent's request for a permit and counts the permit on the pod's node. The caller carries out the effects
+        of the decision, then calls `permit_answer`."""
         self.generation = Generation(self.generation + 1)
         return self._permits.ask(ask, caller, self.policy, now)
 

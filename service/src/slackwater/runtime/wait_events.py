@@ -163,8 +163,8 @@ class WaitEvents:
         return note if note is not None and self._clock() - note[0] < self._policy.fresh_seconds else None
 
     async def _explained(self, pod: Pod) -> tuple[Instant, str | None] | None:
-        """Explains the pod, and keeps the text for pods with the same constraints. Returns when the explanation was made and its
-        text (None: there is nothing to say). Returns None if the question was refused, which may be repeated later."""
+        """Explains the pod, and keeps the text for pods with the same constraints. Returns when the explanation was made and
+        its text (None: there is nothing to say). Returns None if the question was refused, which may be repeated later."""
         began = self._clock()
         text: str | None = None
         try:

@@ -33,8 +33,9 @@ async def run_real_demo(
     port: int | None = None,
     kubernetes: str | None = None,
 ) -> None:
-    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which decisions
-    are recorded. `port`: that of the dashboard. `kubernetes`: the control plane's version; None: the recipe's default."""
+    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which
+    decisions are recorded. `port`: that of the dashboard. `kubernetes`: the control plane's version; None: the recipe's
+    default."""
     console = Console(file=sys.stderr)
     console.print("Building the control plane (some minutes the first time, then cached)")
     with shown_on(sys.stderr) as building:

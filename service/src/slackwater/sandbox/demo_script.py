@@ -37,8 +37,8 @@ __all__ = ["NAMESPACE", "Workload", "demo_settings", "what_to_look_at"]
 _SIZES: Final = (("web", "250m", "512Mi"), ("worker", "1", "2Gi"), ("cache", "500m", "4Gi"), ("batch", "2", "1Gi"))
 _ZONES: Final = ("a", "b", "c")
 _CHURN_SECONDS: Final = 2.0
-#: Every `_CHURN_SECONDS` a twentieth of the pods is replaced, but at most `_MOST_REPLACED`, so that a demo of any size leaves the
-#: machine idle most of the time.
+#: Every `_CHURN_SECONDS` a twentieth of the pods is replaced, but at most `_MOST_REPLACED`, so that a demo of any size leaves
+#: the machine idle most of the time.
 _CHURN_SHARE: Final = 20
 _MOST_REPLACED: Final = 10
 
@@ -82,7 +82,8 @@ def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str) -> st
 
 
 def what_to_look_at(ops: str) -> str:
-    """The text that tells people what the demo shows and where, in lines of at most 80 columns. `ops`: the ops listener's URL."""
+    """The text that tells people what the demo shows and where, in lines of at most 80 columns. `ops`: the ops listener's
+    URL."""
     return f"""
   dashboard   {ops}/
   dumpstate   {ops}/dumpstate
@@ -101,7 +102,8 @@ What to look at, within two minutes:
 
 
 class Workload:
-    """The demo's workload: `nodes` nodes, `pods` pods of a few sizes, and the stories. `send` sends requests to the API server."""
+    """The demo's workload: `nodes` nodes, `pods` pods of a few sizes, and the stories. `send` sends requests to the API
+    server."""
 
     def __init__(self, send: Send, nodes: int, pods: int) -> None:
         self._send = send

@@ -37,8 +37,8 @@ URGENT, URGENT_PRIORITY = "urgent", 1000
 _N_BURST: Final = 5
 #: The time before each burst, in which room is made for it, and how long its pods exist.
 _BURST_SECONDS: Final = 30.0
-#: The number of the store's pods, each on its own node at first. The pods of two nodes fit on one. The store's budget allows one
-#: disruption.
+#: The number of the store's pods, each on its own node at first. The pods of two nodes fit on one. The store's budget allows
+#: one disruption.
 _N_STORE: Final = 3
 #: How long a pod of the store is missing while a node is drained, and the time between two drains.
 _MISSING_SECONDS: Final = 50.0

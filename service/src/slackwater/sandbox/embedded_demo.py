@@ -1,4 +1,5 @@
-"""`slackwater demo`: runs the embedded cluster and the service in this process, with virtual machines that grow, and a workload.
+"""`slackwater demo`: runs the embedded cluster and the service in this process, with virtual machines that grow, and a
+workload.
 
 This module connects the embedded cluster to the service's adapters: it is the API server for `adapters.kube`, and its scheduler
 calls `adapters.http`. Requests are passed on unchanged; tests that lose or delay requests wrap these functions.
@@ -93,8 +94,8 @@ _LOW, _HIGH, _PERIOD_SECONDS = 1, 16, 60.0
 async def run_sandbox_demo(
     *, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None, port: int | None = None
 ) -> None:
-    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which decisions
-    are recorded. `port`: that of the dashboard."""
+    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which
+    decisions are recorded. `port`: that of the dashboard."""
     console = Console(file=sys.stderr)
     with shown() as progress:
         progress.step("starting the sandbox cluster and the service")

@@ -53,8 +53,8 @@ def with_cluster(args: argparse.Namespace, work: Callable[["KubeClient"], Awaita
 
 
 def kubeconfig_of(args: argparse.Namespace, instead: str = "") -> str | None:
-    """The path of the kubeconfig to use; None: the command runs in a Pod and uses its service account. Raises `CommandFailed` if
-    there is neither. `instead` is as in `with_cluster`."""
+    """The path of the kubeconfig to use; None: the command runs in a Pod and uses its service account. Raises `CommandFailed`
+    if there is neither. `instead` is as in `with_cluster`."""
     if args.kubeconfig:
         return str(args.kubeconfig)
     if named := os.environ.get("KUBECONFIG"):

@@ -67,8 +67,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _of_state(source: str, body: bytes) -> Mapping[str, Any]:
-    """The removals of the autoscaler's last loop, from the body of `/dumpstate`. Raises `CommandFailed` if no scale-down runs or
-    no loop has ended yet."""
+    """The removals of the autoscaler's last loop, from the body of `/dumpstate`. Raises `CommandFailed` if no scale-down runs
+    or no loop has ended yet."""
     try:
         loop = json.loads(body)["autoscaler"]
         scale_down = None if loop is None else loop["scaleDown"]

@@ -89,7 +89,8 @@ def _explained(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> bytes:
-    """The answer of the running service; if none is found, an answer made from the objects of the API. Raises `CommandFailed`."""
+    """The answer of the running service; if none is found, an answer made from the objects of the API. Raises
+    `CommandFailed`."""
     path = _path(args.kind, args.name)
     if args.cluster:
         if args.url is not None:

@@ -137,8 +137,8 @@ def _asked(client: "httpx.Client", url: str, name: str, body: bytes | None, prog
 
 
 def _said(body: bytes) -> str:
-    """The message in the body of an error: its `detail`, or the beginning of its text. HTML is not shown, because it cannot come
-    from our listeners."""
+    """The message in the body of an error: its `detail`, or the beginning of its text. HTML is not shown, because it cannot
+    come from our listeners."""
     try:
         detail = json.loads(body)["detail"]
     except (ValueError, TypeError, KeyError):

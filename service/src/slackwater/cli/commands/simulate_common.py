@@ -1,4 +1,5 @@
-"""Implements the common part of all `slackwater simulate` commands: reads a cluster and a configuration, prints JSON or a table.
+"""Implements the common part of all `slackwater simulate` commands: reads a cluster and a configuration, prints JSON or a
+table.
 
 The cluster is read from a file or from the API server. With `--live` a running service answers for its own cluster instead.
 `--suppose` changes the cluster for the simulation.

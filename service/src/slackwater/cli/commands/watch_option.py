@@ -55,7 +55,8 @@ def watched(args: argparse.Namespace, show: Callable[[], int], *, pause: Callabl
 
 
 def _screen(page: str, notes: str) -> str:
-    """The text that draws the page over the previous one, cut to the terminal's height. A last line counts the lines cut off."""
+    """The text that draws the page over the previous one, cut to the terminal's height. A last line counts the lines cut
+    off."""
     lines = [*page.splitlines(), *notes.splitlines()]
     room = shutil.get_terminal_size().lines - 2
     if len(lines) > room:

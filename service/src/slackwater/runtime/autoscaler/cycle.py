@@ -169,7 +169,8 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """Waits until `look` has not asked for a loop for `settle_seconds`, so that a burst of pods is planned for as a whole."""
+        """Waits until `look` has not asked for a loop for `settle_seconds`, so that a burst of pods is planned for as a
+        whole."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
@@ -206,8 +207,8 @@ class Autoscaler:
         return self.last
 
     def _inquiry(self, turn: "_Turn", changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
-        """The inquiry for all plans of this loop. A second call in the same loop is for a restarted planning process, which gets
-        the same inquiry with `changes` that contain the whole cluster."""
+        """The inquiry for all plans of this loop. A second call in the same loop is for a restarted planning process, which
+        gets the same inquiry with `changes` that contain the whole cluster."""
         if turn.inquiry is not None:
             turn.inquiry = replace(turn.inquiry, changes=changes)
             return turn.inquiry

@@ -1,7 +1,7 @@
 """Makes the Kubernetes Events about a scale-up plan, on pods and on the status ConfigMap; bounds and does not repeat them.
 
-The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The text of NotTriggerScaleUp says
-for each group why it does not help.
+The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The text of NotTriggerScaleUp
+says for each group why it does not help.
 """
 
 from collections import OrderedDict
@@ -55,8 +55,8 @@ class Announcer:
 
 
 def triggered(scale_ups: Iterable[tuple[ScaleUp, Grow, int]]) -> Iterator[Announce]:
-    """The Event TriggeredScaleUp for each pod of the requested nodes. Each tuple is a planned scale-up, the call to the provider
-    for it, and the group's maximum size."""
+    """The Event TriggeredScaleUp for each pod of the requested nodes. Each tuple is a planned scale-up, the call to the
+    provider for it, and the group's maximum size."""
     for scale_up, call, most in scale_ups:
         note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
         for pods in scale_up.nodes[: call.nodes]:

@@ -155,7 +155,8 @@ class ScaleUpPlanner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grown:
-    """The input of the scale-down plan: the inquiry, the plans made before, and the nodes whose drains those plans roll back."""
+    """The input of the scale-down plan: the inquiry, the plans made before, and the nodes whose drains those plans roll
+    back."""
 
     inquiry: Inquiry
     found: LoopPlans

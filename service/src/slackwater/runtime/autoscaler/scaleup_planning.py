@@ -76,7 +76,8 @@ def _start_seconds(
 
 
 def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
-    """The percentile `share_ppm` (in millionths) of the durations: the smallest one that at least this share does not exceed."""
+    """The percentile `share_ppm` (in millionths) of the durations: the smallest one that at least this share does not
+    exceed."""
     return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
 
 
@@ -162,7 +163,8 @@ class ReplicaScaleUpPlanner:
 
 
 def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:
-    """The pending pods to plan for, without those for which our own filter rejects every node, because no new node would help."""
+    """The pending pods to plan for, without those for which our own filter rejects every node, because no new node would
+    help."""
     strict_for = rules.strict_for
     hopeless = [
         SkippedPod(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
@@ -219,7 +221,8 @@ def growable_group(
 def _without_slices(
     replica: SnapshotReplica, group_status: NodeGroupStatus, template: Template | None, now: UnixTime | None
 ) -> list[NodeName]:
-    """The group's new, ready nodes whose devices are not published yet. Nodes that are not new count as nodes without devices."""
+    """The group's new, ready nodes whose devices are not published yet. Nodes that are not new count as nodes without
+    devices."""
     if template is None or not template.node.slices:
         return []
     published, nodes = replica.snapshot.devices.by_node, replica.nodes
@@ -232,7 +235,8 @@ def _is_new(node: Node, now: UnixTime | None) -> bool:
 
 
 def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus, group: GrowableGroup, now: UnixTime) -> None:
-    """Excludes the group's nodes that have registered but not started from the snapshot, because they count as upcoming nodes."""
+    """Excludes the group's nodes that have registered but not started from the snapshot, because they count as upcoming
+    nodes."""
     for name in (*group_status.starting, *_without_slices(replica, group_status, group.template, now)):
         if name in replica.nodes:
             replica.snapshot.close(replica.row_of(name))

@@ -323,8 +323,8 @@ class _Together(NamedTuple):
 
 
 def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan) -> _Together:
-    """Joins the scale-ups for real pods (`plan`) and for placeholders (`more`), in this order. Assigns each placeholder on a new
-    node to the group of that node."""
+    """Joins the scale-ups for real pods (`plan`) and for placeholders (`more`), in this order. Assigns each placeholder on a
+    new node to the group of that node."""
     nodes = {scale_up.group: [list(pods) for pods in scale_up.nodes] for scale_up in plan.scale_ups}
     coming: dict[int, GroupName] = {}
     kept: list[Placeholder] = []

@@ -66,8 +66,8 @@ def problems(
     now: Instant,
     wall: UnixTime,
 ) -> Iterator[Problem]:
-    """All present problems, unsorted. `status` is the JSON value of `/statusz`, `loop` that of the autoscaler's last loop (None:
-    there is none)."""
+    """All present problems, unsorted. `status` is the JSON value of `/statusz`, `loop` that of the autoscaler's last loop
+    (None: there is none)."""
     yield from _of_service(status)
     yield from _of_nodes(state_machine, now, wall)
     yield from _of_drains(state_machine.removals.drains.active, now, wall)

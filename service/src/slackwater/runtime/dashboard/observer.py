@@ -34,7 +34,8 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """Functions that return JSON values: `status` the service's `/statusz`, `autoscaler` its last loop (None: there is none)."""
+    """Functions that return JSON values: `status` the service's `/statusz`, `autoscaler` its last loop (None: there is
+    none)."""
 
     status: Callable[[], Mapping[str, Any]]
     autoscaler: Callable[[], Mapping[str, Any] | None]
@@ -185,7 +186,8 @@ class DashboardObserver:
                     self.decision_log.seen("node", "nodes", name, "the node has come")
 
     def _look_at_preemptions(self) -> None:
-        """Notes each preemption that began since the last look, with its victims. Misses one that began and ended in between."""
+        """Notes each preemption that began since the last look, with its victims. Misses one that began and ended in
+        between."""
         running = {found.number: found for _, found in self._state_machine.preemptions.items()}
         for number, found in running.items():
             if number not in self._preemptions:

@@ -154,7 +154,8 @@ def _drain(state_machine: StateMachine, drain: Drain, disruptions: Disruptions, 
 
 
 def _blocked_by(state_machine: StateMachine, drain: Drain, disruptions: Disruptions) -> Mapping[PodKey, str]:
-    """For each pod of the drain that waits for its eviction, the names of the disruption budgets that forbid the eviction now."""
+    """For each pod of the drain that waits for its eviction, the names of the disruption budgets that forbid the eviction
+    now."""
     found = {}
     for uid, leaver in drain.pods.leavers.items():
         pod = state_machine.state.pods.get(uid)

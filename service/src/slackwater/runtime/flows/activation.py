@@ -112,8 +112,8 @@ class SampleNominations:
         self._event_counts = cluster_state.event_counts
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Nominates a node for each pod with a sample miss whose failed scheduling cycle is over. Forgets the sample miss if the
-        pod fits nowhere or nomination is paused."""
+        """Nominates a node for each pod with a sample miss whose failed scheduling cycle is over. Forgets the sample miss if
+        the pod fits nowhere or nomination is paused."""
         self._sample_misses.expire(now)
         effects: list[Effect] = []
         for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:

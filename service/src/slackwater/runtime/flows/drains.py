@@ -49,7 +49,8 @@ class _StateNodeViews:
 
 
 class Removals:
-    """Drives node removals: `drains` are the drains in progress, `migrations` the virtual machines that migrate away for them."""
+    """Drives node removals: `drains` are the drains in progress, `migrations` the virtual machines that migrate away for
+    them."""
 
     def __init__(self, cluster_state: ClusterState, migrating: Migrating) -> None:
         self.migrations = DrainMigrations(migrating, cluster_state.pods)

@@ -61,8 +61,8 @@ class SchedulingGates:
         self._waiting: dict[PodUid, _Waiting] = {}
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Tracks the unbound pod as long as its only gate is ours. If gated pods are nominated in advance, the pod is judged only
-        after `gate_seconds`, because a nomination also opens the gate."""
+        """Tracks the unbound pod as long as its only gate is ours. If gated pods are nominated in advance, the pod is judged
+        only after `gate_seconds`, because a nomination also opens the gate."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:

@@ -1,4 +1,5 @@
-"""The service's end of the pipes to one planning process: sends messages, and hands each answer to the caller that waits for it.
+"""The service's end of the pipes to one planning process: sends messages, and hands each answer to the caller that waits for
+it.
 
 Messages are encoded and answers decoded in pieces of bounded size, and the event loop is free between two pieces. One lock
 covers collecting the changes and sending them, so that the replica gets the changes in their order. An answer to a question
@@ -59,8 +60,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class _Reply(Generic[T]):
-    """An answer that a caller waits for. `parts` are the pieces that have arrived. `watch` measures how long decoding blocks the
-    event loop."""
+    """An answer that a caller waits for. `parts` are the pieces that have arrived. `watch` measures how long decoding blocks
+    the event loop."""
 
     watch: Watch
     arrived: anyio.Event = field(default_factory=anyio.Event)
@@ -120,8 +121,8 @@ class Link:
     # --- questions ----------------------------------------------------------------------------------------------------------
 
     async def plan(self, make: MakeInquiry | None, watch: Watch) -> _Plan:
-        """Requests the scale-up and slack plans for the inquiry that `make` makes. With `make` None, requests the scale-down plan
-        for the last inquiry."""
+        """Requests the scale-up and slack plans for the inquiry that `make` makes. With `make` None, requests the scale-down
+        plan for the last inquiry."""
         reply: _Reply[_Plan] = _Reply(watch)
         async with self._sending:
             self._plan = reply
@@ -168,8 +169,8 @@ class Link:
             raise
 
     async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
-        """Collects the changes to send next, and returns whether they are the whole cluster. Sets `fed` to False until they have
-        been sent, because it is unknown before what the replica has."""
+        """Collects the changes to send next, and returns whether they are the whole cluster. Sets `fed` to False until they
+        have been sent, because it is unknown before what the replica has."""
         rebuild, self.fed = not self.fed, False
         if rebuild:
             self._feed.begin_again()

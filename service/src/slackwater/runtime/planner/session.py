@@ -30,15 +30,15 @@ AnswerInChild = Callable[[PlannerQuestion, SnapshotReplica], None]
 
 
 class AnswerStarter(Protocol):
-    """Forks the child that answers question `number` within `seconds`. Returns None in the parent, and in the child the function
-    that answers. Implemented by `children.Children.begin`."""
+    """Forks the child that answers question `number` within `seconds`. Returns None in the parent, and in the child the
+    function that answers. Implemented by `children.Children.begin`."""
 
     def __call__(self, number: int, seconds: float, /) -> AnswerInChild | None: ...
 
 
 class _InChild(BaseException):
-    """Raised in a newly forked child to get out of the plan, which only the parent continues. `Session.take` catches it, and the
-    child answers `question` with `answer`."""
+    """Raised in a newly forked child to get out of the plan, which only the parent continues. `Session.take` catches it, and
+    the child answers `question` with `answer`."""
 
     def __init__(self, question: Question, answer: AnswerInChild) -> None:
         super().__init__()
@@ -46,8 +46,8 @@ class _InChild(BaseException):
 
 
 class Session:
-    """Serves the messages of the service, one session in each planning process. `next_frame` returns a frame if one has arrived,
-    without waiting, else None. `plan_done` is called with each frame of a finished plan."""
+    """Serves the messages of the service, one session in each planning process. `next_frame` returns a frame if one has
+    arrived, without waiting, else None. `plan_done` is called with each frame of a finished plan."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class Session:
         #: The destinations that the last scale-down plan found for the pods of each node. Not sent to the service, because only
         #: the next plan reads them and they are tens of thousands.
         self._hints: _Hints = {}
-        #: True from an inquiry until its last plan is made. Meanwhile the replica gets no further changes; they wait in `_later`.
+        #: True from an inquiry until its last plan is made. Meanwhile the replica gets no further changes; they wait in
+        #: `_later`.
         self._planning = False
         self._later: list[Changes] = []
 
@@ -153,8 +154,8 @@ class Session:
                 raise _InChild(question, answer)
 
     def _in_child(self, child: _InChild) -> None:
-        """Answers the question, in the child. The exception has undone the plan's trials, so the replica can first be brought up
-        to date.
+        """Answers the question, in the child. The exception has undone the plan's trials, so the replica can first be brought
+        up to date.
         """
         self._catch_up(rebuild=False)
         assert child.question.body is not None

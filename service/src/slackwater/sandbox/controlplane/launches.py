@@ -170,8 +170,8 @@ def kube_scheduler(place: LaunchContext, *, name: str, port: int, config: Path, 
     )
 
 
-#: The audit policy: logs writes, without their bodies. Writes of Leases and Events are not logged, because they would be most of
-#: the file.
+#: The audit policy: logs writes, without their bodies. Writes of Leases and Events are not logged, because they would be most
+#: of the file.
 POLICY: Final[dict[str, Any]] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",

@@ -162,8 +162,9 @@ class GoCommands:
         deadline_seconds: float = DEADLINE_SECONDS,
         module_mode: Literal["readonly", "mod"] = "readonly",
     ) -> list[str]:
-        """Runs `go *arguments` in the folder `module` and returns the last lines of its output. `module_mode` "mod": the command
-        may change go.mod and go.sum. Raises BuildFailed, which names `step`, if the command fails or exceeds the deadline."""
+        """Runs `go *arguments` in the folder `module` and returns the last lines of its output. `module_mode` "mod": the
+        command may change go.mod and go.sum. Raises BuildFailed, which names `step`, if the command fails or exceeds the
+        deadline."""
         last: deque[str] = deque(maxlen=_QUOTED_LINES)
         overdue = threading.Event()
         with self.log.open("a") as log, self._started(module, arguments, module_mode) as process:

@@ -83,7 +83,8 @@ def _amount(said: int | str, of: int) -> int:
 
 
 class Sandbox:
-    """The embedded cluster: call `run`, and send requests to `api`. A scheduler (`scheduler.Scheduler`) is started separately."""
+    """The embedded cluster: call `run`, and send requests to `api`. A scheduler (`scheduler.Scheduler`) is started
+    separately."""
 
     def __init__(
         self,

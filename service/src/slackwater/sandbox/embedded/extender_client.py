@@ -34,8 +34,8 @@ class Filtered:
 
 
 class ExtenderClient:
-    """Calls the extender's four verbs with node names (`nodeCacheCapable`). Each call ends within `timeout_seconds`. `calls` and
-    `errors` count by verb."""
+    """Calls the extender's four verbs with node names (`nodeCacheCapable`). Each call ends within `timeout_seconds`. `calls`
+    and `errors` count by verb."""
 
     def __init__(self, ask: Ask, *, timeout_seconds: float = 5.0) -> None:
         self._ask = ask

@@ -28,8 +28,8 @@ _PLACES: Final = {kind: kind.prefix + "/namespaces/{}/" + kind.plural for kind i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationBehavior:
-    """How migrations proceed. `seconds`: how long a migration takes once its target Pod runs, multiplied by a random factor from
-    0.5 to 1.5. `fails`: the share of migrations that fail, 0 to 1."""
+    """How migrations proceed. `seconds`: how long a migration takes once its target Pod runs, multiplied by a random factor
+    from 0.5 to 1.5. `fails`: the share of migrations that fail, 0 to 1."""
 
     seconds: float = 2.0
     fails: float = 0.0

@@ -32,8 +32,8 @@ _MERGE_KEYS: Final = {
 
 
 def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Json:
-    """A patched copy of the object. `custom`: its type is defined by a CRD. Raises `Fault`: 400, 415, or 422 if a test of a JSON
-    Patch fails."""
+    """A patched copy of the object. `custom`: its type is defined by a CRD. Raises `Fault`: 400, 415, or 422 if a test of a
+    JSON Patch fails."""
     try:
         patch = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -179,8 +179,8 @@ def updated(target: Target, before: Json, wanted: Json) -> Json:
 
 
 def _halves(target: Target, before: Json, after: Json) -> Json:
-    """Takes only those parts of `after` that the request's path may change: the status by `/status`, the containers' resources by
-    `/resize`, all but the status by the object's own path. The rest is taken from `before`."""
+    """Takes only those parts of `after` that the request's path may change: the status by `/status`, the containers' resources
+    by `/resize`, all but the status by the object's own path. The rest is taken from `before`."""
     if not target.kind.halves:
         return after
     if target.subresource == "status":

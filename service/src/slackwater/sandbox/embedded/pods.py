@@ -59,8 +59,8 @@ class PodActions:
             self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
     def _spend(self, pod: Json) -> None:
-        """Uses up one disruption of the budget that selects the pod, if there is one. Raises `Fault` if the budget has none left
-        (429), or if several budgets select the pod (500)."""
+        """Uses up one disruption of the budget that selects the pod, if there is one. Raises `Fault` if the budget has none
+        left (429), or if several budgets select the pod (500)."""
         meta = pod["metadata"]
         budgets = [
             stored

@@ -117,8 +117,8 @@ _KUBELETS_PODS: Final = 110
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodObservation:
-    """A pod as the scheduler has observed it. `cpu` (milliCPU) and `memory` (bytes) are its requests. `node` and `nominated` are
-    empty if there is no such node."""
+    """A pod as the scheduler has observed it. `cpu` (milliCPU) and `memory` (bytes) are its requests. `node` and `nominated`
+    are empty if there is no such node."""
 
     key: Key
     uid: str

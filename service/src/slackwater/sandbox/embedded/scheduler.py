@@ -4,8 +4,8 @@ concurrently with the next scheduling cycle.
     own filters on a sample of nodes -> filter -> prioritize, if more than one node is left -> bind
     if no node is left:  choose victims by own rules -> preempt -> delete the victims, nominate the pod
 
-The scheduler observes changes of the cluster `lag` seconds late. It has no scores of its own, and chooses among nodes with equal
-extender scores at random.
+The scheduler observes changes of the cluster `lag` seconds late. It has no scores of its own, and chooses among nodes with
+equal extender scores at random.
 """
 
 from collections import Counter
@@ -42,8 +42,9 @@ _CREATED: Final = 201
 
 
 class Scheduler:
-    """Schedules the pods with schedulerName `name`. `binds`: the scheduler binds by itself, otherwise by the extender's bind. Its
-    own bind reaches the API server after `bind_delay()` seconds, even if the scheduler has ended by then. `rng` breaks ties."""
+    """Schedules the pods with schedulerName `name`. `binds`: the scheduler binds by itself, otherwise by the extender's bind.
+    Its own bind reaches the API server after `bind_delay()` seconds, even if the scheduler has ended by then. `rng` breaks
+    ties."""
 
     def __init__(
         self,
@@ -202,8 +203,8 @@ class Scheduler:
         return allows(pod, node) and has_room(pod, node, self._there(node.name, pod))
 
     def _there(self, node: str, besides: PodObservation) -> list[PodObservation]:
-        """The pods that count on a node when the pod `besides` is judged: bound and assumed ones, and nominated ones of the same
-        or a higher priority."""
+        """The pods that count on a node when the pod `besides` is judged: bound and assumed ones, and nominated ones of the
+        same or a higher priority."""
         bound = self._on.get(node, {})
         assumed = [p for uid, p in self._assumed.items() if p.node == node and uid not in bound]
         uids = {uid for uid, name in self._nominated.items() if name == node and uid != besides.uid}

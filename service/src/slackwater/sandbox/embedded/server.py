@@ -116,7 +116,8 @@ class ApiServer:
         self._lists.clear()
 
     async def watch(self, path: str, *, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
-        """Yields the lines of a watch; each list contains all lines that are due. The first list is empty: the watch is accepted.
+        """Yields the lines of a watch; each list contains all lines that are due. The first list is empty: the watch is
+        accepted.
 
         Ends after the parameter `timeoutSeconds`. Raises `Fault` if the server refuses the watch. Iterate within
         `contextlib.aclosing`.
@@ -224,8 +225,8 @@ def _match(params: Mapping[str, str]) -> Match | None:
 
 
 def _watch_line(change: Change, target: Target, match: Match | None) -> bytes | None:
-    """Encodes a change as a line of a watch. None if the object is outside the watch's namespace or name, or matched the watch's
-    selectors neither before nor after the change."""
+    """Encodes a change as a line of a watch. None if the object is outside the watch's namespace or name, or matched the
+    watch's selectors neither before nor after the change."""
     if target.namespace and change.key[0] != target.namespace:
         return None
     if target.name and change.key[1] != target.name:

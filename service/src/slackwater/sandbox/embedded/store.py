@@ -1,4 +1,5 @@
-"""Stores the embedded API server's objects with their versions, and the history of their changes, as etcd and the watch cache do.
+"""Stores the embedded API server's objects with their versions, and the history of their changes, as etcd and the watch cache
+do.
 
 Stored objects are immutable; a change stores a new object. The store checks neither contents nor rights.
 """
