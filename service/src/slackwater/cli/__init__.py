@@ -1,1 +1,1 @@
-"""The command line `slackwater`: parses arguments, runs the commands and prints their results."""
+"""The command line: parses arguments, runs the commands and prints their results."""

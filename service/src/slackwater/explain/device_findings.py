@@ -31,7 +31,8 @@ def _described(snapshot: ClusterSnapshot, layout: Layout, usage: Usage) -> Itera
 
 
 def _why(snapshot: ClusterSnapshot, layout: Layout, usage: Usage, at: int) -> str:
-    """Why the device suits no request: in use, unusable, or what the first request whose selectors accept it objects to."""
+    """Why no request can use the device: it is in use, its pool is unusable, or the reason of the first request whose selectors
+    accept it. "free" if there is no reason."""
     asks = [ask for claim in layout.board.claims for request in claim.requests for ask in request.asks]
     if usage.alone[at] and not any(ask.admin for ask in asks):
         return f"in use{_user(snapshot, layout.ids[at])}"

@@ -12,8 +12,8 @@ _LONGEST_REASON: Final = 250
 
 
 def note_of(answer: Mapping[str, Any]) -> str | None:
-    """The text for the pod; None if the answer says that it is not pending for a reason that people can change, such as one
-    that is placed or waits for its victims."""
+    """The text for the pod. None unless the answer's state is "pending": the pod may have been placed, for example, or wait for
+    its scheduling gate."""
     if answer["state"] != "pending":
         return None
     reasons = list(map(_reason, answer["reasons"]))

@@ -30,8 +30,8 @@ class ExplainInput:
     """The cluster and the policies from which an explanation is made. `pending` are the pods without a node. `budgets` and
     `replicas` (the wanted number of pods of each controller) are None if they are unknown.
 
-    `group_of` is the node group of each node, one of `groups`; without its group a node cannot be explained as removable. `now`
-    is the Unix time. `profile` and `own_score` say how kube-scheduler's profile and Slackwater score nodes.
+    `group_of` is the node group of each node that is in one of `groups`. `now` is the Unix time. `profile` and `own_score`
+    define how kube-scheduler's profile and Slackwater score nodes.
     """
 
     snapshot: ClusterSnapshot

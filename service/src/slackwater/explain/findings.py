@@ -85,8 +85,9 @@ class OtherNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instead:
-    """Where a placed pod could be instead. `score` is the score of its own node. `feasible` is the number of other nodes that
-    would take the pod, `nodes` the best of these. `findings` say why the remaining nodes would not."""
+    """The comparison of a placed pod's node with the other nodes. `score` is the score of the pod's node. `feasible` is the
+    number of other nodes that would take the pod, `nodes` the best of these. `findings` say why the remaining nodes would
+    not."""
 
     score: int
     feasible: int

@@ -47,7 +47,7 @@ def is_passing(key: str) -> bool:
 
 
 def until_over(node: Node, key: str) -> Change:
-    """The change that the temporary state ends: removes all taints with this key, and for a cordon `unschedulable`."""
+    """The change by which the temporary state ends: removes all taints with this key, and for a cordon `unschedulable`."""
     words = _ENDS.get(key, f"wait until node {{}} has started, which takes taint {key} off").format(node.name)
 
     def edit(node: Node) -> Node:
@@ -79,7 +79,7 @@ def _untolerated(asked: PodQuery, taints: tuple[Taint, ...]) -> list[Taint]:
 
 def n_taints(asked: PodQuery) -> Int64:
     """The number of obstacles by taints on each row, shape (n_rows,). The taint of a cordon is not counted, because the cordon
-    is."""
+    itself is an obstacle."""
     facts = asked.snapshot.facts
     of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
     counted: Int64 = of_set[facts.taints[: facts.n_rows]]

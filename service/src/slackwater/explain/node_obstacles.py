@@ -132,8 +132,8 @@ def blocked(explain_input: ExplainInput, row: Row, facts: RuleFacts) -> list[Obs
 
 
 def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
-    """The obstacle for pods that several budgets select, which the eviction API refuses. Each change deletes all budgets but
-    one."""
+    """The obstacle for pods that several budgets select, because the eviction API refuses to evict such pods. Each change
+    deletes all budgets but one."""
     names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
     objects = (*names, *(f"pod {pod.key}" for pod in pods))
     finding = of_unremovable_reason(

@@ -210,7 +210,8 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
     """Evacuates the node in a trial, and leaves the snapshot unchanged.
 
     Tries destinations in the same order as a scale-down plan for this node alone, because the order decides which pod finds a
-    place. `begun`: skips the rules of drainability, as for a drain that has begun. None: see `Evacuations.evacuate`.
+    place. `begun`: skips the rules of drainability, as for a drain that has begun. The result is never None here, because
+    nothing stops the search.
     """
     snapshot = explain_input.snapshot
     rows = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])[::-1]

@@ -36,7 +36,7 @@ _LEDGER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason, and the rows that the first rejecting rule rejects for this reason."""
+    """A reason, and the rows whose first rejecting rule gives this reason."""
 
     reason: Reason
     rows: Rows

@@ -27,14 +27,14 @@ def unix_time() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Both clocks of one process."""
+    """The two clocks of one process: `monotonic` for intervals, `wall` for Unix time."""
 
     monotonic: Clock = monotonic
     wall: Callable[[], float] = unix_time
 
 
 class SteadyClock:
-    """Unix time for intervals: it begins as the wall clock and then follows the monotonic clock.
+    """A clock of Unix time for intervals: it starts at the wall clock's time, and then follows the monotonic clock.
 
     When the wall clock is set, this clock does not jump: it approaches the wall clock by at most a twentieth of the time that
     passes. So intervals are exact to 5 %, and timestamps that it gives to objects stay close to the wall clock.

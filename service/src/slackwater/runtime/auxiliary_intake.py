@@ -1,4 +1,5 @@
-"""Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and hands out changed ones.
+"""Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and returns the changed
+ones.
 
 The state machine needs none of them, and the readiness of the service does not wait for their first lists.
 """
@@ -45,7 +46,7 @@ _CONTROLLERS: Final[Mapping[AuxiliaryKind, tuple[str, str]]] = {
 
 
 class AuxiliaryIntake:
-    """Reads the event sources and keeps their objects. `ready` when each has listed once."""
+    """Reads the event sources and keeps their objects. It is `ready` when each source has listed once."""
 
     def __init__(self, event_sources: Mapping[AuxiliaryKind, EventSource]) -> None:
         self._event_sources = event_sources
@@ -105,7 +106,7 @@ class AuxiliaryIntake:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, ControllerScale | Workload) else 0
 
     def begin_again(self) -> None:
-        """Makes `changes` return everything again: the reader has lost what it had."""
+        """Makes `changes` return everything again, because the reader has lost its copies."""
         self._changed.update(self._event_sources)
 
     def changes(self) -> AuxiliaryObjects:
@@ -122,7 +123,8 @@ class AuxiliaryIntake:
         )
 
     def _headroom_requests(self) -> HeadroomRequests:
-        """The capacity buffers, the workloads and pod templates that they refer to, and the workloads with the annotation."""
+        """The CapacityBuffers, the workloads and pod templates that they refer to, and the workloads with the slack
+        annotation."""
         buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
         scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
         named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]

@@ -67,7 +67,8 @@ class ChangeCollector:
         return [self._pod(uid) for uid in sorted(uids)]
 
     def few(self, most: int) -> list[PodChange] | None:
-        """All remaining changes, if at most `most` pods changed and nothing else; otherwise None, and nothing is taken."""
+        """All remaining changes, if at most `most` pods changed and nothing else. Otherwise returns None, and the changes
+        remain to be collected."""
         if self._nodes or self._old_pods or len(self._pods) > most:
             return None
         if self._budgets_version != self._state_machine.state.budgets.version:
@@ -156,9 +157,9 @@ class NominatedChangeCollector(ChangeCollector):
 
 
 def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
-    """The pod as decisions count it: on its reservation's node, with at least its reservation's amounts. The pod has not ended.
+    """The pod as decisions count it: on its reservation's node, with at least its reservation's amounts.
 
-    A vertical pod without a reservation counts with at least its `need`.
+    A vertical pod without a reservation counts with at least its `need`. Only for pods that have not ended.
     """
     if reservation is None:
         return pod if pod.vertical is None else _taking(pod, pod.need)

@@ -174,7 +174,7 @@ def _decisions(kind: str, notes: deque[_Note]) -> Iterator[Decision]:
 
 
 def _needed_by(needed_by: NeededBy | None) -> str:
-    """What a scale-up is for, in words."""
+    """The part of a sentence that says what a scale-up is for; empty if that is unknown (None)."""
     if needed_by is None:
         return ""
     if not needed_by.n_pods:

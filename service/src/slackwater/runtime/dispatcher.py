@@ -213,7 +213,7 @@ class Dispatcher:
         return lane[-1] if lane else self._running.get(name)
 
     def binds_stand_in_line(self) -> bool:
-        """Are so many binds running, and so slowly, that a bind submitted now might not end in time?"""
+        """Are so many binds running, and so slowly, that a bind submitted now might miss its deadline?"""
         since = self._binding_since
         return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
 
@@ -250,7 +250,8 @@ class Dispatcher:
             self._binding_since.pop(name, None)
 
     async def _carry_out(self, ticket: Ticket) -> None:
-        """Attempts the effect until it ends or its deadline passes. Shielded: at shutdown `run` shortens deadlines instead."""
+        """Attempts the effect until it ends or its deadline passes. Cancellation does not interrupt it: at shutdown `run`
+        shortens the deadline instead."""
         limiter = self._limiter_of(ticket.effect)
         deadline = min(anyio.current_time() + self._seconds_of(ticket.effect), self._stop_at)
         with anyio.CancelScope(shield=True, deadline=deadline) as scope:
@@ -291,7 +292,7 @@ class Dispatcher:
                 return
             pause = max(outcome.after_seconds, _BACKOFF.jittered(attempt, self._rng.random()))
             if anyio.current_time() + pause >= anyio.current_effective_deadline():
-                return  # the next attempt would be too late, and others wait for the slot
+                return  # the next attempt would begin after the deadline, and other effects wait for the slot
             await anyio.sleep(pause)
 
     async def _attempt(self, effect: ApiEffect) -> Outcome:
@@ -302,7 +303,7 @@ class Dispatcher:
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
 
     def _attempt_seconds(self, effect: ApiEffect) -> float | None:
-        """The timeout of one attempt; None if the effect's own deadline is no later, so that one scope is enough."""
+        """The timeout of one attempt; None if the deadline of the whole effect is at least as short."""
         seconds = self._config.attempt_seconds
         return None if self._seconds_of(effect) <= seconds else seconds
 

@@ -72,7 +72,7 @@ def _signs(state_machine: StateMachine) -> list[str]:
 
 
 def _records(state_machine: StateMachine) -> list[str]:
-    """Checks that each pod's over-reservation was computed again after the last change of its inputs."""
+    """Checks that each pod's stored over-reservation equals a newly computed one."""
     records = state_machine.permit_limits.persisted_permits
     marked = records.marked()
     return [

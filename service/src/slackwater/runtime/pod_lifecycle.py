@@ -49,7 +49,7 @@ class PodLifecycle:
         reservation = self._cluster_state.reservations.get(pod.uid)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
-            # answer (expected), or by somebody else.
+            # answer (expected), or by another scheduler.
             let_pass = self._admit(pod.uid, node)
             expected = reservation is None and not policy.binds and let_pass
             self._cluster_state.event_counts.confirmed += expected

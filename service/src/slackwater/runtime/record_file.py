@@ -45,7 +45,7 @@ class Recording:
     """Records to one file, from construction until the process ends or the file reaches its bound."""
 
     def __init__(self, path: str, *, max_bytes: int, keep: int = 0) -> None:
-        """`keep`: the number of earlier records to keep, as `path.1`, `path.2` ...
+        """Opens the file. `keep`: the number of earlier records to keep, as `path.1`, `path.2` ...
 
         :raises RecordError: the file cannot be created.
         """

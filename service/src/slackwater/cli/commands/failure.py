@@ -20,7 +20,7 @@ def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
 
 
 class CommandFailed(Exception):
-    """The command fails: `main` prints each of `lines` to stderr as `slackwater: ...`, and exits with `code`."""
+    """Ends a command with exit code `code`. Each of `lines` is printed to stderr as `slackwater: ...`."""
 
     def __init__(self, lines: Sequence[str], *, code: int = BAD_INPUT) -> None:
         super().__init__(lines, code)

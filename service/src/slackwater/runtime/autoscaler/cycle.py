@@ -53,8 +53,9 @@ _LONGEST_BACKOFF: Final = 32
 class LoopConfig:
     """Settings of the loop.
 
-    An early loop begins when nothing has asked for one for `settle_seconds`, or after `longest_settle_seconds`. `call_seconds`
-    bounds one provider call. Kubernetes Events that concern no pod or node are written about `status_object`.
+    A loop that becomes due early begins once pods and nodes have been quiet for `settle_seconds`, but after at most
+    `longest_settle_seconds`. `call_seconds` bounds one provider call. Kubernetes Events that concern no pod or node are written
+    about `status_object`.
     """
 
     interval_seconds: float = 10.0
@@ -124,7 +125,7 @@ class Autoscaler:
         self._again_at: UnixTime | None = None
 
     async def run(self) -> None:
-        """Runs loops until cancelled, while this replica is the leader."""
+        """Runs loops until cancelled. Runs none while this replica is not the leader."""
         while True:
             if self._leading():
                 await self._one_loop()
@@ -169,8 +170,7 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """Waits until `look` has not asked for a loop for `settle_seconds`, so that a burst of pods is planned for as a
-        whole."""
+        """Waits until `look` has found nothing new for `settle_seconds`, so that a burst of pods is planned for as a whole."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
@@ -234,7 +234,8 @@ class Autoscaler:
             raise
 
     async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:
-        """The scale-down plan, or None. An error is only noted, because a failed loop would delay the next scale-up."""
+        """The scale-down plan; None if there is none. An error of planning does not end the loop, because a failed loop would
+        delay the next scale-up."""
         if self._scale_down_loop is None:
             return None
         try:

@@ -1,7 +1,7 @@
-"""Makes the Kubernetes Events about a scale-up plan, on pods and on the status ConfigMap; bounds and does not repeat them.
+"""Makes the Kubernetes Events about a scale-up plan, on pods and on the status ConfigMap, and limits how many are sent.
 
 The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The text of NotTriggerScaleUp
-says for each group why it does not help.
+says for each node group why a node of this group would not help.
 """
 
 from collections import OrderedDict
@@ -74,7 +74,8 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
 
 
 def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
-    """The Event ScaleUpTimedOut on `status` for each group with nodes that did not come in time and have not been removed."""
+    """The Event ScaleUpTimedOut on object `status`, for each group with nodes that missed their deadline, could not be replaced
+    and no longer count as upcoming."""
     for each in group_status:
         if each.stuck:
             yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")

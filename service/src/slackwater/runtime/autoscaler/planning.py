@@ -48,8 +48,8 @@ class ScaleUpRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: why each group that may
-    not grow may not. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
+    """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: the reason of each group
+    that may not grow. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
     `observed`: the arrivals of each pod class with a start-time SLO."""
 
     changes: Changes
@@ -135,7 +135,7 @@ class LoopPlanner(Protocol):
     """
 
     async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
-        """The plans for scale-up and slack."""
+        """Returns the plans for scale-up and slack, for the inquiry that `make` makes."""
         ...
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
@@ -204,7 +204,7 @@ class PlanMaker:
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
     def scale_down(self) -> ScaleDownProposal | None:
-        """The scale-down plan for the last inquiry; None if it requested none, or no inquiry is known."""
+        """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten."""
         grown = self._grown
         if grown is None or grown.inquiry.scale_down is None:
             return None

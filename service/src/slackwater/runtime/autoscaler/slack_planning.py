@@ -92,7 +92,7 @@ def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod
 
 
 class RunningPodRequests:
-    """Implements `controllers.slack.planning_input.PodRequests` by reading the pods of each row; keeps no state."""
+    """Reads the requests of the pods on rows, and keeps no state. Implements `controllers.slack.planning_input.PodRequests`."""
 
     def __init__(self, running_pods: PodsByRow) -> None:
         self._running_pods = running_pods
@@ -260,7 +260,8 @@ class _Stage:
             self._snapshot.place_many(KindId(kind), where, counts)
 
     def grounds(self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]) -> dict[str, SlackInput]:
-        """The input of each slack rule: existing and upcoming nodes. Newly planned nodes count once they are requested."""
+        """The input of each slack rule, by the rule's name: the existing and upcoming nodes. Nodes that this plan adds are not
+        among them."""
         slack_nodes = [
             SlackNode(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None
         ]

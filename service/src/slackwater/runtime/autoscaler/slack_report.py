@@ -101,7 +101,8 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
 
 
 def _slo(name: str, room: SLORoom) -> dict[str, Any]:
-    """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is that of the last day; None if no pod arrived."""
+    """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is the share of the last day's pods that started within
+    the SLO; None if no pod arrived."""
     of, kept, forecaster = room.observed.of, room.observed.kept, room.forecast.forecaster
     return {
         "name": name,

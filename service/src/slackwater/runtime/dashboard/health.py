@@ -17,7 +17,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: How long an eviction, a preemption or a pod waits before it is a problem.
 LATE_AFTER_SECONDS: Final = 30.0
-#: How long a pod may be pending before the sentence mentions it.
+#: How long a pod may be pending before it is reported as a problem.
 PENDING_SECONDS: Final = 60.0
 _MOST_NAMED: Final = 3
 
@@ -50,7 +50,7 @@ class Since:
         self._first: dict[str, int] = {}
 
     def of(self, found: Iterable[Problem], wall: UnixTime) -> list[Problem]:
-        """The problems with their times, the gravest first, then the oldest."""
+        """Adds to each problem when it began. Returns the problems sorted: grave ones first, then the oldest first."""
         now = {problem.code: problem for problem in found}
         self._first = {code: self._first.get(code, problem.since or int(wall)) for code, problem in now.items()}
         dated = [replace(problem, since=problem.since or self._first[code]) for code, problem in now.items()]

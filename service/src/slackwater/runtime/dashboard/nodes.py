@@ -50,7 +50,7 @@ class DashboardNodes:
 
 
 def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> DashboardNodes:
-    """Copies the nodes. If no node object has changed since `before`, its names, groups and flags are reused."""
+    """Copies the nodes. If no node object has changed since `before`, reuses the names, groups and flags of `before`."""
     version = state_machine.state.nodes.names_version
     nodes = [node for node in state_machine.state.nodes.by_row if node is not None]
     rows = np.fromiter(

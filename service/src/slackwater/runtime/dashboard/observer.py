@@ -34,8 +34,8 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """Functions that return JSON values: `status` the service's `/statusz`, `autoscaler` its last loop (None: there is
-    none)."""
+    """The sources of the service's status, as functions that return JSON values. `status`: the content of `/statusz`.
+    `autoscaler`: the record of the autoscaler's last loop, None if there is none."""
 
     status: Callable[[], Mapping[str, Any]]
     autoscaler: Callable[[], Mapping[str, Any] | None]

@@ -23,7 +23,8 @@ from slackwater.model.reasons import UnremovableReason
 
 
 class _StateNodeViews:
-    """Implements `drains.node_view.NodeViews` from the cluster state. `rules` say which pods block a drain."""
+    """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.node_view.NodeViews`.
+    `rules` decide which pods block a drain."""
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations) -> None:
         self.rules = DrainPolicy()

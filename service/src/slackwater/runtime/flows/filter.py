@@ -96,8 +96,8 @@ class PlacementFlow:
         return codes
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
-        """Holds room on the row, as `filter` would if asked about it alone. For pods without a preemption or a hold. False,
-        without any change, if the row is not feasible."""
+        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods without a preemption or a hold.
+        Returns False and changes nothing if the row is not feasible."""
         rows: Rows = np.array([row], np.intp)
         if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
@@ -168,8 +168,8 @@ class PlacementFlow:
 
     def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
         """Must filter return only one of the rows? If kube-scheduler binds, we cannot refuse its choice at bind, so it gets one
-        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible: any row
-        may get one, by growth or by a bind."""
+        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible, because
+        one may grow on any row, or be bound there."""
         if policy.binds or len(rows) < 2:
             return False
         return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
@@ -202,7 +202,7 @@ class PlacementFlow:
         return self._best(pod, untried if len(untried) else rows, policy)
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
-        """The row with the best score, holds included; the first of equal ones."""
+        """The row with the best score, where held room counts as used; the first one among equal scores."""
         columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
@@ -219,7 +219,7 @@ class PlacementFlow:
         codes = self._judge(pod, rows, policy, now)
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
-            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # also where full, so that no preemption begins for it
+            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
         if not let_pass(codes[there]).any():
             self._migrating.lower(move)
         return codes

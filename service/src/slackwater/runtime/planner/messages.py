@@ -1,6 +1,6 @@
 """The messages between the service and its planning process.
 
-service -> planning process    Ask, AskShrink, Question, Follow
+service -> planning process    Ask, AskShrink, Question
 planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
                                on channel ANSWER: pieces of the answer to a question, each an `AnswerPiece`
 """

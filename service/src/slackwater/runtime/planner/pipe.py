@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LinkLost(Exception):
-    """The process ended before it answered."""
+    """The planning process ended before it answered."""
 
 
 #: The errors of a link whose process has ended.
@@ -170,7 +170,7 @@ class Link:
 
     async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
         """Collects the changes to send next, and returns whether they are the whole cluster. Sets `fed` to False until they
-        have been sent, because it is unknown before what the replica has."""
+        have been sent, because until then it is unknown what the replica has."""
         rebuild, self.fed = not self.fed, False
         if rebuild:
             self._feed.begin_again()

@@ -114,7 +114,8 @@ class Session:
         return replace(scale_down, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _catch_up(self, *, rebuild: bool) -> None:
-        """Applies the changes in `_later` to the replica. With `rebuild`, discards both, because the whole cluster follows."""
+        """Applies the changes in `_later` to the replica. With `rebuild`, discards these changes and the replica, because the
+        whole cluster follows."""
         later, self._later = self._later, []
         if rebuild:
             self._maker.forget()

@@ -160,7 +160,7 @@ class Decoder:
 
 
 class _Reader(pickle.Unpickler):
-    """An unpickler that resolves names of this module by `words`, to the decoder's own functions."""
+    """An unpickler that resolves the names of this module to the decoder's functions in `words`."""
 
     def __init__(self, frame: bytes, words: dict[str, Callable[..., Any]]) -> None:
         super().__init__(BytesIO(frame))

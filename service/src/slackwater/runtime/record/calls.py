@@ -67,7 +67,7 @@ def raised(error: Exception) -> object:
 
 
 def frame(what: str, now: float, given: object, answer: object) -> bytes:
-    """Encodes one call; see the module for the four parts."""
+    """Encodes one call as a frame, whose four parts the module's docstring explains."""
     return _ENCODER.encode((what, now, given, answer))
 
 

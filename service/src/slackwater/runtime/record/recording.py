@@ -30,7 +30,7 @@ ANSWER_SECONDS = 300.0
 
 
 class RecordedStateMachine(StateMachine):
-    """The state machine, with each call passed to `tell` as a frame."""
+    """A state machine that passes each of its calls, with the answer, to `tell` as a frame."""
 
     def __init__(self, policy: Policy, *, seed: int = 0, tell: WriteFrame) -> None:
         self._tell = tell

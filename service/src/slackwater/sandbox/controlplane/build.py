@@ -50,7 +50,7 @@ _FETCH_ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStep:
-    """The progress of a build. Sent when a step starts, while it runs, and when it is done."""
+    """The progress of a build, reported when a step starts, while it runs, and when it is done."""
 
     name: str  #: one of `STEPS`, or `WAITING`
     index: int  #: 1..total, 0 for `WAITING`

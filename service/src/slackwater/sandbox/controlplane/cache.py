@@ -26,10 +26,11 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], None] = lambda: None) -> bool:
-    """Makes the folder `entry` with `make(folder)` unless it exists. True if this call made it.
+    """Makes the folder `entry` unless it exists: calls `make` with an empty folder, and renames that to `entry`. Returns
+    whether this call made it.
 
-    Calls `waiting` once if another process is making it. An error of `make` is raised after its unfinished folder was deleted.
-    Raises TimeoutError if another process holds the entry for longer than an hour.
+    Calls `waiting` once if another process is making the entry. An error of `make` is raised after its unfinished folder was
+    deleted. Raises TimeoutError if another process holds the entry for longer than an hour.
     """
     if entry.is_dir():
         return False

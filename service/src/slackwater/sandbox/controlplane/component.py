@@ -105,7 +105,7 @@ class Component:
             self._process = await self._open(self.launch, log, self._home)
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal to the whole process group. Does nothing if it has ended."""
+        """Sends a signal to the whole process group. Does nothing if the process has ended."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID: Final = timedelta(days=365)
-#: Clocks of containers and hosts differ a little.
+#: Certificates are valid from this long before `now`, because the clocks of containers and hosts differ a little.
 _SKEW: Final = timedelta(hours=1)
 
 

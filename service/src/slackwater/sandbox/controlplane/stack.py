@@ -50,7 +50,7 @@ def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:
 
 
 _ASK_EVERY_SECONDS: Final = 0.05
-#: Needed because the kernel accepts connections for a paused process, which then never answers.
+#: The timeout of one readiness request. The kernel accepts connections even for a paused process, which then never answers.
 _ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=2)
 _READY: Final = "ready"
 

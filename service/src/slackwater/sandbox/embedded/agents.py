@@ -65,7 +65,7 @@ class AgentBehavior:
 
 @dataclass(slots=True)
 class Agents:
-    """Runs an agent for each machine that runs, until cancelled."""
+    """Runs one agent for each running machine, until cancelled."""
 
     api: ApiServer
     ask: AskPermit
