@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: parses arguments, runs the commands and prints their results."""

@@ -92,7 +92,8 @@ reachable); 2 bad input. `slackwater COMMAND --help` explains a command.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code; `argv` without the program's name, by default the process's."""
+    """Runs one command and returns its exit code. `argv`: the arguments after the program's name; None: those of the
+    process."""
     try:
         args = make_parser(plugin=argv is None and Path(sys.argv[0]).name == _PLUGIN).parse_command(argv)
     except SystemExit as done:  # --help, --version, bad arguments
@@ -114,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser(*, plugin: bool = False) -> Parser:
-    """The parser with all commands; completion scripts are made of it too. `plugin`: kubectl runs the command, which then asks
-    the service of the kubeconfig's cluster and no other."""
+    """Makes the parser with all commands. `plugin`: kubectl runs the command, which then asks only the service of the
+    kubeconfig's cluster."""
     program = "kubectl slackwater" if plugin else "slackwater"
     parser = Parser(
         prog=program,

@@ -1,4 +1,4 @@
-"""The parser of the command line: errors of one line, with the nearest command or option that exists."""
+"""Parses the command line. An error is one line, and suggests the most similar command or option."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 from slackwater.cli.commands.failure import BAD_INPUT
 
-#: Words that people type for a command of two words, or know from elsewhere.
+#: Suggestions for words that people type instead of a two-word command, or know from other programs.
 _MEANT: Final = {
     "check": "config check",
     "schema": "config schema",
@@ -25,9 +25,9 @@ _MEANT: Final = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Options cannot be abbreviated: a new one must not break old scripts.
+    """An argument parser with our error messages. It accepts no abbreviated options, which new options would make ambiguous.
 
-    After parsing, `parser` of the namespace is the parser of the command that was named, which knows its own options.
+    After parsing, attribute `parser` of the namespace is the parser of the given command.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,7 +38,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"slackwater: {message}\nslackwater: see `{self.prog} --help`\n")
 
     def parse_command(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        """The arguments of one command. Exits with the message of the command's own parser if one is unknown."""
+        """Parses the arguments of one command. If an argument is unknown, exits with the message of the command's own
+        parser."""
         args, unknown = self.parse_known_args(argv)
         if unknown:
             parser: Parser = args.parser
@@ -60,7 +61,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _near(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like this one, or that it is the beginning of; None if there is none."""
+    """The known word that begins with `word`, if exactly one does; else the most similar known word; None if none is
+    similar."""
     words = sorted(set(known))
     begun = [each for each in words if len(word.strip("-")) > 1 and each.startswith(word)]
     if len(begun) == 1:

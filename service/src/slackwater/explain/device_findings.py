@@ -1,4 +1,4 @@
-"""The devices of a node in findings: each one by name, and why the pod's claims cannot have it."""
+"""Lists the devices of a node for findings: each by name, with the reason why it does not suit the pod's claims."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +13,8 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
 
 def devices_of(asked: PodQuery, row: Row) -> tuple[str, ...]:
-    """The devices that the row's node can use, each with the reason against it, or "free" if it would suit alone."""
+    """The devices that the row's node can use, as texts: each with the reason why it does not suit, or "free" if it suits a
+    request by itself."""
     specs, _ = specs_on(asked.snapshot, asked.numbered, row)
     if not specs:
         return ()
@@ -30,7 +31,8 @@ def _described(snapshot: ClusterSnapshot, layout: Layout, usage: Usage) -> Itera
 
 
 def _why(snapshot: ClusterSnapshot, layout: Layout, usage: Usage, at: int) -> str:
-    """Why the device suits no request: the reason for the first request whose selectors accept it."""
+    """Why no request can use the device: it is in use, its pool is unusable, or the reason of the first request whose selectors
+    accept it. "free" if there is no reason."""
     asks = [ask for claim in layout.board.claims for request in claim.requests for ask in request.asks]
     if usage.alone[at] and not any(ask.admin for ask in asks):
         return f"in use{_user(snapshot, layout.ids[at])}"
@@ -56,7 +58,7 @@ def _short_of(ask: AskBoard, usage: Usage, at: int) -> str:
 
 
 def _user(snapshot: ClusterSnapshot, device: DeviceId) -> str:
-    """The claim that has the device."""
+    """The claim to which the device is allocated, as the text " by claim ..."; empty if there is none."""
     for claim in snapshot.devices.assumed().claims.values():
         if claim.allocation is not None and any(each.device == device for each in claim.allocation.devices):
             return f" by claim {claim.namespace}/{claim.name.partition(' of ')[0]}"

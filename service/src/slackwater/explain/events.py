@@ -1,4 +1,4 @@
-"""The text of the Event on a pod that waits: why, and the remedy to try first. In: the answer of explain. Pure functions."""
+"""Formats explain's answer about a pending pod as the text of an Event: why the pod waits, and the first remedies."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -7,12 +7,13 @@ from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quanti
 
 _MOST_REASONS: Final = 3
 _MOST_REMEDIES: Final = 2
-#: The API takes 1024 bytes for the whole text; the remedy has to fit behind the reasons.
+#: The API accepts 1024 bytes for the whole text. Reasons are cut to this length, so that the remedies fit after them.
 _LONGEST_REASON: Final = 250
 
 
 def note_of(answer: Mapping[str, Any]) -> str | None:
-    """The text for a pending pod; None if no change by people would help it."""
+    """The text for the pod. None unless the answer's state is "pending": the pod may have been placed, for example, or wait for
+    its scheduling gate."""
     if answer["state"] != "pending":
         return None
     reasons = list(map(_reason, answer["reasons"]))

@@ -1,9 +1,9 @@
-"""The explain input: the cluster as plans see it, and the policies in force; and the same after changes.
+"""Defines the input of explanations (the cluster as plans see it, and the policies in force), and applies changes to it.
 
     with after(explain_input, changes) as then:
-        ...                            # then.snapshot is the same snapshot, in a trial that ends here
+        ...                            # then.snapshot is the same snapshot, in a trial that ends with this block
 
-One thread owns the snapshot. Deliberately absent: how it is filled (`snapshot.snapshot_replica`, or a file).
+Only one thread may use the snapshot. Deliberately absent: how the snapshot is filled (`snapshot.snapshot_replica`, or a file).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +27,11 @@ from slackwater.snapshot.running_pods import PodsByRow, RunningPod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainInput:
-    """The cluster to be explained. `pending` are pods without a node. Budgets and replicas are None if nothing is known of
-    them.
+    """The cluster and the policies from which an explanation is made. `pending` are the pods without a node. `budgets` and
+    `replicas` (the wanted number of pods of each controller) are None if they are unknown.
 
-    `group_of` is the group of nodes, one of `groups`; it must contain the node in question. `now` is the Unix time.
-    `profile` and `own_score` say how kube-scheduler's profile and Slackwater score nodes.
+    `group_of` is the node group of each node that is in one of `groups`. `now` is the Unix time. `profile` and `own_score`
+    define how kube-scheduler's profile and Slackwater score nodes.
     """
 
     snapshot: ClusterSnapshot
@@ -56,7 +56,7 @@ class ExplainInput:
         return self.snapshot.kind_id(pod.kind, pod.labels)
 
     def edited(self, uid: PodUid, running_pod: RunningPod | None) -> "ExplainInput":
-        """The input with a running pod replaced by another, or removed."""
+        """The input in which running pod `uid` is replaced by `running_pod`; None: it is removed."""
         known = self.running_pods.edits if isinstance(self.running_pods, EditedRunningPods) else {}
         below = self.running_pods.below if isinstance(self.running_pods, EditedRunningPods) else self.running_pods
         return replace(self, running_pods=EditedRunningPods(below, {**known, uid: running_pod}))
@@ -64,7 +64,7 @@ class ExplainInput:
 
 @dataclass(frozen=True, slots=True)
 class EditedRunningPods:
-    """The running pods of each row, with some pods changed or (None) removed."""
+    """The running pods of each row: those of `below`, replaced by the values of `edits` (None: removed)."""
 
     below: PodsByRow
     edits: Mapping[PodUid, RunningPod | None]
@@ -82,7 +82,7 @@ class Applied(Protocol):
 
 @contextmanager
 def after(explain_input: ExplainInput, changes: Iterable[Applied]) -> Iterator[ExplainInput]:
-    """The explain input after the changes; its snapshot is in a trial that is undone at the end."""
+    """Applies the changes in a trial and yields the changed input. The trial is undone at the end of the context."""
     with explain_input.snapshot.fork():
         for change in changes:
             explain_input = change.applied(explain_input)

@@ -1,9 +1,9 @@
-"""The parts of an explanation, as values and as JSON.
+"""Defines the parts of an explanation, and converts them to JSON values.
 
 - `Explanation`: the answer, made of `Finding`, `Remedy`, `MinimalSet` and `GroupVerdict`.
 - `Obstacle`: what keeps a pod off a node, or a node from being removed, with changes that might help.
-- `PodQuery`: the pod that a node is sought for.
-- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: the finding for a code. `document`: the JSON.
+- `PodQuery`: the pod for which a node is sought, and the cluster.
+- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: make the finding for a code. `document`: makes the JSON value.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,10 +27,10 @@ MOST_OBJECTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One reason. `code` is from one of the closed lists of `model.reasons`.
+    """One reason. `code` is from one of the closed lists of `model.reasons`; `plugin` is kube-scheduler's plug-in, or `OURS`.
 
-    It applies to `nodes` nodes. `short` is what is lacking of `resource` on the `closest` of them, by unit (milliCPU, bytes,
-    count). `objects` are the objects that cause it, as "kind name".
+    The reason applies to `nodes` nodes. `short` is the lacking amount of `resource` on the node `closest`, which lacks least,
+    by unit (milliCPU, bytes, count). `objects` are the objects that cause the reason, as "kind name".
     """
 
     code: str
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """Changes that help together, as a simulation has shown; with any one left out they do not."""
+    """Changes that together solve the problem, as a trial has shown. None of them can be left out."""
 
     changes: tuple[Change, ...]
 
@@ -57,8 +57,8 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimalSet:
-    """A minimal set: all `blockers` have to go, each by the entry of `changes` at its position; if one stays, nothing is
-    gained. `where` is a node."""
+    """Obstacles at one node (`where`) that have to be removed together. Entry i of `changes` removes entry i of `blockers`.
+    Removing only some of them does not help."""
 
     where: str
     blockers: tuple[Finding, ...]
@@ -67,7 +67,7 @@ class MinimalSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVerdict:
-    """What a node group could do: why it does not help the pod, or, without findings, that it would."""
+    """Why a node group does not help a pod. Without findings: a new node of the group would take the pod."""
 
     group: GroupName
     findings: tuple[Finding, ...] = ()
@@ -75,8 +75,8 @@ class GroupVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherNode:
-    """Another node that would take a placed pod now. `difference` is how much its weighted score differs from that of the
-    pod's node, by plug-in; plug-ins that do not differ are left out."""
+    """Another node that would take a placed pod now. `score` is its weighted score; `difference` is that score minus the score
+    of the pod's own node, by plug-in, without plug-ins of equal score."""
 
     node: NodeName
     score: int
@@ -85,8 +85,9 @@ class OtherNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instead:
-    """`score` is that of the pod's own node. `feasible` counts the other nodes that would take the pod, of which `nodes` are
-    the best. `findings` say why the rest would not."""
+    """The comparison of a placed pod's node with the other nodes. `score` is the score of the pod's node. `feasible` is the
+    number of other nodes that would take the pod, `nodes` the best of these. `findings` say why the remaining nodes would
+    not."""
 
     score: int
     feasible: int
@@ -96,9 +97,9 @@ class Instead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The answer. `facts` are figures about the object; `notes` say what could not be judged; `remarks` hold for every
-    answer now, such as a pause. `history` is what happened to the object last. `instead` is
-    there for a placed pod only."""
+    """The answer about one object. `facts` are figures about the object. `notes` say what could not be judged. `remarks` apply
+    to every answer at present, such as a pause. `history` is what happened to the object last. `instead` is set only for a
+    placed pod."""
 
     object: str
     state: str
@@ -128,7 +129,7 @@ def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as JSON values, as `/explain/...` answers it."""
+    """The explanation as JSON values: the answer of `/explain/...`. Empty optional parts are left out."""
     answer: dict[str, Any] = {
         "object": explanation.object,
         "state": explanation.state,
@@ -196,8 +197,8 @@ def _group(word: GroupVerdict) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """An obstacle, and changes each of which might remove it, the mildest first. No changes: only time helps, or something that
-    is no change of an object."""
+    """An obstacle, and the changes of which each might remove it, the mildest first. Without changes, only time helps, or
+    something that is not a change of an object."""
 
     finding: Finding
     changes: tuple[Change, ...] = ()
@@ -205,7 +206,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
-    """A pod that a node is sought for. `at` is the row that a running pod is on and is to leave; None for a pending pod."""
+    """The pod for which a node is sought. `at` is the row that a running pod would leave; None for a pending pod."""
 
     explain_input: ExplainInput
     pod: Pod
@@ -231,11 +232,11 @@ class PodQuery:
         return self.snapshot.facts.nodes[row].name
 
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
-        """The change that gives the pod another equivalence group."""
+        """The change that replaces the pod's `kind` (requests and constraints) by `edit(kind)`."""
         return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
 
     def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
-        """The change that gives the pod other pod constraints."""
+        """The change that replaces the pod's `pod_constraints` by `edit(pod_constraints)`."""
         return self.edit_kind(
             words, lambda kind: replace(kind, pod_constraints=edit(kind.pod_constraints or NO_POD_CONSTRAINTS))
         )

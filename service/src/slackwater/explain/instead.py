@@ -1,9 +1,9 @@
-"""What could be chosen instead of a placed pod's node: other nodes that would take it, by score, and why the rest would not.
+"""Compares a placed pod's node with the other nodes: which would take the pod, with what score, and why the rest would not.
 
-    placed_instead(explain_input, pod) -> Instead     # None if nothing is known of the pod's node
+    placed_instead(explain_input, pod) -> Instead     # None if the pod's node is unknown
 
-It is computed when somebody asks, of the cluster as it is now; nothing is kept of the moment at which the pod was placed. The
-pod itself is taken off its node first, so the node competes as it did then.
+The comparison is made of the present cluster when somebody asks; nothing is remembered of the moment at which the pod was
+placed. A trial removes the pod from its node first, so that the node is scored as it was for the pod.
 """
 
 from dataclasses import replace
@@ -22,14 +22,15 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 
-#: Other nodes that are named.
+#: The most other nodes that are named.
 _MOST_NODES: Final = 5
 #: The name under which our own score is given, beside kube-scheduler's plug-ins.
 _OURS: Final = "Slackwater"
 
 
 def placed_instead(explain_input: ExplainInput, pod: Pod, *, quarantined: frozenset[NodeName] = frozenset()) -> Instead | None:
-    """The comparison for a pod with a node; None if the node is unknown. `quarantined` nodes take no pod now."""
+    """Compares the node of a placed pod with the other nodes; None if the pod's node is unknown. `quarantined` nodes take no
+    pod now."""
     row = None if pod.node is None else explain_input.row_of(pod.node)
     if row is None:
         return None
@@ -47,7 +48,7 @@ def placed_instead(explain_input: ExplainInput, pod: Pod, *, quarantined: frozen
 
 
 def _points(asked: PodQuery, rows: Rows) -> dict[str, Int64]:
-    """The weighted score of each row by plug-in."""
+    """For each plug-in, the weighted score of each row; shape (len(rows),)."""
     explain_input, snapshot = asked.explain_input, asked.snapshot
     weights = explain_input.profile.plugins(snapshot.facts.kubernetes)
     found = scores(snapshot, asked.kind, rows, explain_input.profile)
@@ -58,7 +59,7 @@ def _points(asked: PodQuery, rows: Rows) -> dict[str, Int64]:
 
 
 def _compared(asked: PodQuery, others: Rows, points: dict[str, Int64], findings: tuple[Finding, ...]) -> Instead:
-    """The pod's own node is the last of the scored rows."""
+    """Makes the answer. `points` have the scores of `others`, and at the end that of the pod's own node."""
     total = np.sum(list(points.values()), axis=0)
     names = [asked.name_of(Row(row)) for row in others.tolist()]
     best = sorted(range(len(names)), key=lambda at: (-int(total[at]), names[at]))[:_MOST_NODES]

@@ -1,4 +1,5 @@
-"""Findings and obstacles by nodes' own properties: taints, cordons and labels; with changes of the node or of the pod."""
+"""Makes findings and obstacles that properties of nodes cause: taints, cordons and labels. The changes are of the node or the
+pod."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -35,18 +36,18 @@ _ENDS: Final = {
     TO_BE_DELETED_TAINT: "cancel the removal of node {}",
 }
 _STARTING: Final = ("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/")
-#: Prefixes of labels that kubelets, clouds and storage drivers set by the machine.
+#: Prefixes of labels that kubelets, cloud providers and storage drivers set to describe the machine.
 _GIVEN: Final = ("kubernetes.io/", "beta.kubernetes.io/", "failure-domain.beta.kubernetes.io/", "topology.")
 _GIVEN_KEYS: Final = frozenset({"node.kubernetes.io/instance-type", NODE_GROUP})
 
 
 def is_passing(key: str) -> bool:
-    """Does a taint of this key describe a passing state of the node?"""
+    """Does a taint with this key describe a temporary state of the node?"""
     return key in _ENDS or key.startswith(_STARTING)
 
 
 def until_over(node: Node, key: str) -> Change:
-    """The end of the state as a change: all taints of the key go."""
+    """The change by which the temporary state ends: removes all taints with this key, and for a cordon `unschedulable`."""
     words = _ENDS.get(key, f"wait until node {{}} has started, which takes taint {key} off").format(node.name)
 
     def edit(node: Node) -> Node:
@@ -59,7 +60,7 @@ def until_over(node: Node, key: str) -> Change:
 
 
 def is_given(key: str) -> bool:
-    """Does a label of this key describe the machine, so that setting it by hand makes no sense?"""
+    """Does a label with this key describe the machine, so that setting it by hand makes no sense?"""
     return key in _GIVEN_KEYS or key.startswith(_GIVEN)
 
 
@@ -77,7 +78,8 @@ def _untolerated(asked: PodQuery, taints: tuple[Taint, ...]) -> list[Taint]:
 
 
 def n_taints(asked: PodQuery) -> Int64:
-    """The least number of obstacles by taints on each row, shape (n_rows,). A cordon's taint counts as the cordon."""
+    """The number of obstacles by taints on each row, shape (n_rows,). The taint of a cordon is not counted, because the cordon
+    itself is an obstacle."""
     facts = asked.snapshot.facts
     of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
     counted: Int64 = of_set[facts.taints[: facts.n_rows]]
@@ -90,7 +92,7 @@ def _n_obstacles(taints: list[Taint]) -> int:
 
 
 def taint_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
-    """One finding for each taint, the most frequent first."""
+    """One finding for each taint that the pod does not tolerate on some of the rows, the most frequent first."""
     facts = asked.snapshot.facts
     counts: Counter[str] = Counter()
     for number, n_rows in zip(*np.unique(facts.taints[: facts.n_rows][rows], return_counts=True), strict=True):
@@ -104,12 +106,13 @@ def taint_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
 
 
 def taint_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
-    """One obstacle for each taint; taints of one passing state, which end together, are one obstacle."""
+    """One obstacle for each taint that the pod does not tolerate. Taints of one temporary state end together, so they are one
+    obstacle."""
     node = asked.snapshot.facts.nodes[row]
     taints = _untolerated(asked, node.taints)
     passing = dict.fromkeys(taint.key for taint in taints if is_passing(taint.key))
     for key in passing:
-        if key != UNSCHEDULABLE or not node.unschedulable:  # a cordon is reported as such
+        if key != UNSCHEDULABLE or not node.unschedulable:  # `cordon_obstacles` reports a cordon
             texts = (f"taint {taint_text(taint)}" for taint in taints if taint.key == key)
             finding = of_reason(Reason.TAINT_NOT_TOLERATED, nodes=1, objects=(*texts, f"node {node.name}"))
             yield Obstacle(finding, (until_over(node, key),))
@@ -142,7 +145,8 @@ def cordon_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
 
 
 def affinity_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
-    """One finding for each label of the pod's node selector that nodes lack, and one for its required node affinity."""
+    """One finding for each label of the pod's node selector that some of the rows' nodes lack, and one for the required node
+    affinity if some do not match it; the most frequent first."""
     facts, kind = asked.snapshot.facts, asked.pod.kind
     found = []
     for key, value in kind.node_selector:
@@ -160,7 +164,7 @@ def affinity_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
 
 
 def _terms(asked: PodQuery) -> str:
-    """The required terms as text."""
+    """The terms of the pod's required node affinity as text."""
     terms = asked.pod.kind.node_affinity or ()
     return " or ".join(
         " and ".join(f"{req.key} {req.operator} {','.join(req.values)}".rstrip() for req in (*term.labels, *term.fields))

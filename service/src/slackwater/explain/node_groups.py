@@ -1,6 +1,6 @@
 """Explains node groups in relation to pending pods: why no group grows, and which change would make one grow.
 
-Whether a change helps is found by the plan itself (`controllers.scaleup`), for the pods in question alone.
+Scale-up plans (`controllers.scaleup`) for only the pods in question show whether a change helps.
 """
 
 from collections import Counter
@@ -33,12 +33,12 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, WaitReason
 
 _NEW: Final = 2_000_000
-#: Equivalence groups of pending pods that are judged for one node group, at most.
+#: The most equivalence groups of pending pods that are judged for one node group.
 _MOST_KINDS: Final = 200
 
 
 def group_verdicts(explain_input: ExplainInput, pod: Pod) -> list[GroupVerdict]:
-    """For each group, why it does not help the pod; no findings if it would."""
+    """For each node group, the findings why it does not help the pod; a verdict without findings means that it would."""
     return [
         GroupVerdict(group=name, findings=(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod)))
         for name in explain_input.groups
@@ -46,7 +46,7 @@ def group_verdicts(explain_input: ExplainInput, pod: Pod) -> list[GroupVerdict]:
 
 
 def skip_reasons(explain_input: ExplainInput, name: GroupName) -> Iterator[Finding]:
-    """Findings that keep the group from growing at all."""
+    """The finding that keeps the group from growing for any pod; none if it may grow."""
     group = explain_input.groups[name]
     skip_reason = group.skip_reason or _limit(explain_input, name)
     if skip_reason is None and group.template is None:
@@ -87,7 +87,8 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
 
 
 def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
-    """What a plan made now would do for the pod without a change: an upcoming node takes it, or a node would be added."""
+    """What a plan made now does for the pod without any change: findings that an upcoming node takes it, or that a group
+    grows. Empty if the plan does not help."""
     if not explain_input.groups:
         return []
     plan = _planned(explain_input, Demand(counted=(pod,)))
@@ -109,7 +110,7 @@ def growing_changes(explain_input: ExplainInput, pod: Pod) -> Iterator[Change]:
 
 
 def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Change]:
-    """Changes that remove the group's skip reason; if it has none, one more node."""
+    """Changes that remove the group's skip reason; if it has none, the change that adds one node."""
     group = explain_input.groups[name]
     skip_reason = group.skip_reason or _limit(explain_input, name)
     if group.template is None:
@@ -136,7 +137,7 @@ def _larger(group: GrowableGroup) -> Change:
 
 
 def _quotas(explain_input: ExplainInput, group: GrowableGroup) -> Iterator[Change]:
-    """One change that raises every quota that one more node would exceed; it takes all of them together."""
+    """The change that raises all quotas that one more node would exceed; nothing if it would exceed none."""
     assert group.template is not None
     new = group.template.node
     facts = explain_input.snapshot.facts
@@ -168,7 +169,7 @@ def _raising(raised: list[tuple[Quota, dict[str, int]]]) -> Any:
 
 
 def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
-    """Would a plan made after the change find a node for the pod? An added node counts as existing."""
+    """Would a plan made after the change find a node for the pod? A node that the change adds counts as an existing node."""
     with after(explain_input, (change,)) as then:
         if isinstance(change, NewNode):
             return bool(len(feasible(then.snapshot, then.kind_of(pod)).rows))
@@ -177,7 +178,7 @@ def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
 
 
 def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
-    """A plan without time limits."""
+    """Makes a scale-up plan without a time limit, and leaves the snapshot unchanged."""
     with explain_input.snapshot.fork():
         return plan_scale_up(
             explain_input.snapshot,
@@ -217,14 +218,15 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
 
 
 def _by_kind(explain_input: ExplainInput, demand: Demand) -> list[tuple[Pod, int]]:
-    """One pod of each equivalence group, and the number of pods, the most frequent first."""
+    """One pod of each equivalence group, with the number of pods in the group; the largest group first."""
     kinds = explain_input.snapshot.number(demand.counted).tolist()
     first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
     return [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
 
 
 def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
-    """Why a new node would not take the pods that fit nowhere now: by verdict, with the number of pods."""
+    """Why a new node of the group would not take the pods that fit on no present node: a finding for each reason, with the
+    number of pods in its detail."""
     snapshot, counted = explain_input.snapshot, Counter[str]()
     shown: dict[str, Finding] = {}
     for pod, count in waiting:

@@ -1,7 +1,7 @@
-"""Obstacles to removing a node: rules about the node itself, and pods that keep it.
+"""Finds obstacles to the removal of a node: rules about the node itself, and pods that must not be evicted.
 
-- `obstacle`: a rule about the node, with changes that might lift it.
-- `blocked`: the pods that a rule or a budget keeps on the node, why, and what might let each leave.
+- `obstacle`: the obstacle for a rule about the node, with changes that might remove it.
+- `blocked`: the obstacles for pods that a rule or a disruption budget protects from eviction, with changes that might help.
 """
 
 import math
@@ -23,14 +23,14 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from slackwater_protocol.names import SAFE_TO_EVICT
 
-#: Thresholds are raised to whole thousandths.
+#: Thresholds are raised to a multiple of 1/1000.
 _FINE: Final = 1000
 
 
 def obstacle(
     explain_input: ExplainInput, look: EligibilityInput, row: Row, unremovable_reason: UnremovableReason, detail: str
 ) -> Obstacle:
-    """Translates the reason for which a rule keeps the node into an obstacle, with the changes that might help."""
+    """The obstacle for a rule that forbids the removal, by its reason and detail; with the changes that might help."""
     objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
     finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
     if look.group is None:
@@ -92,7 +92,7 @@ def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
 
 
 def _less(explain_input: ExplainInput, row: Row) -> Change:
-    """The change that lowers the cluster's minima as far as needed."""
+    """The change that lowers the cluster's minima just enough for the removal of the node."""
     facts = explain_input.snapshot.facts
     live = facts.live[: facts.n_rows]
     stay = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1) - facts.allocatable[[CPU, MEMORY], row]
@@ -113,7 +113,8 @@ def _less(explain_input: ExplainInput, row: Row) -> Change:
 
 
 def blocked(explain_input: ExplainInput, row: Row, facts: RuleFacts) -> list[Obstacle]:
-    """One obstacle for each pod that a rule keeps, and one for each budget that keeps pods, with all of these."""
+    """What blocks a drain of the row's node: an obstacle for each pod that a rule of drainability protects, and one for each
+    disruption budget that allows no eviction, which lists all pods on the node that it protects."""
     found: list[Obstacle] = []
     by_budget: dict[tuple[str, str], list[Pod]] = {}
     by_budgets: dict[tuple[tuple[str, str], ...], list[Pod]] = {}
@@ -131,7 +132,8 @@ def blocked(explain_input: ExplainInput, row: Row, facts: RuleFacts) -> list[Obs
 
 
 def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
-    """The obstacle of several budgets for one pod: all but one have to go. Their owner chooses which one stays."""
+    """The obstacle for pods that several budgets select, because the eviction API refuses to evict such pods. Each change
+    deletes all budgets but one."""
     names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
     objects = (*names, *(f"pod {pod.key}" for pod in pods))
     finding = of_unremovable_reason(

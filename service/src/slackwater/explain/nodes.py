@@ -1,9 +1,9 @@
-"""Explains why a node is still there, and which changes would allow its removal.
+"""Explains why a node is not removed, and which changes would allow its removal.
 
 `explain_node` applies every rule of removal, and tries changes. Removable means the same as in `slackwater simulate
 scale-down`: the rules allow the removal of the node and its pods, its group and the cluster keep their minima, and all its pods
-find a place at the same time, if no other node goes. Timers, cool-downs and removals under way are reported in addition: they
-pass without a change.
+find places on the other nodes at the same time. Timers, cool-downs and removals in progress are also reported, but need no
+change: they pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,9 +46,10 @@ _MOST_MOVES: Final = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """What is known of a node in addition to the snapshot. `begun`: the phase of its removal, if that has begun.
+    """What the service knows of a node in addition to the snapshot. `begun`: the phase of its removal; None: not begun.
 
-    `unneeded_seconds`: how long it has been a candidate; None: it is none. `waits`: what holds a candidate back now.
+    `unneeded_seconds`: for how long it has been a candidate for removal; None: it is none. `waits`: what delays the removal of
+    a candidate now, each as a reason and a detail. `ledger`: figures of the accounting, for `Explanation.facts`.
     """
 
     begun: str | None = None
@@ -61,7 +62,7 @@ NO_CONTEXT: Final = NodeContext()
 
 
 def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext = NO_CONTEXT) -> Explanation:
-    """Explains why a node is still there, and which changes would allow its removal. Raises KeyError for a node that does not
+    """Explains why a node is not removed, and which changes would allow its removal. Raises KeyError for a node that does not
     exist.
     """
     row = explain_input.row_of(name)
@@ -97,7 +98,7 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
 
 
 def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator[Finding]:
-    """Findings that pass without a change, such as timers."""
+    """Findings that end by themselves, such as timers and pods that are about to complete."""
     yield from (of_unremovable_reason(unremovable_reason, nodes=1, detail=detail) for unremovable_reason, detail in word.waits)
     evacuated = _evacuated(explain_input, row)
     if isinstance(evacuated, Evacuated) and evacuated.awaited:
@@ -106,7 +107,7 @@ def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator
 
 
 def _moves(explain_input: ExplainInput, row: Row) -> list[dict[str, str]]:
-    """Where the node's pods would go if it were removed now; at most `_MOST_MOVES`."""
+    """The node to which each pod would move if this node were removed now, as JSON values; at most `_MOST_MOVES`."""
     evacuated = _evacuated(explain_input, row)
     moves = evacuated.moves if isinstance(evacuated, Evacuated) else ()
     nodes = explain_input.snapshot.facts.nodes
@@ -138,14 +139,14 @@ def _rules(explain_input: ExplainInput, group: GroupName) -> GroupRules:
 
 
 def is_removable(explain_input: ExplainInput, row: Row) -> bool:
-    """Could the node be removed now, if no other node goes, apart from timers?"""
+    """Could the node be removed now, timers aside, if no other node were removed?"""
     return not _of_the_node(explain_input, row) and isinstance(_evacuated(explain_input, row), Evacuated)
 
 
 def unremovable_reasons(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
-    """Every obstacle to the node's removal, with changes to try; empty if it can go.
+    """Every obstacle to the node's removal, with changes to try; empty if the node is removable.
 
-    Of the pods that fit nowhere only the first is reported; after a change for it the search looks again.
+    Of the pods that fit nowhere else only the first is reported. After a change for it the search calls this function again.
     """
     found = _of_the_node(explain_input, row)
     blocked = node_obstacles.blocked(explain_input, row, _drain_facts(explain_input))
@@ -178,7 +179,7 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
 
 
 def _utilization(explain_input: ExplainInput, row: Row, rules: GroupRules | None) -> Utilization:
-    """The node's utilization, as the plan of scale-down computes it."""
+    """The node's utilization, computed as in a scale-down plan."""
     used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
     if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
         return used
@@ -206,10 +207,11 @@ def _drain_facts(explain_input: ExplainInput) -> RuleFacts:
 
 
 def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) -> Evacuated | NotEvacuated | None:
-    """Evacuates the node in a trial, with destinations in the order of a plan that may remove this node alone; the order
-    decides which pod finds a place.
+    """Evacuates the node in a trial, and leaves the snapshot unchanged.
 
-    Leaves the snapshot as it was. `begun`: the rules of drainability are skipped.
+    Tries destinations in the same order as a scale-down plan for this node alone, because the order decides which pod finds a
+    place. `begun`: skips the rules of drainability, as for a drain that has begun. The result is never None here, because
+    nothing stops the search.
     """
     snapshot = explain_input.snapshot
     rows = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])[::-1]
@@ -219,7 +221,7 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
 
 
 def _homeless(explain_input: ExplainInput, row: Row, kept: NotEvacuated) -> list[Obstacle]:
-    """The first pod without a place, why it has none, and changes that would let it run on the nearest other nodes."""
+    """The obstacle that a pod finds no place: why no other node takes it, and changes after which one of the nearest would."""
     running_pod = next(running_pod for running_pod in explain_input.running_pods.on(row) if running_pod.pod.uid == kept.pod.uid)
     snapshot = explain_input.snapshot
     with snapshot.fork():

@@ -1,10 +1,10 @@
-"""Obstacles: what keeps a pod off nodes, rule by rule, with amounts and objects; and the changes that might remove it.
+"""Finds what keeps a pod off nodes, rule by rule, with amounts and objects; and the changes that might remove each obstacle.
 
-    of_rows(asked, verdict)               # one verdict on many rows: the objects, counted
-    on_row(asked, row)                    # everything on one row that rejects the pod, each with changes to try
+    of_rows(asked, verdict)               # the findings of one verdict on many rows
+    on_row(asked, row)                    # all obstacles on one row, each with changes to try
 
-kube-scheduler stops at the first rule that rejects a node; `on_row` applies the others too. Some rules still hide behind others
-(a second pod at the same port), so the search looks again after each change.
+kube-scheduler stops at the first rule that rejects a node; `on_row` applies the others too. An obstacle may still hide another
+one (a second pod at the same port), so the search calls `on_row` again after each change.
 """
 
 from collections.abc import Iterator
@@ -36,14 +36,14 @@ _LEDGER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason, and the rows that a rule first rejected for it."""
+    """A reason, and the rows whose first rejecting rule gives this reason."""
 
     reason: Reason
     rows: Rows
 
 
 def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
-    """What a verdict means on its rows: one finding for each resource, taint or the like."""
+    """The findings of a verdict on its rows: one for each lacking resource, each taint and so on."""
     reason, rows = verdict.reason, verdict.rows
     if reason in _ROOM:
         return resource_findings.short_findings(asked, rows)
@@ -61,7 +61,7 @@ def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
 
 
 def of_refusal(asked: PodQuery, refusal: Refusal) -> Finding:
-    """The finding for a refusal of the pod itself, whatever the node."""
+    """The finding for a refusal by PreFilter, which holds on every node."""
     n_live = int(asked.snapshot.facts.live[: asked.snapshot.n_rows].sum())
     objects = pod_findings.objects(asked, refusal.reason, Row(0))
     return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
@@ -96,7 +96,8 @@ def _obstacles(asked: PodQuery, row: Row, rows: Rows, reason: Reason) -> Iterato
 
 
 def counts(asked: PodQuery) -> Int64:
-    """The least number of obstacles on each row, shape (n_rows,). Closed rows have a very large number."""
+    """A lower bound for the number of obstacles on each row, shape (n_rows,). Rows without a node, and closed rows, have a very
+    large number."""
     snapshot = asked.snapshot
     apart = judged_apart(snapshot, asked.kind)
     total: Int64 = np.zeros(snapshot.n_rows, np.int64)
@@ -114,8 +115,8 @@ def counts(asked: PodQuery) -> Int64:
 
 
 def nearness(asked: PodQuery) -> Int64:
-    """The sum of the lacking amounts on each row, in millionths of what the node has; shape (n_rows,). Of rows with as many
-    obstacles the one with the smaller sum is nearer."""
+    """The sum of the lacking amounts on each row, in millionths of the node's allocatable; shape (n_rows,). Among rows with
+    equally many obstacles, the one with the smaller sum is nearer to taking the pod."""
     snapshot = asked.snapshot
     far: Int64 = np.zeros(snapshot.n_rows, np.int64)
     for line, lacking in resource_findings.lacking(asked):

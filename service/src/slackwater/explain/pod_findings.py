@@ -1,4 +1,5 @@
-"""Findings and obstacles by other pods, volumes and the pod's own constraints: ports, spread, affinity, volume claims."""
+"""Makes findings and obstacles that other pods, volumes, devices or the pod's own constraints cause, such as host ports,
+topology spread, pod affinity and volume claims."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,10 +21,11 @@ from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.running_pods import RunningPod
 
-#: Rows of one topology value that are searched for pods that cause an obstacle, and the most pods that may have to leave.
+#: The most rows of one topology value that are searched for pods that cause an obstacle, and the most such pods that get an
+#: obstacle each.
 _MOST_ROWS: Final = 256
 _MOST_LEAVING: Final = 8
-#: The most that maxSkew is raised by.
+#: The most by which maxSkew is raised.
 _MOST_SKEW: Final = 16
 
 _VOLUMES: Final = frozenset(
@@ -45,7 +47,7 @@ _DEVICES: Final = frozenset({Reason.DEVICES_SHORT, Reason.DEVICE_POOL_INVALID, R
 
 
 def objects(asked: PodQuery, reason: Reason, row: Row) -> tuple[str, ...]:
-    """The names of the objects that cause the verdict on a row."""
+    """The objects that cause the verdict on the row, as "kind name"."""
     if reason in _VOLUMES:
         return tuple(f"claim {asked.pod.key.namespace}/{mount.claim}" for mount in asked.asks.claims)
     if reason in _DEVICES:
@@ -57,7 +59,7 @@ def objects(asked: PodQuery, reason: Reason, row: Row) -> tuple[str, ...]:
 
 
 def _asked_for(asked: PodQuery, reason: Reason) -> Iterator[str]:
-    """The pod's own constraints that are not met."""
+    """The pod's constraints to which the reason belongs, as "kind name"."""
     asks = asked.asks
     match reason:
         case Reason.SPREAD_SKEW | Reason.SPREAD_LABEL_MISSING:
@@ -82,14 +84,15 @@ def _term(term: PodTerm) -> str:
 
 
 def of_refusal(asked: PodQuery, refusal: Refusal) -> tuple[Change, ...]:
-    """Changes that lift a refusal of the pod itself."""
+    """Changes of the pod that might end a refusal by PreFilter."""
     if refusal.reason is Reason.AFFINITY_CONFLICT:
         return (asked.without_node_affinity(),)
     return ()
 
 
 def obstacles(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """The obstacles behind a verdict, one by one as far as they are known."""
+    """The obstacles that cause the verdict: one for each violated spread constraint or pod in the way; else one for
+    `finding`."""
     if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
         yield from _spread(asked, row, finding)
     elif reason in _IN_THE_WAY:
@@ -118,7 +121,7 @@ def _own_words(asked: PodQuery, reason: Reason) -> Iterator[Change]:
 
 
 def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
-    """One obstacle for each constraint that is violated alone; if none is, one for each hard constraint."""
+    """One obstacle for each constraint that is violated by itself. If none is, one for each hard constraint."""
     hard = [constraint for constraint in asked.asks.spread if constraint.hard]
     broken = [each for each in hard if _breaks(asked, row, each)] or hard
     for constraint in broken:
@@ -127,7 +130,7 @@ def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
 
 
 def _breaks(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> bool:
-    """Is the constraint violated if all others are soft? Soft constraints do not restrict which nodes count."""
+    """Is the constraint violated by itself? All others are made soft, because hard ones restrict which nodes are counted."""
     spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
     return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
 
@@ -161,7 +164,7 @@ def _instead(before: SpreadConstraint, now: SpreadConstraint) -> Callable[[PodCo
 
 
 def _rows_at(asked: PodQuery, row: Row, key: str) -> list[Row]:
-    """The rows with the same value of a label as this one."""
+    """Up to `_MOST_ROWS` rows whose nodes have the same value of label `key` as the node of this row."""
     facts = asked.snapshot.facts
     ids = facts.label(key).ids[: facts.n_rows]
     if ids[row] < 0:
@@ -170,7 +173,7 @@ def _rows_at(asked: PodQuery, row: Row, key: str) -> list[Row]:
 
 
 def _repelled(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
-    """Pods that the pod's own anti-affinity excludes."""
+    """Pods to which the pod's own required anti-affinity applies, in the row's topology domains."""
     snapshot = asked.snapshot
     for term in asked.asks.anti_affinity:
         namespaces = snapshot.namespaces.of_incoming(term)
@@ -182,7 +185,7 @@ def _repelled(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
 
 
 def _repelling(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
-    """Pods whose anti-affinity excludes this pod."""
+    """Pods whose required anti-affinity applies to this pod, in the row's topology domains."""
     snapshot, pod = asked.snapshot, asked.pod
     labels = dict(pod.labels)
     terms = {
@@ -218,7 +221,7 @@ def _with_my_disks(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]
 
 
 def _with_devices(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
-    """Pods of the row whose claims have devices."""
+    """Pods on the row whose claims have devices allocated."""
     for running_pod in asked.explain_input.running_pods.on(row):
         claims = asked.snapshot.devices.claims_of(running_pod.pod.uid)
         if any(claim.allocation is not None and claim.allocation.devices for claim in claims):
@@ -236,8 +239,8 @@ _IN_THE_WAY: Final[dict[Reason, Callable[[PodQuery, Row], Iterator[tuple[Row, Ru
 
 
 def _leavers(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
-    """One obstacle for each pod that causes the verdict; if there are too many, one that only a change of the pod itself
-    lifts."""
+    """One obstacle for each pod that causes the verdict. If there are more than `_MOST_LEAVING`, one obstacle that only a
+    change of the asking pod removes."""
     pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}
     own = tuple(_own_claims(asked, reason))
     if not pods or len(pods) > _MOST_LEAVING:

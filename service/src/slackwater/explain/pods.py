@@ -1,7 +1,7 @@
 """Explains why a pod is pending, and what would help. `explain_pod` applies every rule on every node, and tries changes.
 
-The reasons count nodes as kube-scheduler does: each node by the first rule that rejects it. The minimal sets are for the
-nearest nodes, those with the fewest obstacles, and name all obstacles.
+The reasons count nodes as kube-scheduler does: each node for the first rule that rejects it. The minimal sets name all
+obstacles on the nearest nodes, those with the fewest obstacles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, WaitReason
 
-#: Nodes that are examined closely, and minimal sets and remedies that are given, at most.
+#: The most nodes for which changes are tried, the most minimal sets and the most remedies in the answer.
 _NEAREST: Final = 6
 _MOST_SETS: Final = 3
 _MOST_REMEDIES: Final = 10
@@ -32,10 +32,10 @@ _MOST_REMEDIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodContext:
-    """What the state machine knows of a pod in addition to the snapshot. `reason` is OK if it has no reason against the pod.
+    """What the state machine knows of a pod in addition to the snapshot. `reason`: why filter rejects every node, or OK.
 
-    `denied` are nodes where a bind of the pod was denied a moment ago, `quarantined` nodes whose sums are in doubt. `waits_for`
-    are the victims of its preemption.
+    `denied` are nodes in bind back-off for the pod, `quarantined` nodes in quarantine. `waits_for` are the victims of the pod's
+    preemption. `only_on`: the only node allowed, because room is kept there for the pod's bind or migration.
     """
 
     reason: Reason = Reason.OK
@@ -47,7 +47,7 @@ class PodContext:
 
     @property
     def closed(self) -> frozenset[NodeName]:
-        """Nodes that cannot take the pod now, whatever it asks."""
+        """Nodes that cannot take the pod now, whatever its requests and constraints are."""
         return self.denied | self.quarantined
 
 
@@ -55,8 +55,8 @@ NO_CONTEXT: Final = PodContext()
 
 
 def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CONTEXT) -> Explanation:
-    """Explains why a pod is pending, and which changes would help. For a pod with a node it gives that node, and what
-    could be chosen instead now."""
+    """Explains why a pod is pending, and which changes would help. For a placed pod the answer names its node, and the nodes
+    that could be chosen instead now."""
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:
@@ -98,13 +98,14 @@ def _facts(pod: Pod) -> dict[str, Any]:
 
 
 def _beside(explain_input: ExplainInput, pod: Pod, word: PodContext) -> ExplainInput:
-    """The input with the pod as pending. Our accounting requires every request if the state machine found one missing."""
+    """Adds the pod to the pending pods of the input. If filter rejects the pod for a missing request, makes the snapshot's
+    accounting do so too."""
     explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
     return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
 
 
 def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:
-    """Findings about the pod that hold on any node."""
+    """Findings that the state machine's knowledge gives: gates, filter's reason on every node, and closed nodes."""
     if pod.gates:
         yield of_wait_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
     if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
@@ -129,7 +130,7 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
 
 
 def _is_coming(found: Sequence[Finding]) -> bool:
-    """Is a node for the pod on its way? Then no group needs to be changed for it."""
+    """Does an upcoming node take the pod? Then no group has to change."""
     return any(finding.code == WaitReason.COMING for finding in found)
 
 
@@ -148,7 +149,7 @@ def _helps(
 
 
 def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal]:
-    """One goal for each of the nearest nodes, no two of which have the same obstacles."""
+    """One goal for each of the nearest nodes: that the pod fits, with the obstacles on this node."""
     asked = PodQuery(explain_input, pod)
     if not asked.snapshot.n_rows:
         return []
@@ -167,7 +168,8 @@ def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal
 
 
 def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
-    """The rows with the fewest obstacles, the least lacking first; of rows with the same obstacles only the first."""
+    """The `_NEAREST` rows with the fewest obstacles; among equally many, those that lack least come first. Only one row of each
+    number of obstacles and verdict is returned. `leave_out` and `but` are excluded."""
     counts, far = obstacles.counts(asked), obstacles.nearness(asked)
     facts = asked.snapshot.facts
     open_rows = facts.live[: facts.n_rows].copy()
@@ -182,14 +184,14 @@ def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), bu
 
 
 def _through_groups(explain_input: ExplainInput, pod: Pod) -> list[Remedy]:
-    """Changes of groups and of limits after which a plan would add a node for the pod."""
+    """Changes of groups and limits after which a scale-up plan finds a node for the pod."""
     return [
         Remedy(changes=(change,)) for change in growing_changes(explain_input, pod) if grows_for(explain_input, pod, change)
     ]
 
 
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
-    """Why no node would be added for the pod, whatever the groups are; the pod's age does not count."""
+    """Why scale-up passes the pod over, whatever the groups are; empty if it does not. Its age is not taken into account."""
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = which_count([replace(pod, nominated_node=None)], rules=rules, now=None)
     return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

@@ -1,7 +1,7 @@
-"""Changes that might help. Each describes itself in words, edits one object, and can be applied to an explain input.
+"""Defines the changes that might help: each has a text (`words`) and can be applied to an explain input.
 
-`edit` takes an object as it is (a `Pod`, a `Node`, ...) and returns it as it would be, so that tests can make the changed
-objects themselves and verify the effect. Deliberately absent: which change helps (`search`).
+`edit` takes the present object (a `Pod`, a `Node`, ...) and returns the changed one. Tests use it to change the objects
+themselves and to verify the effect. Deliberately absent: which change helps (`search`).
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.snapshot.running_pods import RunningPod
 
-#: The number in a new node's name; real plans count from 0.
+#: The number in the name of a node that `NewNode` adds. Plans number upcoming nodes from 0, so the names differ.
 _FIRST_OF_OURS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEdit:
-    """Changes a pod, which is pending or running on `row`."""
+    """Changes a pod, which runs on `row`; None: it is pending."""
 
     words: str
     pod: Pod
@@ -82,7 +82,7 @@ class NodeEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNode:
-    """Adds one node to a group, like its template."""
+    """Adds one node to the group, a copy of its template node."""
 
     words: str
     group: GroupName

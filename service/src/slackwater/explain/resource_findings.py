@@ -1,5 +1,5 @@
-"""Findings and obstacles by amounts: what lacks of which resource, by kube-scheduler's count and by ours, and what would
-help."""
+"""Makes findings and obstacles about lacking resources: how much of which resource lacks, by kube-scheduler's accounting and by
+ours, and what would help."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,14 +24,14 @@ _ABOVE: Final = (Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL)
 
 
 def unit_of(resource: str) -> str:
-    """The unit in which amounts of the resource are counted."""
+    """The unit of the resource's amounts: "milliCPU", "bytes" or "count"."""
     if resource == "cpu":
         return "milliCPU"
     return "bytes" if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-") else "count"
 
 
 def quantity(resource: str, amount: int) -> str:
-    """The amount as people write it."""
+    """The amount as a Kubernetes quantity, such as 500m or 4Gi."""
     match unit_of(resource):
         case "milliCPU":
             return quantity_text_cpu(MilliCpu(amount))
@@ -42,7 +42,8 @@ def quantity(resource: str, amount: int) -> str:
 
 
 def lacking(asked: PodQuery) -> Iterator[tuple[int, Int64]]:
-    """(line, what lacks on each row) for each resource that the pod requests, and for pod slots; 0 or less: nothing lacks."""
+    """How much lacks on each row, for each resource that the pod requests and for the number of pods. Yields the resource's
+    line in the columns, and the amounts of shape (n_rows,); 0 or less: nothing lacks."""
     snapshot = asked.snapshot
     allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
     yield PODS, 1 - (allocatable[PODS] - used[PODS])
@@ -51,7 +52,7 @@ def lacking(asked: PodQuery) -> Iterator[tuple[int, Int64]]:
 
 
 def n_short(asked: PodQuery) -> Int64:
-    """The number of resources that lack on each row, shape (n_rows,)."""
+    """The number of lacking resources on each row, shape (n_rows,)."""
     total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
     for _, amounts in lacking(asked):
         total += amounts > 0
@@ -59,7 +60,8 @@ def n_short(asked: PodQuery) -> Int64:
 
 
 def short_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
-    """One finding for each resource of which some nodes have too little by kube-scheduler's count, the most frequent first."""
+    """One finding for each resource of which some rows have too little by kube-scheduler's accounting; the most frequent
+    first."""
     names = list(asked.snapshot.facts.resource)
     found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
     return sorted(found, key=lambda finding: -finding.nodes)
@@ -107,7 +109,7 @@ def _more_pods(asked: PodQuery, row: Row, amount: int) -> Change:
 
 
 def _lower(asked: PodQuery, resource: str, amount: int) -> PodEdit | None:
-    """The change that lowers the pod's request by so much; None if nothing would be left of it."""
+    """The change that lowers the pod's request for the resource by `amount`; None if nothing would be left of the request."""
     asks = asked_of(asked.pod, resource)
     left = asks - amount
     if left <= 0:
@@ -147,7 +149,7 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
 
 
 def ledger_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
-    """Findings by our own accounting: free is Total less Reserved and less what is held for pods about to be bound."""
+    """Findings by our own accounting. A node's free amount is its Total minus Reserved and minus the holds for other pods."""
     kind = asked.pod.kind
     if kind.missing_request is not None and asked.snapshot.missing_requests_refused:
         return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]

@@ -1,9 +1,9 @@
-"""The search for changes that help: they are tried in simulations, the smallest first.
+"""Searches for changes that help, by trying them in trials on the snapshot.
 
-A goal is a place with obstacles: a node for a pod, or the node itself if it is to be removed. If a place has one obstacle, each
-change that might remove it is tried alone. Otherwise a set of changes is built: all obstacles are removed together, obstacles
-that show up then are removed too, and in the end each change is left out once and dropped if it is not needed. What remains is
-minimal, and each of its changes was seen not to suffice by itself.
+A goal is that a node takes a pod, or that a node can be removed; obstacles prevent it. If there is one obstacle, each change
+that might remove it is tried alone. Otherwise a set of changes is built: it removes all obstacles, and those that appear
+behind them. Then each change is left out in turn, and dropped if the goal is reached without it. The rest is minimal: the goal
+needs each of its changes, and no single one is enough.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +14,8 @@ from slackwater.explain.explain_input import ExplainInput, after
 from slackwater.explain.findings import Finding, MinimalSet, Obstacle, Remedy
 from slackwater.explain.remedies import Change
 
-#: The most changes of one set, and how often obstacles may hide behind others.
+#: The most changes of one set; how many times a set is extended by changes for newly found obstacles; the most single changes
+#: that are tried.
 MOST_CHANGES: Final = 24
 _MOST_ROUNDS: Final = 8
 _MOST_TRIED: Final = 64
@@ -22,7 +23,8 @@ _MOST_TRIED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a search: `reached` says whether it is reached now; `obstacles` lists what prevents it at one place."""
+    """The goal of a search. `reached`: whether it is reached in an explain input. `obstacles`: what prevents it at the node
+    that `where` names."""
 
     reached: Callable[[ExplainInput], bool]
     obstacles: Callable[[ExplainInput], Sequence[Obstacle]]
@@ -43,7 +45,7 @@ def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goa
 
 
 def single_remedies(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Remedy]:
-    """Single changes that help: those against the only obstacle of a place, and `more`. Each is given once."""
+    """The single changes that reach a goal by themselves. Tries the changes for goals with only one obstacle, and `more`."""
     found: dict[str, Remedy] = {}
     tried: set[str] = set()
     for goal, change in _candidates(explain_input, goals, more):
@@ -67,7 +69,7 @@ def _candidates(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterab
 
 
 def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
-    """The minimal set of changes at one place; None if it is not found, or an obstacle has no change."""
+    """A minimal set of changes that reaches the goal; None if none is found, for example because an obstacle has no change."""
     steps = _repaired(explain_input, goal)
     steps = None if steps is None else _pruned(explain_input, goal, steps)
     if not steps:
@@ -80,7 +82,7 @@ def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
 
 
 def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
-    """Changes that together reach the goal, perhaps more than are needed; None if none are found."""
+    """Steps that together reach the goal, perhaps more than are needed; None if none are found."""
     steps: list[Step] = []
     for _ in range(_MOST_ROUNDS):
         with after(explain_input, [step.change for step in steps]) as then:
@@ -95,7 +97,7 @@ def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
 
 
 def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[Step] | None:
-    """For each obstacle the mildest change that has not been used; None if an obstacle has none left."""
+    """One step for each obstacle: its mildest change that has not been used yet. None if an obstacle has no such change."""
     steps: dict[str, Step] = {}
     for obstacle in obstacles:
         change = next((change for change in obstacle.changes if change.words not in used), None)
@@ -106,12 +108,13 @@ def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[Step] | N
 
 
 def _by_first_change(obstacles: Sequence[Obstacle]) -> set[str]:
-    """The first changes of the obstacles. Two rules may give the same one (kube-scheduler's count and ours): one obstacle."""
+    """The first change of each obstacle, as text. Obstacles with the same first change count as one, because two rules may
+    find the same lack (kube-scheduler's accounting and ours)."""
     return {obstacle.changes[0].words if obstacle.changes else repr(obstacle.finding) for obstacle in obstacles}
 
 
 def _pruned(explain_input: ExplainInput, goal: Goal, steps: list[Step]) -> list[Step]:
-    """The steps without those that are not needed, whichever order they are left out in."""
+    """Removes steps until the goal needs each that is left. If one step alone reaches the goal, returns only that."""
     for step in steps:
         if len(steps) > 1 and reached_by(explain_input, (step.change,), goal):
             return [step]

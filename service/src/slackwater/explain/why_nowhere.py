@@ -1,4 +1,4 @@
-"""Why the nodes reject a pod: each node counted by the first rule that rejects it, as kube-scheduler does."""
+"""Finds why nodes reject a pod. Counts each node for the first rule that rejects it, as kube-scheduler does."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from slackwater.model.reasons import Reason, WaitReason
 
 
 def why_nowhere(asked: PodQuery, *, leave_out: Row | None = None) -> list[Finding]:
-    """Why each node rejects the pod: by the first rule that does, most nodes first. Nodes where it fits are left out, and
-    the node of row `leave_out`."""
+    """The reasons for which nodes reject the pod, each with the number of nodes that a rule rejects for it before any other
+    rule. The most frequent reason comes first. Nodes that fit the pod, and the node of row `leave_out`, are not counted."""
     snapshot = asked.snapshot
     verdicts = feasible(snapshot, asked.kind)
     live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])

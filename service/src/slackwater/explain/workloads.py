@@ -1,6 +1,7 @@
-"""Explains permits, migrations and gates: why a workload does not have more, why it does not migrate, what a gate waits for.
+"""Explains permits, migrations and gates: why a pod is not permitted more, why a pod does not migrate, what a gate waits for.
 
-What the state machine knows comes in as values; remedies are found by trials on the snapshot.
+In: the state machine's knowledge as values (`GrowingPod`, `MigratingPod`, `GatedPreemptor`), and an explain input. Out: an
+`Explanation`; trials on the snapshot find the remedies.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,8 @@ _MOST_TRIED: Final = 32
 def places(
     explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts
 ) -> tuple[list[NodeName], list[Finding]]:
-    """The nodes that would take the pod with these amounts, and why others would not. Leaves the snapshot as it was."""
+    """The other nodes that would take the pod if it requested the amounts `wanted`, and why the rest would not. Leaves the
+    snapshot unchanged."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _lifted(explain_input, running_pod, row, wanted)
@@ -38,7 +40,7 @@ def places(
 
 
 def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
-    """Single changes after which another node would take the pod."""
+    """Single changes after which another node would take the pod if it requested `wanted`; no changes of the pod itself."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _lifted(explain_input, running_pod, row, wanted)
@@ -58,7 +60,8 @@ def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Ro
 
 
 def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> list[Remedy]:
-    """The removal of one other pod on the node that makes room for all that is wanted: the smallest such pod."""
+    """The remedy to move one other pod off the node, which then has room for `wanted`: the smallest pod with which this works.
+    Empty if there is none."""
     others = sorted(
         (other for other in explain_input.running_pods.on(row) if other.pod.uid != running_pod.pod.uid),
         key=lambda other: (other.pod.kind.requests.cpu, other.pod.kind.requests.memory, other.pod.key),
@@ -74,12 +77,13 @@ def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row
 
 
 def _short(asked: PodQuery, row: Row) -> Iterator[Finding]:
-    """What lacks in amounts alone, since the pod is already on the row."""
+    """The findings about lacking resources. Other rules do not matter, because the pod is on the row already."""
     yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
 
 
 def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> PodQuery:
-    """The pod as it asks for a node with these amounts, taken off its row in the present trial."""
+    """Removes the pod from its row in the present trial, and returns the query for a node with at least the amounts
+    `wanted`."""
     take_off(explain_input.snapshot, running_pod.kind, row, running_pod.pod.uid)
     pod = running_pod.pod
     bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
@@ -87,7 +91,7 @@ def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, want
 
 
 def _is_of(change: Change, pod: Pod) -> bool:
-    """Does the change concern the pod itself? Its own requests are what the explanation is about."""
+    """Is it a change of the pod itself? Such changes do not help, because `wanted` is the amount in question."""
     subject = getattr(change, "pod", None)
     return isinstance(subject, Pod) and subject.uid == pod.uid
 
@@ -97,9 +101,11 @@ _MOST_NODES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingPod:
-    """A counted pod that grows in place. `denied` is what it asked for and was refused (CapacityPressure).
+    """A vertical pod on its node, as the state machine counts it. `denied` is what its agent asked for and was refused
+    (CapacityPressure).
 
-    `held` is the part of Reserved that is held only because the pod's agent has not asked yet.
+    `held` is the part of `reserved` that is reserved only because the pod's agent has not asked yet. `writing`: a permit is
+    being persisted. `fenced`: no write of a former process can change the persisted permit any more.
     """
 
     pod: Pod
@@ -115,7 +121,8 @@ class GrowingPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigratingPod:
-    """A pod that is to migrate, or migrates. `phase` None: it has not begun; `before`: how many are ahead in the queue."""
+    """A pod that is to migrate or is migrating. `phase`: that of the migration; None: it has not begun. `before`: the number of
+    pods before it in the queue. `backing_off`: seconds until the next attempt; None: no back-off."""
 
     grower: GrowingPod
     phase: str | None = None
@@ -126,7 +133,7 @@ class MigratingPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedPreemptor:
-    """A preemptor behind its gate. `waiting` are the victims that still exist."""
+    """A preemptor whose gate is or was shut. `phase` is that of its preemption; `waiting` are the victims that still exist."""
 
     pod: Pod
     node: NodeName
@@ -137,7 +144,7 @@ class GatedPreemptor:
 
 
 def explain_permit(explain_input: ExplainInput, known: GrowingPod) -> Explanation:
-    """Explains why an agent has not been permitted more."""
+    """Explains why the pod's agent has not been permitted more. Remedies are given if something was refused."""
     reasons: list[Finding] = [*_denied(known)]
     if any(known.held):
         reasons.append(of_wait_reason(WaitReason.NOT_HEARD, objects=(f"pod {known.pod.key}",), short=_amounts(known.held)))
@@ -189,7 +196,7 @@ def explain_migration(explain_input: ExplainInput, known: MigratingPod) -> Expla
 
 
 def explain_gate(known: GatedPreemptor) -> Explanation:
-    """Explains what a gate waits for. There are no remedies: the victims are leaving already."""
+    """Explains what a gate waits for. There are no remedies, because the victims are already being deleted."""
     objects = (*(f"pod {victim}" for victim in known.waiting), f"node {known.node}")
     reason = (
         of_reason(Reason.GATED, nodes=1, objects=objects)

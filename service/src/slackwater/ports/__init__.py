@@ -1,1 +1,1 @@
-"""The Protocols between what decides and what waits, and the clock."""
+"""The Protocols between code that decides and code that waits (for network or time), and the clocks."""

@@ -1,6 +1,6 @@
-"""The clocks: the only place that reads time. Tests and the simulation pass other functions.
+"""Defines the clocks; only this module reads the time. Tests and the simulation pass other functions.
 
-The clocks that the autoscaler's loop reads, and the measurement of the time for which it blocks the event loop.
+`Watch` measures for how long work blocks the event loop.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Final
 
 from slackwater.model.ids import Instant, UnixTime
 
-#: A `SteadyClock` gains or loses at most this share of the time that passes, until it agrees with the wall clock.
+#: While a `SteadyClock` differs from the wall clock, it gains or loses at most this share of the time that passes.
 _MOST_SLEW: Final = 0.05
 
 Clock = Callable[[], Instant]
@@ -21,23 +21,23 @@ def monotonic() -> Instant:
 
 
 def unix_time() -> float:
-    """Seconds since 1970, by the wall clock: for what people read, and what outlives the process."""
+    """Seconds since 1970 by the wall clock, for times that people read or that are persisted."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Both clocks of one process."""
+    """The two clocks of one process: `monotonic` for intervals, `wall` for Unix time."""
 
     monotonic: Clock = monotonic
     wall: Callable[[], float] = unix_time
 
 
 class SteadyClock:
-    """Unix time for intervals: it begins as the wall clock and then follows the monotonic clock.
+    """A clock of Unix time for intervals: it starts at the wall clock's time, and then follows the monotonic clock.
 
     When the wall clock is set, this clock does not jump: it approaches the wall clock by at most a twentieth of the time that
-    passes. So an interval is always right to 5 %, and the times that it writes into objects stay near the truth.
+    passes. So intervals are exact to 5 %, and timestamps that it gives to objects stay close to the wall clock.
     """
 
     def __init__(self, times: Times) -> None:

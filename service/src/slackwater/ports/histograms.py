@@ -12,7 +12,7 @@ from slackwater.model.histogram import Spread
 def histogram(
     name: str, meaning: str, spreads: Iterable[tuple[Sequence[str], Spread]], *, labels: Sequence[str] = ()
 ) -> Metric:
-    """Returns a family with one series for each pair of label values and spread."""
+    """Returns a histogram family. Each entry of `spreads` is one series: the values of `labels`, and the counts."""
     family = HistogramMetricFamily(name, meaning, labels=labels)
     for values, spread in spreads:
         bounds = (*map(floatToGoString, spread.bounds), "+Inf")

@@ -1,5 +1,7 @@
-"""The outside of the process, as the loops need it. The consumer owns each Protocol; `adapters` and the sandbox implement
-it."""
+"""Defines the Protocols by which loops and flows use the outside of the process, such as the API server and cloud providers.
+
+Each Protocol has only what its callers need; `adapters` and the sandbox implement them.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +24,11 @@ class Outcome:
     """The result of one attempt of one API call.
 
     done: the object is as requested (also if it was so before). refused: the API server refuses, and another attempt would not
-    help. again: nothing happened; try again, not sooner than `after_seconds`. unknown: no answer came; it may have happened.
-    `event` is what the call showed, as an event for the state machine (the pod that a GET returned, the end of a bind), or
-    None.
+    help. again: nothing happened; try again, but not before `after_seconds` have passed. unknown: no answer came; the request
+    may or may not have taken effect.
+
+    `event` is an event for the state machine with the content of the answer, such as the pod that a GET returned or the end of
+    a bind; None if there is none.
     """
 
     verdict: Literal["done", "refused", "again", "unknown"]
@@ -35,16 +39,16 @@ class Outcome:
 
 
 class Writer(Protocol):
-    """Carries out one effect as one API call, within `timeout_seconds`; None: the caller's cancel scope ends it.
+    """Carries out one effect by one API call, within `timeout_seconds`; None: the caller's cancel scope bounds the time.
 
-    Never raises because of what the API server answers.
+    Never raises because of the API server's answer.
     """
 
     async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome: ...
 
 
 class Readiness(Protocol):
-    """Says whether everything has been listed once, and what has not."""
+    """Says whether all event sources have been listed once (`ready`), and which have not (`unlisted`)."""
 
     @property
     def ready(self) -> bool: ...
@@ -54,7 +58,7 @@ class Readiness(Protocol):
 
 
 class EventSource(Protocol):
-    """Events of one resource type, in order, without gaps or duplicates, from the first list on.
+    """Yields the events of one resource type, in order, without gaps or duplicates, beginning with a list of all objects.
 
     Iterate it within `contextlib.aclosing`, so that its connection ends with the loop. The first batch with `listed` set ends
     the first list; each later relist ends with one too.
@@ -72,10 +76,11 @@ class Batch:
 
 
 class PermitServing(Protocol):
-    """Answers agents' requests, at once where no wait is needed.
+    """Answers agents' requests for permits. Returns an awaitable only if the answer has to wait for room or for a write.
 
-    With `wait_seconds`, an increase that has no room yet is answered when room appears, or at the end of the wait with the room
-    that exists then. A `caller` that is not None is refused (403) for pods of other nodes. Never raises because of a request.
+    With `wait_seconds`, an increase for which there is no room yet is answered when room appears, or at the end of the wait
+    with the room that exists then. A `caller` may ask only for pods of its own node, else it is refused (403); None: no such
+    check. Never raises because of a request.
     """
 
     def ask(
@@ -87,8 +92,8 @@ class PermitServing(Protocol):
 class TokenReview:
     """The API server's review of a bearer token.
 
-    known: the token belongs to `user`, and to a Pod on `node` ("" where it is bound to none). unknown: it belongs to nobody.
-    unasked: no answer came; nothing is known.
+    known: the token belongs to `user`, and is bound to a Pod on `node` ("" if it is bound to no Pod). unknown: the token is not
+    valid. unasked: no answer came, so nothing is known.
     """
 
     verdict: Literal["known", "unknown", "unasked"]
@@ -98,19 +103,17 @@ class TokenReview:
 
 
 class TokenReviewer(Protocol):
-    """Asks the API server for the owner of a token, within `timeout_seconds`. Never raises because of what the API server
-    answers."""
+    """Asks the API server for the owner of a token, within `timeout_seconds`. Never raises because of its answer."""
 
     async def review(self, token: str, *, timeout_seconds: float) -> TokenReview: ...
 
 
 class ProviderError(Exception):
-    """A provider did not do what was requested. `group` is None where all groups are concerned.
+    """A provider did not do what was requested. `group` is None if the error concerns all groups.
 
     `kind` is as in `InstanceError`, or: conflict (the group is not as the call says), limit (the group would be smaller than
-    its minimum or larger than its maximum), gone (there is no such group), unknown (no answer came in time; it may have
-    happened or not). After a `grow` or `lower` that ended in any other kind than `unknown`, nothing has happened and nothing
-    will.
+    its minimum or larger than its maximum), gone (there is no such group), unknown (no answer came before the timeout; the
+    request may or may not take effect). After any other kind than `unknown`, a `grow` or `lower` has no effect, now or later.
     """
 
     def __init__(self, kind: ProviderErrorKind, group: GroupName | None, detail: str) -> None:
@@ -124,36 +127,38 @@ class ProviderError(Exception):
 class NodeProvider(Protocol):
     """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
 
-    Sizes are absolute, and calls include the size that was seen before. So a call that is repeated, or that rests on an
-    outdated state, never makes a group grow twice; it is a conflict, also where the target is `to` already.
+    Sizes are absolute, and each call includes the target size that its caller saw (`seen`). So a call that is repeated, or made
+    with an outdated state, never makes a group grow twice: it fails with kind `conflict`, even if the target is already `to`.
     """
 
     @property
     def name(self) -> str: ...
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        """All groups as they are now, sorted by name. Raises if it cannot read one, and never leaves one out."""
+        """All groups in their present state, sorted by name. If a group cannot be read, raises `ProviderError` rather than
+        leave it out."""
         ...
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Sets the target to `to`, which is more than `seen`, if it still is `seen`."""
+        """Raises the target size to `to`, if it is still `seen`. `to` is more than `seen`."""
         ...
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        """Gives up nodes that do not exist yet: sets the target to `to`, if it still is `seen`. It deletes nothing: a `to`
+        """Cancels nodes that do not exist yet: lowers the target size to `to`, if it is still `seen`. Deletes nothing: a `to`
         below the number of existing nodes is a conflict."""
         ...
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes instances and lowers the target by their number. It does not drain their nodes.
+        """Deletes the instances and lowers the target size by their number. Does not drain their nodes.
 
-        An instance that is gone, or being deleted, counts as done and lowers no target. An instance of another group is a
-        conflict, and then none is deleted. After any other error some may be deleted; the same call may be made again.
+        An instance that no longer exists, or is being deleted, is no error and does not lower the target. If an instance
+        belongs to another group, the call is a conflict and deletes none. After any other error some may have been deleted; the
+        same call may be repeated.
         """
         ...
 
 
-#: The what-if questions about the cluster as it is, or as it would be.
+#: The what-if questions, which can be asked about the present cluster or a supposed one.
 Question = Literal["placement", "scale-up", "scale-down"]
 
 
@@ -161,9 +166,9 @@ Question = Literal["placement", "scale-up", "scale-down"]
 class Supposed:
     """The differences between the supposed cluster and the real one, in Kubernetes' terms, as the user wrote them.
 
-    `objects` are added, or replace those of the same name. `remove` names objects that are taken away: `kind`, `name`, and
-    `namespace` where there is one. `configuration` is merged over the current one. `accounting`: our accounting rules apply
-    too. `sequential` (placement alone): each pod is placed before the next is judged.
+    `objects` are added, or replace those of the same name. `remove` names objects to remove, by `kind`, `name` and, where there
+    is one, `namespace`. `configuration` is merged into the current one. `accounting`: our accounting rules apply in addition to
+    kube-scheduler's. `sequential` (only for placement): each pod is placed before the next one is judged.
     """
 
     objects: Sequence[Mapping[str, Any]] = ()
@@ -174,8 +179,8 @@ class Supposed:
 
 
 class WhatIfRefused(Exception):
-    """A what-if question was refused: the message says what was found, and what is expected. `busy`: other questions are being
-    answered, so a later attempt may succeed."""
+    """A what-if question was refused: the message says what was found, and what is expected. `busy`: it cannot be answered at
+    present, for example because other questions are being answered, so a later attempt may succeed."""
 
     def __init__(self, problem: str, *, busy: bool = False) -> None:
         super().__init__(problem)
@@ -183,9 +188,10 @@ class WhatIfRefused(Exception):
 
 
 class WhatIf(Protocol):
-    """Answers what-if questions on the present cluster state: JSON, for placement one line for each pod.
+    """Answers what-if questions about the present cluster state, changed as `Supposed` says. The answer is JSON, for placement
+    one line for each pod.
 
-    It changes nothing. It raises `WhatIfRefused` only.
+    Changes nothing. Raises only `WhatIfRefused`.
     """
 
     async def __call__(self, question: Question, supposed: Supposed, /) -> bytes: ...
@@ -200,10 +206,10 @@ class NothingThere(Exception):
 
 
 class Explain(Protocol):
-    """Explains an object of the present cluster state, as JSON. It changes nothing. `namespace` is empty for objects without
-    one.
+    """Explains an object of the present cluster state. The answer is JSON. `namespace` is empty for objects without one.
 
-    It raises `NothingThere`, or `WhatIfRefused` if too many callers ask.
+    Changes nothing. Raises `NothingThere` if the object does not exist, and `WhatIfRefused` if it cannot be explained at
+    present, for example because too many callers ask.
     """
 
     async def __call__(self, what: Explained, namespace: str, name: str, /) -> bytes: ...
@@ -214,19 +220,21 @@ Remembered = Literal["pod", "node"]
 
 
 class HistoryQuery(Protocol):
-    """Answers what happened to a pod or a node, as JSON values. `since_seconds`: not further back than that; None: as far as
-    the history reaches. `namespace` is empty for nodes. Never raises: what cannot be read now is said in the answer's notes."""
+    """Answers what happened to a pod or a node, as JSON values. `since_seconds`: how far back; None: as far as the history
+    reaches. `namespace` is empty for nodes. Never raises: the answer's notes say what could not be read."""
 
     async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> dict[str, Any]: ...
 
 
 class AuditReadError(Exception):
-    """The API server did not return an object: it refused, gave no answer in time, or returned nothing that can be read."""
+    """The API server did not return an object: it refused, did not answer before the timeout, or its answer cannot be
+    decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Listed_co]):
-    """A part of a list. `version` is that of the whole list; `unreadable` are UID and name of objects that cannot be read."""
+    """A part of a list. `version` is the resource version of the whole list. `unreadable` has the UID and name of each object
+    that cannot be decoded."""
 
     version: int
     objects: Sequence[Listed_co]
@@ -236,7 +244,8 @@ class Listing(Generic[Listed_co]):
 class AuditReads(Protocol):
     """Reads nodes and pods from the API server. Raises `AuditReadError` only. `timeout_seconds` applies to each API call.
 
-    Iterate a list within `contextlib.aclosing`. It comes in parts, at least one, and each takes a few ms of work.
+    A list is yielded in parts, at least one, of which each takes a few milliseconds of work. Iterate it within
+    `contextlib.aclosing`. `node` and `pod` return None if the object does not exist.
     """
 
     def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]: ...

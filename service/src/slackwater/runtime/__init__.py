@@ -1,2 +1,2 @@
-"""The state machine, which alone changes the cluster state, and what connects it with the outside: intake, dispatcher, planner
-process, record and replay."""
+"""The state machine, which alone changes the cluster state, and the code that connects it with the outside: intake, dispatcher,
+planning process, record and replay."""

@@ -1,4 +1,5 @@
-"""Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and hands out changed ones.
+"""Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and returns the changed
+ones.
 
 The state machine needs none of them, and the readiness of the service does not wait for their first lists.
 """
@@ -45,14 +46,15 @@ _CONTROLLERS: Final[Mapping[AuxiliaryKind, tuple[str, str]]] = {
 
 
 class AuxiliaryIntake:
-    """Reads the event sources and keeps their objects. `ready` when each has listed once."""
+    """Reads the event sources and keeps their objects. It is `ready` when each source has listed once."""
 
     def __init__(self, event_sources: Mapping[AuxiliaryKind, EventSource]) -> None:
         self._event_sources = event_sources
         self._unlisted = set(event_sources)
         self._synced = anyio.Event()
         self._objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {kind: {} for kind in event_sources}
-        #: Kept ready for `changes`: there are thousands of controllers, and some change in every loop.
+        #: The replica count of each controller. Each event updates it, because there are thousands of controllers, and some
+        #: change between any two calls of `changes`.
         self._replicas: dict[ControllerKey, int] = {}
         self._changed: set[AuxiliaryKind] = set(event_sources)
         #: Workloads with the slack annotation, so that `changes` need not search all workloads.
@@ -104,7 +106,7 @@ class AuxiliaryIntake:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, ControllerScale | Workload) else 0
 
     def begin_again(self) -> None:
-        """Makes `changes` return everything again: the reader has lost what it had."""
+        """Makes `changes` return everything again, because the reader has lost its copies."""
         self._changed.update(self._event_sources)
 
     def changes(self) -> AuxiliaryObjects:
@@ -121,7 +123,8 @@ class AuxiliaryIntake:
         )
 
     def _headroom_requests(self) -> HeadroomRequests:
-        """The capacity buffers, the workloads and pod templates that they refer to, and the workloads with the annotation."""
+        """The CapacityBuffers, the workloads and pod templates that they refer to, and the workloads with the slack
+        annotation."""
         buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())
         scaled = [(each.key.namespace, each.scalable) for each in buffers if each.scalable is not None]
         named = [(each.key.namespace, each.template) for each in buffers if each.template is not None]

@@ -26,7 +26,7 @@ class ChangeCollector:
         self._state_machine = state_machine
         self._pods: set[PodUid] = set()
         self._nodes: set[NodeName] = set()
-        #: Pods taken out of `_pods` and not handed out yet; a pod that changes again is noted again.
+        #: Pods moved out of `_pods` and not returned yet. A pod that changes again is added to `_pods` again.
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
         self.begin_again()
@@ -35,7 +35,7 @@ class ChangeCollector:
         state_machine.state.nodes.journal.add_reader(self._nodes)
 
     def stop(self) -> None:
-        """Ends the collection: the journals note nothing for this collector any more."""
+        """Ends the collection: the journals no longer note changes for this collector."""
         state_machine, pods, nodes = self._state_machine, self._pods, self._nodes
         state_machine.state.pods.journal.remove_reader(pods)
         state_machine.state.reservations.journal.remove_reader(pods)
@@ -52,7 +52,7 @@ class ChangeCollector:
         return len(self._pods) + len(self._old_pods) + len(self._nodes)
 
     def some(self, most: int) -> tuple[list[NodeChange], list[PodChange]]:
-        """Up to `most` changed nodes and `most` changed pods, as they are now. What changes again is collected again."""
+        """Up to `most` changed nodes and `most` changed pods, as they are now. One that changes later is collected again."""
         if not self._old_pods:
             # Moves the whole set at once: iterating over a set passes over the slots of all entries removed before.
             self._old_pods.extend(self._pods)
@@ -67,7 +67,8 @@ class ChangeCollector:
         return [self._pod(uid) for uid in sorted(uids)]
 
     def few(self, most: int) -> list[PodChange] | None:
-        """All remaining changes, if at most `most` pods changed and nothing else; otherwise None, and nothing is taken."""
+        """All remaining changes, if at most `most` pods changed and nothing else. Otherwise returns None, and the changes
+        remain to be collected."""
         if self._nodes or self._old_pods or len(self._pods) > most:
             return None
         if self._budgets_version != self._state_machine.state.budgets.version:
@@ -79,8 +80,8 @@ class ChangeCollector:
     def rest(
         self, before: tuple[list[NodeChange], list[PodChange]] = ([], []), around: AuxiliaryObjects | None = None
     ) -> Changes:
-        """All remaining changes. `before` is what `some` returned earlier; together they are one consistent state. `around`:
-        the changed auxiliary objects."""
+        """All remaining changes, preceded by `before`, which earlier calls of `some` returned. Together they lead to one
+        consistent state. `around`: the changed auxiliary objects."""
         pods = self._pod_changes({*self._old_pods, *self._pods})
         self._old_pods.clear()
         self._pods.clear()
@@ -106,7 +107,8 @@ class ChangeCollector:
         )
 
     def _node(self, name: NodeName) -> NodeChange:
-        """A node as it counts: cordoned while it is in quarantine, so that no plan uses it, and without the system amounts."""
+        """The node as decisions count it: cordoned while it is in quarantine, so that no plan uses it, and with the amounts for
+        the system (`policy.nodes.system`) subtracted from its allocatable."""
         row = self._state_machine.state.nodes.row_of.get(name)
         seen = None if row is None else self._state_machine.state.nodes.by_row[row]
         if seen is None:
@@ -155,7 +157,10 @@ class NominatedChangeCollector(ChangeCollector):
 
 
 def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
-    """The pod (which has not ended) as it counts: on the node, and with at least the amounts, of its reservation."""
+    """The pod as decisions count it: on its reservation's node, with at least its reservation's amounts.
+
+    A vertical pod without a reservation counts with at least its `need`. Only for pods that have not ended.
+    """
     if reservation is None:
         return pod if pod.vertical is None else _taking(pod, pod.need)
     if reservation.node != pod.node:

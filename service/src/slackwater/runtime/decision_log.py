@@ -1,9 +1,9 @@
 """Keeps the newest decisions with their results, for the dashboard.
 
 It receives the outcome of each attempt of an effect (`DecisionLoggingWriter` wraps the writer), each record of the
-autoscaler's loop, and what `dashboard.observer` sees of pods and nodes. The newest of each kind are kept, so that a thousand
-binds do not push out the only drain. `story` returns what happened to one object. No decision reads this log, and it is not
-persisted.
+autoscaler's loop, and what `dashboard.observer` sees of pods and nodes. Each kind of decision has its own limit, so that a
+thousand binds do not push out the only drain. `story` returns what happened to one object. No decision reads this log, and it
+is not persisted.
 """
 
 from collections import Counter, deque
@@ -50,7 +50,8 @@ _KINDS: Final[dict[type, str]] = {
     MarkNode: "mark node",
     UnmarkNode: "unmark node",
 }
-#: What is seen of pods and nodes, and what an autoscaler's loop decides.
+#: The kinds of `seen`, which report what happened to pods and nodes. `KINDS` are all kinds, with those of the autoscaler's
+#: loop.
 SeenKind = Literal["bind", "wait", "node", "preempt"]
 KINDS: Final = (*dict.fromkeys(_KINDS.values()), "wait", "node", "grow", "remove node")
 
@@ -62,7 +63,7 @@ _Note = tuple[int, float, ApiEffect, Outcome]
 class Decision:
     """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `about` is the kind
     of object for a link to /explain: "pods", "nodes", "groups", or "" for none. `instead` says what else was considered.
-    `related` are further objects that it concerns, as "nodes name"."""
+    `related` are further objects that the decision concerns, such as "nodes node-1" or "pods default/web"."""
 
     number: int
     at: float
@@ -79,8 +80,8 @@ class Decision:
 
 
 class DecisionLog:
-    """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds. `counts` has how many there were of
-    each kind since the start."""
+    """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds. `counts` is the number of decisions of
+    each kind since this process started."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
@@ -105,7 +106,7 @@ class DecisionLog:
     def seen(
         self, kind: SeenKind, about: str, name: str, text: str, *, related: tuple[str, ...] = (), instead: str = ""
     ) -> None:
-        """Notes what became of a pod or node: placed, judged unschedulable, come or gone."""
+        """Notes what happened to a pod or node: it was placed, found unschedulable, added or removed."""
         self._put(self._wall(), kind, (about, name), text, related=related, instead=instead)
 
     def loop(self, record: LoopRecord) -> None:
@@ -173,7 +174,7 @@ def _decisions(kind: str, notes: deque[_Note]) -> Iterator[Decision]:
 
 
 def _needed_by(needed_by: NeededBy | None) -> str:
-    """What a scale-up is for, in words."""
+    """The part of a sentence that says what a scale-up is for; empty if that is unknown (None)."""
     if needed_by is None:
         return ""
     if not needed_by.n_pods:
@@ -190,7 +191,7 @@ def _pods_of(needed_by: NeededBy | None) -> tuple[str, ...]:
 
 
 def _other_groups(record: LoopRecord, group: str) -> str:
-    """What the other node groups would have done, to explain why this one grew."""
+    """Why each other node group did not grow, or that it grew too; explains why `group` grew."""
     found = []
     for name, status in record.group_status.items():
         if name != group:
@@ -200,7 +201,7 @@ def _other_groups(record: LoopRecord, group: str) -> str:
 
 
 def _nodes_kept(record: LoopRecord) -> str:
-    """Why the nodes that stay were not removed instead, with how many there are of each reason."""
+    """Why other nodes were not removed instead: the most frequent reasons, with the number of nodes of each."""
     kept: Iterable[tuple[object, int]] = () if record.scale_down is None else record.scale_down.reasons.items()
     ordered = sorted(kept, key=lambda item: -item[1])[:_MOST_NAMED]
     return "kept: " + ", ".join(f"{count} {reason}" for reason, count in ordered) if ordered else ""

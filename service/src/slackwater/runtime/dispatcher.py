@@ -1,9 +1,9 @@
 """Carries out effects as API calls: in order per object, merged, with bounded concurrency, retries with back-off and deadlines.
 
 Effects on one object run one at a time in the order of their submission, so the object ends as last requested. Only binds run
-concurrently with the object's other effects. A new effect is merged into an equal one if that is the object's last: the last
-that waits or, if none waits, the one that runs. Every effect ends, by the API server's answer or by its deadline, and the
-state machine receives the end as an event (`effect_outcomes`).
+concurrently with the object's other effects. A new effect is merged with an equal one if that is the last effect that waits for
+the object or, if none waits, the running one. Every effect ends, by the API server's answer or by its deadline, and the state
+machine receives the end as an event (`effect_outcomes`).
 """
 
 import math
@@ -138,8 +138,8 @@ class Dispatcher:
     ) -> None:
         """Creates the dispatcher; `run` starts it. `on_report` receives the effects that are not API calls.
 
-        `leads` says whether this replica is still the leader. If not, `run` gives running effects no time to finish: their
-        preconditions protect what the next leader writes.
+        `leads` says whether this replica is still the leader. If it is not, `run` ends running effects at once when it is
+        cancelled. A call that still reaches the API server has preconditions, so it overwrites nothing of the next leader.
         """
         self._on_report = on_report
         self._writer = writer
@@ -162,7 +162,8 @@ class Dispatcher:
         self.stats = DispatcherStats()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled. Effects that run then have `flush_seconds` to end; effects that do not end are logged."""
+        """Carries out submitted effects until cancelled. Effects unfinished at the cancellation get `flush_seconds` to finish;
+        those that do not finish are logged."""
         async with anyio.create_task_group() as group:
             self._group = group
             task_status.started()
@@ -212,7 +213,7 @@ class Dispatcher:
         return lane[-1] if lane else self._running.get(name)
 
     def binds_stand_in_line(self) -> bool:
-        """Are so many binds running, and so slowly, that a bind submitted now might not end in time?"""
+        """Are so many binds running, and so slowly, that a bind submitted now might miss its deadline?"""
         since = self._binding_since
         return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
 
@@ -249,7 +250,8 @@ class Dispatcher:
             self._binding_since.pop(name, None)
 
     async def _carry_out(self, ticket: Ticket) -> None:
-        """Attempts the effect until it ends or its deadline passes. Shielded: at shutdown `run` shortens deadlines instead."""
+        """Attempts the effect until it ends or its deadline passes. Cancellation does not interrupt it: at shutdown `run`
+        shortens the deadline instead."""
         limiter = self._limiter_of(ticket.effect)
         deadline = min(anyio.current_time() + self._seconds_of(ticket.effect), self._stop_at)
         with anyio.CancelScope(shield=True, deadline=deadline) as scope:
@@ -290,7 +292,7 @@ class Dispatcher:
                 return
             pause = max(outcome.after_seconds, _BACKOFF.jittered(attempt, self._rng.random()))
             if anyio.current_time() + pause >= anyio.current_effective_deadline():
-                return  # the next attempt would be too late, and others wait for the slot
+                return  # the next attempt would begin after the deadline, and other effects wait for the slot
             await anyio.sleep(pause)
 
     async def _attempt(self, effect: ApiEffect) -> Outcome:
@@ -301,7 +303,7 @@ class Dispatcher:
             return Outcome("unknown", detail=f"{type(error).__name__}: {error}")
 
     def _attempt_seconds(self, effect: ApiEffect) -> float | None:
-        """The timeout of one attempt; None if the effect's own deadline is no later, so that one scope is enough."""
+        """The timeout of one attempt; None if the deadline of the whole effect is at least as short."""
         seconds = self._config.attempt_seconds
         return None if self._seconds_of(effect) <= seconds else seconds
 

@@ -1,4 +1,4 @@
-"""Dumps the whole state as one JSON document, the answer of `GET /dumpstate`.
+"""Dumps the state machine's whole state as one JSON document, the answer of `GET /dumpstate`.
 
 `take` copies the mutable state quickly and runs on the event loop; `document` does the slow part and may run in a thread.
 Entries are sorted by name and amounts are integers (milliCPU, bytes), so two dumps of the same state are equal.
@@ -35,7 +35,7 @@ _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A copy of the state at one generation. `document` writes instants as seconds relative to `now`."""
+    """A copy of the state machine's state, taken at `now`. `document` writes instants as seconds relative to `now`."""
 
     now: Instant
     generation: Generation
@@ -57,7 +57,7 @@ class Dump:
 
 
 def take(state_machine: StateMachine, now: Instant) -> Dump:
-    """Copies the state; runs on the event loop, so that no event comes in between."""
+    """Copies the state. Runs on the event loop, so that no event changes the state meanwhile."""
     nodes = list(state_machine.state.nodes)
     return Dump(
         now=now,
@@ -81,7 +81,7 @@ def take(state_machine: StateMachine, now: Instant) -> Dump:
 
 
 def document(dump: Dump) -> dict[str, Any]:
-    """The dump as a JSON object; the slow part, safe in a thread. `restore` reads it back."""
+    """The dump as a JSON object, which `restore` reads. This is the slow part; it may run in a thread."""
     pods_by_uid = {pod.uid: pod for pod in dump.pods}
     return {
         "version": VERSION,

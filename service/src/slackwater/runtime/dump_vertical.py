@@ -1,4 +1,4 @@
-"""The sections of the dump (`dump`) for pods that resize in place: permits, the migration queue, migrations.
+"""Writes the sections of the dump (`dump`) for vertical pods, which resize in place: permits, the migration queue, migrations.
 
 Instants are written as seconds from the moment of the dump; past instants are negative.
 """
@@ -24,7 +24,8 @@ from slackwater.runtime.state_machine import StateMachine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticalDump:
-    """A copy of the state of vertical pods. `places`: the object (pod or VirtualMachine) whose annotation has each permit."""
+    """A copy of the state of vertical pods. `places`: for each pod, the object (pod or VirtualMachine) whose annotation
+    contains its permit."""
 
     now: Instant
     vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]

@@ -1,6 +1,6 @@
 """Translates the end of an effect into an event for the state machine.
 
-These events are in addition to `Outcome.event`, which says what the API server's answer shows of the object.
+These events are in addition to `Outcome.event`, which contains the object as the API server's answer shows it.
 """
 
 from slackwater.model.effects import (
@@ -49,7 +49,8 @@ def given_up(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event that a preemption's API call has ended. None for other effects, and where the pod's own event reports it."""
+    """The event that an API call of a preemption has ended. None for other effects, and if `outcome.event` (`PodGone`) reports
+    that the victim is gone."""
     match effect:
         case WritePreempting(uid, _, text):
             done = outcome.verdict == "done"
@@ -63,7 +64,7 @@ def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event that a drain's API call has ended. None for other effects, and where `outcome.event` reports it."""
+    """The event that an API call of a drain has ended. None for other effects, and if `outcome.event` is that event already."""
     done = outcome.verdict == "done"
     match effect:
         case MarkNode():

@@ -1,7 +1,7 @@
 """Applies the events of each event source to the state machine, in order, and knows when every source has listed once.
 
-The state machine's effects go to the dispatcher. A standby replica applies the same events, but discards the effects, and its
-state machine decides nothing by time until it leads.
+The state machine's effects go to the dispatcher. A standby replica applies the same events but discards the effects, and its
+ticks (`StandbyTimePassed`) make no decisions.
 """
 
 from collections import Counter
@@ -64,16 +64,17 @@ _log = structlog.get_logger(__name__)
 #: Events applied before other tasks get a turn: about 5 ms of work.
 _SLICE: Final = 200
 TICK_SECONDS: Final = 0.1
-#: Where kube-scheduler binds, how long after its first lists a new process waits for binds that an earlier one has answered
-#: for: it does not know the room that was held for them. Binds take some 10 ms, so most have arrived before the lists.
+#: How long a new process waits after its first lists if kube-scheduler binds. Pods may still be bound by filter's answers of
+#: the former process, and this process does not know the room that was held for them. A bind takes some 10 ms, so the lists
+#: show most of these pods bound already.
 SETTLE_SECONDS: Final = 3.0
 
 
 class Intake:
-    """Applies events and ticks to the state machine. Ready when each event source has listed once, and binds in flight have had
-    `SETTLE_SECONDS` to arrive. With `standby`, effects are discarded until `lead` is called.
+    """Applies events and ticks to the state machine. With `standby`, effects are discarded until `lead` is called.
 
-    `settles` says, when everything is listed, whether a late bind could take room that the state machine gives away."""
+    It is ready when each event source has listed once and, if `settles` then returns True, `SETTLE_SECONDS` later. `settles`
+    says whether a bind that the lists do not show yet could take room that the state machine would give to other pods."""
 
     def __init__(
         self,
@@ -106,7 +107,8 @@ class Intake:
 
     @property
     def unlisted(self) -> Sequence[str]:
-        """The event sources that have not listed once yet, sorted, then binds in flight; empty if ready."""
+        """What readiness waits for: the names of the event sources that have not listed once, sorted; after the last list
+        "binds in flight", while the intake waits for them. Empty if ready."""
         return sorted(self._unlisted) or (["binds in flight"] if self._settled_at is not None else [])
 
     @property

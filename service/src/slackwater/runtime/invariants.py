@@ -1,5 +1,5 @@
-"""Checks the invariants of the state machine. Tests call `violations` after every step; in production the audit checks the sums
-of a few nodes at a time (`sums.wrong_on`)."""
+"""Checks the invariants of the state machine. Tests call `violations` after every step. In production the audit checks only the
+sums, for a few nodes at a time (`recomputed_sums.wrong_on`)."""
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _signs(state_machine: StateMachine) -> list[str]:
 
 
 def _records(state_machine: StateMachine) -> list[str]:
-    """Checks that each pod's over-reservation was computed again after the last change of its inputs."""
+    """Checks that each pod's stored over-reservation equals a newly computed one."""
     records = state_machine.permit_limits.persisted_permits
     marked = records.marked()
     return [

@@ -26,7 +26,7 @@ class FilterNodeChooser:
     """Chooses one node for a pod by the nomination snapshot's scores. Implements `adapters.http.extender.NodeChooser`.
 
     filter asks about many nodes -> the best of all      -> StateMachine.choose -> one node
-    if it is infeasible, or its score compares nodes (so infeasible ones would distort it):
+    if that node is infeasible, or scores depend on the other nodes (infeasible ones would distort them):
                                  -> the best feasible one -> StateMachine.choose -> one node
     """
 
@@ -36,7 +36,7 @@ class FilterNodeChooser:
         self._clock = clock
 
     def of(self, pod: Pod, rows: Rows) -> int | None:
-        """The position in `rows` of the chosen row, where room is now held. None: filter has to judge all rows, and
+        """Chooses a row and holds room there. Returns its position in `rows`; None if filter has to judge all rows, so that
         kube-scheduler chooses among the feasible ones."""
         state_machine, now = self._state_machine, self._clock()
         if len(rows) < 2 or not state_machine.advance_nominations.may_choose(pod.uid, state_machine.policy.nomination):
@@ -59,7 +59,7 @@ _LOOK_EVERY_SECONDS: Final = 0.01
 
 
 class FilterBackpressure:
-    """Says whether filter's answer should wait, and waits. The extender calls it before each filter answer.
+    """Delays filter's answers while binds queue. The extender calls it before each filter answer.
 
     `binds_queue` says whether binds wait to be sent. kube-scheduler schedules one pod at a time, so a delay slows it down.
     Without the delay, a queued bind might reach the API server after kube-scheduler's own deadline. An answer is delayed by at

@@ -1,7 +1,7 @@
 """Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
-A bound pod has a reservation on its node and is no longer pending; an ended pod has neither. Deliberately absent: pending pods,
-and our own binds before the watch shows them (`controllers.placement.binding`).
+A bound pod has a reservation on its node, and no hold. A pod that has ended has no reservation either. Deliberately absent:
+pending pods, and our own binds before the watch shows them (`controllers.placement.binding`).
 """
 
 from collections.abc import Iterable
@@ -45,11 +45,11 @@ class PodLifecycle:
         self._subscribers = subscribers
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
-        """Takes in that the watch shows the pod bound to `node`. `synced`: the initial lists are complete."""
+        """Counts the pod on `node`, because the watch shows it bound there. `synced`: the initial lists are complete."""
         reservation = self._cluster_state.reservations.get(pod.uid)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
-            # answer (expected), or by somebody else.
+            # answer (expected), or by another scheduler.
             let_pass = self._admit(pod.uid, node)
             expected = reservation is None and not policy.binds and let_pass
             self._cluster_state.event_counts.confirmed += expected
@@ -127,7 +127,7 @@ class PodLifecycle:
             migrating.pod_seen(pod, now)
 
     def node_seen(self, node: Node, now: Instant) -> list[Effect]:
-        """Takes in the node as the watch shows it; activates pods that may fit now."""
+        """Adds or updates the node as the watch shows it. Activates refused pods if room appeared."""
         cluster_state = self._cluster_state
         known = node.name in cluster_state.nodes.row_of
         room_appeared = cluster_state.nodes.put(node)
@@ -138,7 +138,7 @@ class PodLifecycle:
         return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
 
     def node_gone(self, name: NodeName) -> None:
-        """Takes in that the node is deleted. Its pods keep their reservations until the watch shows that they have ended."""
+        """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""
         cluster_state = self._cluster_state
         row = cluster_state.nodes.row_of.get(name)
         self._subscribers.preemptions.node_gone(name)
@@ -150,12 +150,13 @@ class PodLifecycle:
             cluster_state.nodes.drop(name)
 
     def _admit(self, uid: PodUid, node: NodeName) -> bool:
-        """Did filter let the pod pass on the node, so that kube-scheduler may have bound it there by our answer?"""
+        """Did filter answer that the node is feasible for the pod, so that kube-scheduler may have bound it there?"""
         row = self._cluster_state.nodes.row_of.get(node)
         return row is not None and self._cluster_state.holds.covers(uid, row)
 
     def _count_beside(self, node: NodeName) -> None:
-        """Makes open holds count on the node, because a vertical pod is there (`Holds.count_on`)."""
+        """Makes the holds of pods that may still be bound to the node count there, because a vertical pod is placed there
+        (`Holds.count_on`)."""
         row = self._cluster_state.nodes.row_of.get(node)
         if row is not None:
             self._cluster_state.holds.count_on(row)
@@ -170,7 +171,7 @@ class PodLifecycle:
             )
 
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """Drops everything kept for the pod, because it has ended; activates pods that may fit now."""
+        """Drops everything kept for the pod, because it has ended. Activates refused pods if room appeared."""
         self._cluster_state.sample_misses.forget(uid)
         self._subscribers.advance_nominations.gone(uid)
         self._forget(uid)

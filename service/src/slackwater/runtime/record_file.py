@@ -2,7 +2,8 @@
 
 The event loop collects frames; a worker thread appends them twice a second. The file is a gzip stream of frames, each preceded
 by its length. It is flushed after each append, so the record of a killed process is readable up to the last append. A record
-with a gap could not be replayed: if the file reaches its bound, or the thread falls behind, the record ends and states why.
+with a gap could not be replayed. So if the file reaches its bound, or the thread falls behind, the record ends with a frame
+that states why.
 Records of earlier starts are kept as `FILE.1` (the latest), `FILE.2` and so on, so a restart does not delete the record of what
 led to it.
 """
@@ -44,7 +45,7 @@ class Recording:
     """Records to one file, from construction until the process ends or the file reaches its bound."""
 
     def __init__(self, path: str, *, max_bytes: int, keep: int = 0) -> None:
-        """`keep`: the number of earlier records to keep, as `path.1`, `path.2` ...
+        """Opens the file. `keep`: the number of earlier records to keep, as `path.1`, `path.2` ...
 
         :raises RecordError: the file cannot be created.
         """
@@ -65,7 +66,7 @@ class Recording:
         self._zipped = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=_LEVEL, mtime=0)
 
     def tell(self, frame: bytes) -> None:
-        """Adds a frame; the cost is one append to a list. Ignored if the record has ended."""
+        """Adds a frame to those that wait for the thread; costs one append to a list. Does nothing if the record has ended."""
         if self.ended:
             return
         self._waiting.append(frame)
@@ -88,7 +89,8 @@ class Recording:
                 await anyio.to_thread.run_sync(self._close)
 
     def _append(self) -> None:
-        """Writes the waiting frames; runs in the thread. Replaces the list first: the loop may call `tell` meanwhile."""
+        """Writes the waiting frames; runs in the thread. Replaces the list first, because the event loop may call `tell`
+        meanwhile."""
         frames, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for waiting in frames:
             if self._zipped.closed:

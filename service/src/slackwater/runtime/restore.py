@@ -2,7 +2,7 @@
 
 What is in the dump is restored exactly. What the state machine remembers for seconds only (pods known from filter calls but not
 from the watch, deleted pods, refused pods to activate) is not in the dump and starts empty. Preemptions resume from their
-annotations, as after a restart. Nodes may get other rows, because the dump lists them sorted.
+annotations, as after a restart. Nodes may get other rows, because the dump lists nodes by name.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class DumpUnreadable(Exception):
 
 
 def restore(document: Json, policy: Policy, now: Instant) -> StateMachine:
-    """A state machine in the state of the document. Durations in the document count from `now`.
+    """A state machine in the state of the document. `now` is added to the document's relative times.
 
     :raises DumpUnreadable: the document has another version, or lacks a part.
     """

@@ -1,8 +1,8 @@
 """The state machine, which alone changes the cluster state, one event or question at a time.
 
 Events (from watches, ends of API calls, time) come in through `apply`. Questions of kube-scheduler and agents, and commands of
-the autoscaler, come in through the other methods. All are synchronous, so no lock is needed. Effects are returned, never stored
-elsewhere.
+the autoscaler, come in through the other methods. All are synchronous, so no lock is needed. Effects leave as return values
+only, either of the call that causes them or of the next tick.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -72,8 +72,9 @@ class StateMachine:
 
     def __init__(self, policy: Policy, *, seed: int = 0) -> None:
         self.generation, self.synced = Generation(0), False
-        self.policy = self._configured = policy  #: in force, pauses included; and as the settings say
-        #: Effects of questions and changed settings, whose methods return none; the next tick returns them.
+        #: `policy` is in force, with the pauses applied. `_configured` is the policy of the settings alone.
+        self.policy = self._configured = policy
+        #: Effects of methods that return no effects (`filter`, `adopt_policy`). The next tick returns them.
         self._deferred: list[Effect] = []
         self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended)
         self.preemptions, self.migrating = Preemptions(state), Migrating(state)
@@ -154,7 +155,7 @@ class StateMachine:
         if isinstance(event, ServiceEvent):
             return self._apply_service_event(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
-        # If kube-scheduler binds, filter already refuses room that persisted permits reserve for others.
+        # If kube-scheduler binds, filter refuses room that persisted permits reserve for others. This event may have freed it.
         return effects if self.policy.binds else effects + self.state.unschedulable_pods.activate_recent(now)
 
     def _apply_pod_event(self, event: PodEvent, now: Instant) -> list[Effect]:
@@ -207,7 +208,7 @@ class StateMachine:
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
-        """Adopts a changed configuration, from the next question on and for every node at once; activates all refused pods."""
+        """Puts a changed configuration into force for all nodes, from the next question on. Activates all refused pods."""
         self.generation, self._configured = Generation(self.generation + 1), policy
         self._put_in_force()
 
@@ -257,7 +258,7 @@ class StateMachine:
             effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.state.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.state.holds.read_unbound(pod.uid)):
             self.state.event_counts.holds_expired += len(ended)
-            if pod.uid in ended:  # not only remainders of earlier holds
+            if pod.uid in ended:  # the pod's present hold ended, not only remainders of its former holds
                 self.advance_nominations.hold_expired(pod.uid, self.policy, now)
             effects += self.state.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
@@ -268,7 +269,7 @@ class StateMachine:
         if reservation is not None and self.state.reservations.get(event.uid) is None:
             effects += self.state.unschedulable_pods.activate_recent(now)
         if reservation is not None and event.outcome == "gone":
-            # The watch may be late and still show the pod bound, by an attempt whose answer was lost.
+            # An attempt whose answer was lost may have bound the pod before. A delayed watch may still show that.
             self.state.pods.drop(event.uid, reservation.key, now, read=True)
             effects += self._pod_lifecycle.release(event.uid, now)
         return effects
@@ -294,7 +295,7 @@ class StateMachine:
         effects += [*self._binding.overdue(self.policy, now), *self._activation.due(self.policy, now)]
         to_read = self.state.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in to_read), *self._sample_nominations.due(self.policy, now)]
-        if self.synced:  # before, a gate that has to stay closed might be opened
+        if self.synced:  # before the initial lists are complete, a gate that has to stay closed might be opened
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
         return effects + self.removals.tick(self.policy, now)
@@ -330,7 +331,7 @@ class StateMachine:
     # --- questions --------------------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
-        """Answers filter: a `Reason` for each of the rows, OK where the pod may go. Holds room there. Shape (len(rows),)."""
+        """Answers filter: a `Reason` for each row, OK if it is feasible; shape (len(rows),). Holds room on feasible rows."""
         self.generation = Generation(self.generation + 1)
         before = self.state.holds.counted_for(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
@@ -341,7 +342,11 @@ class StateMachine:
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
-        """Holds room on the one row that filter will return. False, without any change, if `filter` has to judge all rows."""
+        """Holds room for the pod on the row, so that filter can return this row alone.
+
+        Returns False and changes nothing if the row is not feasible or we may not choose for the pod. `filter` then has to
+        judge all rows.
+        """
         node = (
             self.state.nodes.by_row[row]
             if row != NO_ROW and self.advance_nominations.may_choose(pod.uid, self.policy.nomination)
@@ -372,11 +377,13 @@ class StateMachine:
         return answer
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        """Answers preempt: the nodes that are kept, each with its victims and the number of additionally violated budgets."""
+        """Answers preempt: the proposed nodes that remain candidates, each with its victims and the number of disruption
+        budgets that these violate in addition to those of the proposal."""
         return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
-        """Decides and counts an agent's permit. The caller carries out the decision's effects, then calls `permit_answer`."""
+        """Decides an agent's request for a permit and counts the permit on the pod's node. The caller carries out the effects
+        of the decision, then calls `permit_answer`."""
         self.generation = Generation(self.generation + 1)
         return self._permits.ask(ask, caller, self.policy, now)
 
@@ -385,5 +392,5 @@ class StateMachine:
         return self._permits.answer(decided)
 
     def seen(self, pod: Pod, now: Instant) -> FilterFacts:
-        """What filter would base its answer for the pod on now. Changes nothing."""
+        """The facts from which filter would decide its answer for the pod now. Changes nothing."""
         return self._placement.seen(pod, self.policy, now)

@@ -1,8 +1,8 @@
-"""Announces on pods that have waited for some time why they wait and what would help, for `kubectl describe pod`.
+"""Announces by Kubernetes Events why pods that have been pending for some time wait and what would help. `kubectl describe pod`
+shows the Events.
 
 In: pods that changed, from the journal; answers of explain. Out: Events, a few a second. Pods with equal constraints share one
-explanation. At most a tenth of the time is spent on explanations, which run in a thread; nothing here is called while a pod is
-placed.
+explanation. At most a tenth of the time is spent on explanations. No decision about a pod calls or awaits this module.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from slackwater.ports.protocols import Explain, NothingThere, WhatIfRefused
 
 _log = structlog.get_logger(__name__)
 
-#: The reason of the Events, that of the condition PodScheduled.
+#: The reason of the Events; the same as that of the pod's condition PodScheduled.
 REASON: Final = "Unschedulable"
 
 #: What pods have to have in common to share an explanation: their constraints and their priority.
@@ -38,10 +38,11 @@ _Alike = tuple[Kind, int]
 class WaitEventsPolicy:
     """Limits of the Events on waiting pods.
 
-    `events` are sent in one look, `look_seconds` apart. `again_seconds`: the time until a pod's next Event. `fresh_seconds`:
-    how long an explanation is used for other pods like it. `rest`: the pause before the next explanation, as a multiple of the
-    time that the last one took. `retry_seconds`: the pause after one that was refused. In each slice of a look at most
-    `changes` changed pods are read.
+    The loop runs every `look_seconds`; each time it sends at most `events` Events, and reads changed pods in `slices` slices
+    of at most `changes` pods. `again_seconds`: the time until a pod's next Event. `fresh_seconds`: how long an explanation is
+    used for other pods with the same constraints. `rest`: the pause before the next explanation, as a multiple of the time that
+    the last one took. `retry_seconds`: the pause of a pod whose explanation was refused. `most_kept`: the most explanations
+    kept.
     """
 
     events: int = 5
@@ -56,8 +57,8 @@ class WaitEventsPolicy:
 
 
 class WaitEvents:
-    """Announces on waiting pods why they wait. `after_seconds`: how long a pod waits before its first Event. `only_of`: the
-    scheduler whose pods are followed, None for all.
+    """Announces on pending pods why they wait. `after_seconds`: how long a pod waits before its first Event. `only_of`: the
+    name of the scheduler whose pods are followed; None for all pods.
     """
 
     def __init__(
@@ -80,14 +81,14 @@ class WaitEvents:
         self._policy = policy or WaitEventsPolicy()
         self._changed: set[PodUid] = set()
         self._unread: list[PodUid] = []
-        #: When each waiting pod is due, and the same as a heap; entries of the heap that differ are outdated.
+        #: When each waiting pod is due; `_heap` has the same times in order. An entry of `_heap` that differs is outdated.
         self._due: dict[PodUid, Instant] = {}
         self._heap: list[tuple[Instant, PodUid]] = []
         self._notes: OrderedDict[_Alike, tuple[Instant, str | None]] = OrderedDict()
         self._rests_until = Instant(0.0)
 
     async def run(self) -> None:
-        """Follows and announces until cancelled."""
+        """Follows the pods and announces on those that wait, until cancelled."""
         self._unread = [pod.uid for pod in self._pods]
         self._pods.journal.add_reader(self._changed)
         try:
@@ -114,7 +115,7 @@ class WaitEvents:
                 self._put_off(uid, self._after_seconds)
 
     def _waiting(self, uid: PodUid) -> Pod | None:
-        """The pod, if it waits and concerns us."""
+        """The pod, if it is unschedulable and its scheduler is followed; otherwise None."""
         pod = self._pods.get(uid)
         if pod is None or pod.node is not None or pod.unschedulable_message is None or pod.ended or pod.deleting:
             return None
@@ -125,7 +126,7 @@ class WaitEvents:
         heapq.heappush(self._heap, (at, uid))
 
     async def _announce(self) -> None:
-        """Announces on the pods that are due, up to the limit; makes one explanation at most."""
+        """Announces on the pods that are due, at most `events` of them; asks for one new explanation at most."""
         explained = False
         for _ in range(self._policy.events):
             pod = self._next()
@@ -162,7 +163,8 @@ class WaitEvents:
         return note if note is not None and self._clock() - note[0] < self._policy.fresh_seconds else None
 
     async def _explained(self, pod: Pod) -> tuple[Instant, str | None] | None:
-        """Explains the pod, and keeps the text for pods like it. None if it was refused, and may succeed later."""
+        """Explains the pod, and keeps the text for pods with the same constraints. Returns when the explanation was made and
+        its text (None: there is nothing to say). Returns None if the question was refused, which may be repeated later."""
         began = self._clock()
         text: str | None = None
         try:

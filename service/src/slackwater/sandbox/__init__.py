@@ -1,1 +1,1 @@
-"""Clusters on one machine: an embedded one, a real control plane with its build recipe, and the demo."""
+"""Runs clusters on one machine: an embedded cluster in one process, a real control plane (with its build recipe), the demo."""

@@ -33,8 +33,9 @@ async def run_real_demo(
     port: int | None = None,
     kubernetes: str | None = None,
 ) -> None:
-    """Runs until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions. `kubernetes`:
-    the version of the control plane, None for the recipe's default."""
+    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which
+    decisions are recorded. `port`: that of the dashboard. `kubernetes`: the control plane's version; None: the recipe's
+    default."""
     console = Console(file=sys.stderr)
     console.print("Building the control plane (some minutes the first time, then cached)")
     with shown_on(sys.stderr) as building:
@@ -58,7 +59,7 @@ async def _run(
     record: str | None,
     port: int | None,
 ) -> None:
-    # Its disruption controller counts the budgets.
+    # The controller manager is needed, because its disruption controller computes the status of PodDisruptionBudgets.
     async with ControlPlane(binaries, controllers=True) as cp, cp.session() as api, anyio.create_task_group() as group:
         settings = demo_settings(FreePorts(Random()).take, record, port=port)
         await _grant(api, settings)

@@ -1,5 +1,8 @@
-"""The workload of the demo, for both kinds of clusters: pods of a few sizes that come and go, some that fit nowhere, and the
-stories of `demo_stories` beside them; and the settings of the service that go with it."""
+"""Defines the demo's workload and the service's settings for it, for the embedded cluster and the real control plane.
+
+The workload has pods of a few sizes that are replaced again and again, some pods that fit nowhere, and the stories of
+`demo_stories`.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -34,15 +37,15 @@ __all__ = ["NAMESPACE", "Workload", "demo_settings", "what_to_look_at"]
 _SIZES: Final = (("web", "250m", "512Mi"), ("worker", "1", "2Gi"), ("cache", "500m", "4Gi"), ("batch", "2", "1Gi"))
 _ZONES: Final = ("a", "b", "c")
 _CHURN_SECONDS: Final = 2.0
-#: Every so often a twentieth of the pods is replaced, but not more than this: the demo, whatever its size, leaves the machine
-#: idle most of the time.
+#: Every `_CHURN_SECONDS` a twentieth of the pods is replaced, but at most `_MOST_REPLACED`, so that a demo of any size leaves
+#: the machine idle most of the time.
 _CHURN_SHARE: Final = 20
 _MOST_REPLACED: Final = 10
 
 
 def demo_settings(take_port: Callable[[], int], record: str | None = None, *, port: int | None = None) -> Settings:
-    """The default settings, on free ports, with the node groups of the stories. `record`: a file for decisions. `port`: of the
-    dashboard."""
+    """The default settings with free ports (from `take_port`) and the node groups of the stories. `record`: the file to which
+    decisions are recorded. `port`: that of the dashboard; None: a free one."""
     settings = loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
@@ -79,7 +82,8 @@ def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str) -> st
 
 
 def what_to_look_at(ops: str) -> str:
-    """The lines for people, of at most 80 columns."""
+    """The text that tells people what the demo shows and where, in lines of at most 80 columns. `ops`: the ops listener's
+    URL."""
     return f"""
   dashboard   {ops}/
   dumpstate   {ops}/dumpstate
@@ -98,7 +102,8 @@ What to look at, within two minutes:
 
 
 class Workload:
-    """`nodes` that are kept alive by the cluster, `pods` of a few sizes, and the stories."""
+    """The demo's workload: `nodes` nodes, `pods` pods of a few sizes, and the stories. `send` sends requests to the API
+    server."""
 
     def __init__(self, send: Send, nodes: int, pods: int) -> None:
         self._send = send
@@ -127,7 +132,7 @@ class Workload:
                 group.start_soon(create, self._send, [pod(name, cpu, memory)])
 
     async def churn(self) -> None:
-        """Replaces a part of the pods, again and again; beside that run the stories."""
+        """Replaces some pods again and again, and runs the stories at the same time. Runs until cancelled."""
         async with anyio.create_task_group() as group:
             for story in (grow_to_the_limit, preempt, bursts, drain_with_a_budget):
                 group.start_soon(story, self._send)

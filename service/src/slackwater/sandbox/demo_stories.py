@@ -1,11 +1,11 @@
-"""The stories of the demo: each repeats for as long as the demo runs, and uses nodes and pods of its own.
+"""Runs the stories of the demo. Each story shows one capability, repeats as long as the demo runs, and has its own pods.
 
     await grow_to_the_limit(send)      # large pods come and leave: their node group grows to its limit, and shrinks
     await preempt(send)                # an important pod comes and goes: others are preempted for it
     await bursts(send)                 # pods that take the room of placeholders, which is then kept again
     await drain_with_a_budget(send)    # a drain whose eviction a PodDisruptionBudget forbids for a while
 
-`send` is the API server of either cluster. No controller recreates pods there, so a story does what the controller would do.
+`send` sends a request to the API server. The demo's pods have no controllers, so the stories recreate deleted pods themselves.
 """
 
 import itertools
@@ -16,8 +16,8 @@ import anyio
 
 from slackwater_protocol.names import NODE_GROUP, SAFE_TO_EVICT, TO_BE_DELETED_TAINT
 
-#: Sends a request with this method, path and body to the API server, and returns the decoded answer: None for 404 to GET and
-#: DELETE. Raises if it is refused otherwise.
+#: Sends a request (method, path, body) to the API server and returns the decoded answer. Returns None if a GET or DELETE is
+#: answered with 404; raises RuntimeError for other errors.
 Send = Callable[[str, str, Any], Coroutine[Any, Any, Any]]
 
 NAMESPACE: Final = "default"
@@ -28,15 +28,17 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _BUDGETS: Final = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 _N_LARGE: Final = 4
-#: When the pods of the group leave, so that its nodes are removed; and how often an important pod comes, for how long.
+#: How long the large pods exist, and how long they are absent, so that their nodes are removed.
 _LARGE_SECONDS: Final = 45.0
+#: How long an important pod exists, and the time until the next one.
 _URGENT_SECONDS: Final = 20.0
-#: The priority class of important pods. A real API server wants it to exist; the sandbox knows no priority classes.
+#: The priority class of important pods. It has to exist in a real API server; the embedded one has no priority classes.
 URGENT, URGENT_PRIORITY = "urgent", 1000
 _N_BURST: Final = 5
-#: The time before a burst, after which it finds its room kept, and how long it stays.
+#: The time before each burst, in which room is made for it, and how long its pods exist.
 _BURST_SECONDS: Final = 30.0
-#: Store: as many nodes as pods at first; the pods of two nodes fit one. The budget then has one disruption to allow.
+#: The number of the store's pods, each on its own node at first. The pods of two nodes fit on one. The store's budget allows
+#: one disruption.
 _N_STORE: Final = 3
 #: How long a pod of the store is missing while a node is drained, and the time between two drains.
 _MISSING_SECONDS: Final = 50.0
@@ -45,7 +47,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: str | None = None) -> dict[str, Any]:
-    """A node that the cluster keeps alive. One of a `group` admits only that group's pods."""
+    """The object of a node, which simulated kubelets keep ready. With `group`, the node admits only the group's pods."""
     capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
     labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok"}
     taints = [] if group is None else [dedicated_to(group)]
@@ -63,7 +65,7 @@ def dedicated_to(group: str) -> dict[str, str]:
 
 
 def pod(name: str, cpu: str, memory: str, *, group: str | None = None, zone: str | None = None) -> dict[str, Any]:
-    """A pod of the demo. One of a `group` may go to that group's nodes, and one of a `zone` must go there."""
+    """The object of a pod. With `group`, the pod may run only on that group's nodes; with `zone`, only in that zone."""
     tolerations = [] if group is None else [{"key": "dedicated", "operator": "Equal", "value": group, "effect": "NoSchedule"}]
     wanted = {} if zone is None else {_ZONE: zone}
     return {
@@ -90,14 +92,14 @@ async def delete(send: Send, names: Iterable[str]) -> None:
 
 
 async def pods_that_fit_nowhere(send: Send) -> None:
-    """Creates pods that stay pending: two are too large for any node, one lacks a little on each node of a zone. Other pods
-    have to be queued before, or it finds an empty node."""
+    """Creates pods that stay pending: two are too large for any node, and each node of a zone has a little too little room for
+    the third. Other pods have to be queued before, because the third would fit an empty node."""
     await create(send, [pod(f"huge-{number}", "64", "1Ti") for number in range(2)])
     await create(send, [pod("report-0", "11", "8Gi", zone="c")])
 
 
 async def grow_to_the_limit(send: Send) -> None:
-    """Large pods, one more than their group's nodes can take, come and leave again."""
+    """Creates large pods, one more than their group can grow for, and deletes them after a while, again and again."""
     pods = [pod(f"large-{number}", "20", "64Gi", group=POOL) for number in range(_N_LARGE)]
     while True:
         await create(send, pods)
@@ -107,7 +109,7 @@ async def grow_to_the_limit(send: Send) -> None:
 
 
 async def preempt(send: Send) -> None:
-    """An important pod, nearly as large as a node, comes and goes."""
+    """Creates an important pod, nearly as large as a node, and deletes it after a while, again and again."""
     for number in itertools.count():
         await anyio.sleep(_URGENT_SECONDS)
         urgent = pod(f"urgent-{number}", "15", "8Gi", zone="b")
@@ -118,7 +120,8 @@ async def preempt(send: Send) -> None:
 
 
 async def bursts(send: Send) -> None:
-    """Pods of the shop come all at once, find the room of placeholders, and leave again."""
+    """Creates several pods of the shop at once, which use the room of placeholders, and deletes them after a while, again and
+    again."""
     for burst in itertools.count():
         await anyio.sleep(_BURST_SECONDS)
         pods = [pod(f"shop-{burst}-{number}", "1", "2Gi", group=SHOP) for number in range(_N_BURST)]
@@ -128,8 +131,8 @@ async def bursts(send: Send) -> None:
 
 
 async def drain_with_a_budget(send: Send) -> None:
-    """Nodes of the store are less than half full, so one is drained; another pod of the store fails just then, and the budget
-    forbids the eviction until the pod is back."""
+    """Shows a drain that has to wait for a budget. The store's nodes are less than half full, so one is drained. At that moment
+    this story deletes a store pod of another node, and the budget forbids evictions until that pod is recreated."""
     await send("POST", _BUDGETS, _store_budget())
     nodes = [f"{STORE}-node-{number}" for number in range(_N_STORE)]
     for number, name in enumerate(nodes):
@@ -151,7 +154,7 @@ async def drain_with_a_budget(send: Send) -> None:
 
 
 async def _add_store_node(send: Send, name: str, number: int) -> None:
-    """A node with one pod of the store on it, where no scheduler is asked."""
+    """Creates a node, and a pod of the store that is bound to it without a scheduler."""
     await send("POST", "/api/v1/nodes", node(name, "a", cpu="4", memory="16Gi", group=STORE))
     await create(send, [_store_pod(f"{STORE}-{number}", on=name)])
 
@@ -174,7 +177,7 @@ def _store_budget() -> dict[str, Any]:
 
 
 async def _tainted(send: Send, names: Iterable[str]) -> str:
-    """Waits until one of these nodes is about to be drained."""
+    """Waits until one of these nodes has the taint of a drain, and returns its name."""
     while True:
         for name in names:
             found = await send("GET", f"/api/v1/nodes/{name}", None)

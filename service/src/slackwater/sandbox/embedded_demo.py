@@ -1,8 +1,8 @@
-"""`slackwater demo`: runs the embedded cluster and the service in this process, with machines that grow, and a workload.
+"""`slackwater demo`: runs the embedded cluster and the service in this process, with virtual machines that grow, and a
+workload.
 
-Connects the sandbox to the adapters: as the API server of `adapters.kube`, and as the scheduler that calls `adapters.http`.
-
-Nothing else connects them. Requests are passed on unchanged; tests that lose or delay requests wrap these functions.
+This module connects the embedded cluster to the service's adapters: it is the API server for `adapters.kube`, and its scheduler
+calls `adapters.http`. Requests are passed on unchanged; tests that lose or delay requests wrap these functions.
 """
 
 import math
@@ -42,7 +42,7 @@ _EXTENDER: Final = "/scheduler/"
 
 
 class EmbeddedApi:
-    """Implements `adapters.kube.client.ApiPort`."""
+    """Passes the requests of the service to the embedded API server. Implements `adapters.kube.client.ApiPort`."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -62,19 +62,20 @@ class EmbeddedApi:
 
 
 def answered_by(server: ApiServer, call: Call) -> Response:
-    """Answers at once."""
+    """The API server's answer to a call."""
     answer = server.request(call.method, call.path, params=call.params, body=call.body, content_type=call.content_type)
     return Response(answer.status, answer.body, answer.headers)
 
 
 async def answered(application: Application, request: Request) -> Answer:
-    """Sends one request to a listener's application, without a listener."""
+    """The answer of a listener's application to one request, without a connection."""
     found = application.answer(request)
     return await found if isinstance(found, Awaitable) else found
 
 
 def asking(extender: Callable[[], Application]) -> Ask:
-    """How the sandbox's scheduler calls the present extender."""
+    """Makes the function by which the embedded scheduler calls the extender. `extender` returns the application at the time of
+    each call."""
 
     async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
         answer = await answered(extender(), Request("POST", _EXTENDER + verb, body))
@@ -84,16 +85,17 @@ def asking(extender: Callable[[], Application]) -> Ask:
 
 
 _N_MACHINES: Final = 12
-#: The time for the last writes to end.
+#: How long the service runs after the demo's clients have ended, so that the last writes can end.
 _QUIET_SECONDS: Final = 0.5
-#: The compute units of a machine, and the period of its load in seconds.
+#: The smallest and largest number of compute units of a machine, and the period of its load in seconds.
 _LOW, _HIGH, _PERIOD_SECONDS = 1, 16, 60.0
 
 
 async def run_sandbox_demo(
     *, nodes: int, pods: int, duration_seconds: float | None, record: str | None = None, port: int | None = None
 ) -> None:
-    """Runs until Ctrl-C, SIGTERM, or `duration_seconds` after everything is up. `record`: a file for decisions."""
+    """Runs the demo until Ctrl-C, SIGTERM, or `duration_seconds` after everything is ready. `record`: the file to which
+    decisions are recorded. `port`: that of the dashboard."""
     console = Console(file=sys.stderr)
     with shown() as progress:
         progress.step("starting the sandbox cluster and the service")
@@ -149,7 +151,7 @@ async def _run(
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:
-    """Runs a group of tasks that may end before the others."""
+    """Opens a task group, so that its tasks can be cancelled before the others. Passes it to `task_status`."""
     async with anyio.create_task_group() as group:
         task_status.started(group)
         await anyio.sleep_forever()
@@ -169,7 +171,7 @@ def _permits(running: RunningService) -> AskPermit:
 
 
 def _wanted(machine: str, now: float) -> int:
-    """The load of a machine: it rises and falls, at another time for each machine."""
+    """The compute units that a machine wants at the time `now`: they rise and fall, at another time for each machine."""
     phase = int(machine.rpartition("-")[2]) / _N_MACHINES
     return round(_HIGH / 2 * (1 + math.sin(math.tau * (now / _PERIOD_SECONDS + phase))))
 

@@ -1,4 +1,4 @@
-"""`slackwater cleanup`: takes away everything that Slackwater has written in a cluster."""
+"""`slackwater cleanup`: removes everything that Slackwater has written in a cluster."""
 
 import argparse
 import json

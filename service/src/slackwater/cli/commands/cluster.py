@@ -1,4 +1,4 @@
-"""Access to the API server for commands that read or write the cluster themselves."""
+"""Gives commands that read or write the cluster themselves a client of the API server."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What to do where the API server cannot be reached.
+#: The advice in errors if the API server cannot be reached.
 OTHER_CLUSTER: Final = "is it up, and is it the one you mean? --kubeconfig and --context name another cluster"
 
 
@@ -30,8 +30,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def with_cluster(args: argparse.Namespace, work: Callable[["KubeClient"], Awaitable[T]], *, instead: str = "") -> T:
-    """What `work` returns, called with a client of the cluster. Raises `CommandFailed`; without a kubeconfig the error names
-    `instead`, an option that does without the cluster."""
+    """Calls `work` with a client of the cluster, and returns its result. Raises `CommandFailed` if that fails. If there is no
+    kubeconfig, the error suggests the option `instead`, which needs no cluster."""
     import anyio
 
     from slackwater.adapters.kube.client import open_client
@@ -53,7 +53,8 @@ def with_cluster(args: argparse.Namespace, work: Callable[["KubeClient"], Awaita
 
 
 def kubeconfig_of(args: argparse.Namespace, instead: str = "") -> str | None:
-    """The kubeconfig to use; None for the account of the Pod that the command runs in. Raises `CommandFailed`."""
+    """The path of the kubeconfig to use; None: the command runs in a Pod and uses its service account. Raises `CommandFailed`
+    if there is neither. `instead` is as in `with_cluster`."""
     if args.kubeconfig:
         return str(args.kubeconfig)
     if named := os.environ.get("KUBECONFIG"):

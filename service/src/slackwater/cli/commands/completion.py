@@ -1,4 +1,4 @@
-"""`slackwater completion`: the completion script of a shell, made of the parser by shtab (docs/adr/0196)."""
+"""`slackwater completion`: prints the completion script for a shell, which shtab makes of the parser (docs/adr/0196)."""
 
 import argparse
 from typing import Final
@@ -40,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete(parser: argparse.ArgumentParser, files: object) -> None:
-    """Marks files, and gives commands their short texts, for the parser and those below it. This parser parses nothing."""
+    """Prepares the parser and its subparsers for shtab: marks arguments that are files, and copies the short texts of commands
+    to where shtab reads them. Afterwards the parser is not used to parse."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            action.help = "command"  # shtab leaves out what is suppressed
+            action.help = "command"  # shtab leaves out actions whose help is suppressed
             for choice in action._choices_actions:
                 action.choices[choice.dest].description = choice.help
             for below in action.choices.values():

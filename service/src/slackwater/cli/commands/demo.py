@@ -1,4 +1,4 @@
-"""`slackwater demo`: runs a cluster with the service and a small workload, to try it."""
+"""`slackwater demo`: runs the service with a small workload on a sandbox cluster or a real control plane, to try it."""
 
 import argparse
 from functools import partial

@@ -1,4 +1,4 @@
-"""`slackwater doctor`: what would keep Slackwater from working in a cluster, and what to do."""
+"""`slackwater doctor`: reports what would keep Slackwater from working in a cluster, and what to do."""
 
 import argparse
 import sys

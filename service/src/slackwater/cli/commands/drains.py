@@ -1,4 +1,4 @@
-"""`slackwater drains`: which nodes are being removed and how far each is; stops one."""
+"""`slackwater drains`: lists the nodes that are being removed with the phase of each removal, and cancels a drain."""
 
 import argparse
 import json
@@ -67,7 +67,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _of_state(source: str, body: bytes) -> Mapping[str, Any]:
-    """The removals of the autoscaler's last loop. Raises `CommandFailed` if it does not run, or has not yet."""
+    """The removals of the autoscaler's last loop, from the body of `/dumpstate`. Raises `CommandFailed` if no scale-down runs
+    or no loop has ended yet."""
     try:
         loop = json.loads(body)["autoscaler"]
         scale_down = None if loop is None else loop["scaleDown"]

@@ -19,7 +19,7 @@ Asks a running service for its whole state: nodes, pods, holds, queues. The
 table shows what is Reserved on each node, in cores and GiB; -o json prints
 everything, in milliCPU and bytes, and `slackwater simulate` reads it.
 """
-#: How many names a line has.
+#: The most pending pods that the table names.
 _MOST_NAMED: Final = 3
 
 
@@ -89,7 +89,7 @@ def _row(node: dict[str, Any], pods: int, closed: bool) -> tuple[str, ...]:
 
 
 def _status(node: dict[str, Any], closed: bool) -> str:
-    """The status in kubectl's words, with our own quarantine."""
+    """The node's status in the words of `kubectl get nodes`, with our own "Quarantined" added."""
     words = ["Ready" if node.get("ready", True) else "NotReady"]
     words += ["SchedulingDisabled"] if node.get("unschedulable") else []
     words += ["Quarantined"] if closed else []

@@ -1,5 +1,5 @@
-"""`slackwater explain`: says why a pod waits, a node stays, or a group does not grow, and what helps
-according to a simulation."""
+"""`slackwater explain`: says why a pod waits, why a node is not removed or why a group does not grow, and which changes help in
+a simulation."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ examples:
   slackwater explain group pool-a             why has it not grown?
   slackwater explain pod shop/web-2 -o json | jq -r '.remedies[].change'
 """
-#: The kinds of objects, their part of the path, and whether they have a namespace.
+#: For each kind of object, its part of the URL's path and whether it has a namespace.
 _KINDS: Final = {
     "pod": ("pods", True),
     "node": ("nodes", False),
@@ -47,11 +47,11 @@ _KINDS: Final = {
     "gate": ("gates", True),
 }
 _REASONS: Final = ("WHY", "NODES", "SHORT", "OBJECTS")
-#: How many names a merged row has; -o json has all.
+#: The most names in one row; -o json prints all.
 _MOST_NAMED: Final = 4
-#: Plug-ins named in one row.
+#: The most plug-ins named in one row.
 _MOST_DIFFERENCES: Final = 2
-#: What the objects of the API explain without a running service.
+#: The kinds that can be explained without a running service, from the objects of the API.
 _OFFLINE: Final = ("pod", "node", "group")
 
 
@@ -89,7 +89,8 @@ def _explained(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> bytes:
-    """What the service answers, or what the objects of the API tell. Raises `CommandFailed`."""
+    """The answer of the running service; if none is found, an answer made from the objects of the API. Raises
+    `CommandFailed`."""
     path = _path(args.kind, args.name)
     if args.cluster:
         if args.url is not None:
@@ -103,7 +104,7 @@ def _answer(args: argparse.Namespace) -> bytes:
         try:
             body = _offline(args)
         except _NothingToExplain:
-            raise  # the objects were read: that no service answers explains nothing more
+            raise  # the objects could be read, so the missing service is not the cause
         except CommandFailed as failed:
             own = [line for line in nobody.lines if not any(other.startswith(line) for other in failed.lines)]
             raise CommandFailed([*own, *failed.lines], code=failed.code) from failed
@@ -129,7 +130,7 @@ def _offline(args: argparse.Namespace) -> bytes:
 
 
 class _NothingToExplain(CommandFailed):
-    """The objects of the API were read, and what was asked about is not among them."""
+    """The objects of the API were read, but the object to explain is not among them."""
 
 
 def _path(kind: str, name: str) -> str:
@@ -184,7 +185,8 @@ def _show(answer: Mapping[str, Any]) -> None:
 
 
 def _reasons(reasons: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """The rows of the reasons. Those that differ in the objects alone are one row, which names some and counts the rest."""
+    """The table rows of the reasons. Reasons that differ only in their objects share one row, which names some objects and
+    counts the rest."""
     found: dict[tuple[str, ...], list[str]] = {}
     for reason in reasons:
         *cells, objects = _reason(reason)
@@ -193,7 +195,7 @@ def _reasons(reasons: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _groups(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The rows of the node groups; groups with the same answer are one row."""
+    """The table rows of the node groups; groups with the same answer share one row."""
     found: dict[str, list[str]] = {}
     for group in groups:
         name, why = _group(group)
@@ -209,7 +211,7 @@ def _show_instead(console: "Console", instead: Mapping[str, Any] | None) -> None
 
 
 def _instead(instead: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The rows of the other nodes that would take a placed pod; the last one counts those that are not named."""
+    """The table rows of the other nodes that would take a placed pod. A last row counts the nodes that are not named."""
     rows = []
     for each in instead["nodes"]:
         differs = sorted(each["difference"].items(), key=lambda item: (-abs(item[1]), item[0]))
@@ -220,7 +222,8 @@ def _instead(instead: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _together(minimal: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], list[tuple[str, ...]]]]:
-    """Places with the reasons that have to go there together; places with equal reasons are one."""
+    """The names of places, with the table rows of the reasons that have to be removed there together. Places with equal reasons
+    are listed together."""
     found: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for each in minimal:
         if len(each["blockers"]) > 1:
@@ -236,7 +239,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
-    """The slack on a group's nodes: how much, for which pods, at what cost."""
+    """Lines about the slack on a group's nodes: how much it is, for which pods, and how many nodes exist only for it."""
     from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
 
     if slack is None or not (slack["placeholders"] or slack["coming"]):

@@ -1,4 +1,4 @@
-"""Exit codes of commands, and the error with which a command ends."""
+"""Defines the exit codes of commands, and the error by which a command fails."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ INTERRUPTED: Final = 130
 
 
 def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
-    """The messages of all errors in a group: task groups wrap the errors of their tasks."""
+    """The messages of all errors in a group, as a task group raises it, and in the groups within it."""
     return [
         line
         for error in group.exceptions
@@ -20,7 +20,7 @@ def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
 
 
 class CommandFailed(Exception):
-    """`lines` go to stderr, each as `slackwater: ...`; `code` is the exit code."""
+    """Ends a command with exit code `code`. Each of `lines` is printed to stderr as `slackwater: ...`."""
 
     def __init__(self, lines: Sequence[str], *, code: int = BAD_INPUT) -> None:
         super().__init__(lines, code)

@@ -33,7 +33,7 @@ examples:
   slackwater history node n17                     why was it removed?
   slackwater history pod shop/db-0 -o json | jq -r '.entries[].text'
 """
-#: The kinds of objects, their part of the path, and the wanted form of the name.
+#: For each kind of object, its part of the URL's path and the wanted form of its name.
 _KINDS: Final = {"pod": ("pods", "NAMESPACE/NAME"), "node": ("nodes", "a name without a slash")}
 
 
@@ -81,7 +81,8 @@ def _seconds(args: argparse.Namespace) -> float | None:
 
 
 def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
-    """What the service answers, or what the ConfigMaps say. Raises `CommandFailed`."""
+    """The answer of the running service; if there is none, or a cluster is named, the answer read from the ConfigMaps. Raises
+    `CommandFailed`."""
     if args.url is None and (args.kubeconfig or args.context):
         return _stored(args)
     name = "/".join(quote(piece, safe="") for piece in args.name.split("/"))

@@ -14,7 +14,8 @@ _QUIET: Final = ("httpx", "httpcore", "kubernetes_asyncio", "uvicorn.access", "u
 
 
 def set_up_logs(log_format: LogFormat, *, stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """`json`: one object a line, with `event`, `level`, `timestamp` (UTC). `console`: for people. By default on stderr."""
+    """Sets up all logging of the process. `json`: one object a line, with `event`, `level`, `timestamp` (UTC). `console`: for
+    people. `stream` None: stderr."""
     stream = stream if stream is not None else sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -1,6 +1,6 @@
-"""Requests to the ops listener of a running service: the one way by which commands reach it.
+"""Finds a running service and sends requests to its ops listener. Commands reach the service only by this module.
 
-The service is found in this order: at `--url`; on loopback, unless a cluster is named or kubectl runs the command; in the
+The service is looked for in this order: at `--url`; on loopback, unless a cluster is named or kubectl runs the command; in the
 kubeconfig's cluster, through the API server's port-forward (docs/adr/0196).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "http://127.0.0.1:10298"
 #: The largest answer that is read: the state of 150,000 pods is about 100 MB.
 LARGEST_BODY: Final = 1 << 30
-#: If no byte arrives for this long, the service counts as stuck.
+#: A request fails if no byte arrives for this long.
 SILENCE_SECONDS: Final = 60.0
 _MOST_WORDS: Final = 200
 _CONNECT_SECONDS: Final = 1.0
@@ -46,12 +46,14 @@ def add_listener(parser: argparse.ArgumentParser) -> None:
 
 
 class ServiceNotFound(CommandFailed):
-    """No service was found where it was looked for."""
+    """No service was found: nothing listens at the address, or no replica runs in the cluster."""
 
 
 def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> bytes:
-    """The body of a 200 answer to a GET, or to a POST of this body. Otherwise raises `CommandFailed` with the listener's
-    message, `ServiceNotFound` if no service is found."""
+    """Requests the path from the service, by GET or, with a body, by POST. Returns the body of the answer with status 200.
+
+    Raises `ServiceNotFound` if no service is found, and `CommandFailed` with the listener's message for other answers.
+    """
     with shown() as progress:
         if args.url is not None:
             return _read(Target(args.url, args.url, _trust(args)), path, body, progress)
@@ -65,12 +67,12 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
 
 
 def url_of(args: argparse.Namespace) -> str:
-    """What the service is called in errors about its answers."""
+    """The name of the service in errors about its answers: `--url`, or "the service"."""
     return str(args.url or "the service")
 
 
 class Target:
-    """Where a request goes: the base URL, its name in messages, and whom TLS trusts."""
+    """The destination of requests: its base URL, its name in messages, and which certificates TLS trusts (False: all)."""
 
     def __init__(self, url: str, name: str, trust: "ssl.SSLContext | bool") -> None:
         self.url = url.rstrip("/")
@@ -83,7 +85,7 @@ def _names_cluster(args: argparse.Namespace) -> bool:
 
 
 def _listens() -> bool:
-    """Does something listen on loopback? A service in a local port-forward or on this host."""
+    """Does something listen at `DEFAULT_URL` on loopback: a service on this host, or a port-forward to one?"""
     import socket
     from urllib.parse import urlsplit
 
@@ -101,7 +103,7 @@ def _read(target: Target, path: str, body: bytes | None, progress: Progress) -> 
     url, name = f"{target.url}{path}", f"{target.name}{path}"
     answered = bytearray()
     try:
-        # Proxies in the environment are not meant for a listener on loopback.
+        # Ignores proxies that environment variables name, which are not meant for a listener on loopback.
         with (
             httpx.Client(verify=target.trust, timeout=SILENCE_SECONDS, trust_env=False) as client,
             _asked(client, url, name, body, progress) as answer,
@@ -125,7 +127,8 @@ def _read(target: Target, path: str, body: bytes | None, progress: Progress) -> 
 
 @contextmanager
 def _asked(client: "httpx.Client", url: str, name: str, body: bytes | None, progress: Progress) -> Iterator["httpx.Response"]:
-    """The answer, before its body is read. The first request to `explain` takes seconds in a large cluster."""
+    """Sends the request and yields the answer, before its body is read. Shows progress meanwhile, because the first request to
+    `explain` takes seconds in a large cluster."""
     progress.step(f"asking {name}")
     with client.stream("GET" if body is None else "POST", url, content=body) as answer:
         length = answer.headers.get("content-length", "")
@@ -134,7 +137,8 @@ def _asked(client: "httpx.Client", url: str, name: str, body: bytes | None, prog
 
 
 def _said(body: bytes) -> str:
-    """The `detail` of an error, or the beginning of its text. HTML is not shown: no listener of ours answers with it."""
+    """The message in the body of an error: its `detail`, or the beginning of its text. HTML is not shown, because it cannot
+    come from our listeners."""
     try:
         detail = json.loads(body)["detail"]
     except (ValueError, TypeError, KeyError):

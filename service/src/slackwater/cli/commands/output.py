@@ -1,4 +1,4 @@
-"""`-o table|json`: by default tables on a terminal, and JSON elsewhere.
+"""Provides the option `-o table|json` and prints tables. The default is a table on a terminal, and JSON elsewhere.
 
 On a terminal `rich` draws tables and folds long cells inside their column. Elsewhere a table is plain text, with columns as
 wide as their widest cell.
@@ -19,12 +19,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def as_json(args: argparse.Namespace) -> bool:
-    """Is the output JSON? As the option says, otherwise depending on whether stdout is a terminal."""
+    """Is the output JSON? `-o` decides; without it, the output is JSON unless stdout is a terminal."""
     return bool(args.output == "json" or (args.output is None and not sys.stdout.isatty()))
 
 
 def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:
-    """The lines of a table. The first row has the headings; the columns `right` are right-aligned."""
+    """Formats a table as lines. The first row contains the headings; columns whose index is in `right` are right-aligned."""
     if sys.stdout.isatty() and len(rows) <= _MOST_DRAWN:
         yield from _drawn(rows, right)
         return

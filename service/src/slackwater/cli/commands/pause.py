@@ -1,4 +1,4 @@
-"""`slackwater pause` and `slackwater resume`: stop what Slackwater does, one activity at a time or all at once."""
+"""`slackwater pause` and `slackwater resume`: stop activities of the service, such as scale-down, and let them continue."""
 
 import argparse
 import sys

@@ -26,8 +26,8 @@ _MOST_NAMED: Final = 4
 
 @contextmanager
 def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterator[Target]:
-    """The leader of the service in the cluster, or another replica if none leads. Raises `ServiceNotFound` with what was looked
-    for, and `CommandFailed`."""
+    """Opens a port-forward to the leader of the service in the cluster, or to another replica if none leads, and yields its
+    target. Raises `ServiceNotFound`, which says what was looked for, and `CommandFailed`."""
     try:
         kubeconfig = kubeconfig_of(args)
     except CommandFailed as failed:
@@ -41,7 +41,7 @@ def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterat
             if isinstance(found, CommandFailed):
                 raise found
             yield found
-        finally:  # errors of the caller do not pass through the tunnel's task groups, which would wrap them
+        finally:  # the tunnel's task groups do not see errors of the caller, because they would wrap them in a group
             tunnel.__exit__(None, None, None)
 
 
@@ -49,7 +49,8 @@ def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterat
 async def _tunnel(
     kubeconfig: str | None, args: argparse.Namespace, trust: ssl.SSLContext | bool
 ) -> AsyncIterator[Target | CommandFailed]:
-    """A replica that answers, or the error that says why there is none."""
+    """Opens port-forwards to the replicas until one leads. Yields the target of the leader or of another replica that answers,
+    or the error that says why none does."""
     async with AsyncExitStack() as stack:
         try:
             client = await stack.enter_async_context(open_client(kubeconfig=kubeconfig, context=args.context))
@@ -77,8 +78,8 @@ async def _tunnel(
 
 
 def _inside(trust: ssl.SSLContext | bool) -> ssl.SSLContext:
-    """The trust in a listener at the end of a tunnel. The API server has named the Pod, so its certificate needs no name of
-    ours; it is verified if `--ca-file` says by which CA."""
+    """The TLS context for a listener behind a port-forward. The API server connects to the right Pod, so host names are not
+    checked. The certificate is verified only if options name a CA or a client certificate."""
     if isinstance(trust, ssl.SSLContext):
         trust.check_hostname = False
         return trust
@@ -89,7 +90,7 @@ def _inside(trust: ssl.SSLContext | bool) -> ssl.SSLContext:
 
 
 async def _probe(target: Target, port: ForwardedPort) -> tuple[bool, str]:
-    """Does the replica lead, and why does it not answer, "" if it does?"""
+    """Asks the replica's `/statusz`. Returns whether it leads, and why it does not answer ("" if it answers)."""
     try:
         async with httpx.AsyncClient(verify=target.trust, timeout=_PROBE_SECONDS, trust_env=False) as client:
             answer = await client.get(f"{target.url}/statusz")
@@ -112,7 +113,7 @@ def _unreadable(error: KubeError, scheduler_name: str) -> list[str]:
 
 
 def _nobody(replicas: Replicas, scheduler_name: str, problems: list[str]) -> list[str]:
-    """What was looked for, what was found instead, and what to do."""
+    """The error's lines if no replica answers: what was looked for, what was found instead, and what to do."""
     if problems:
         return [*problems, "the Pods are found, and none answers: want the rights to get and create pods/portforward"]
     lines = [f"found none that runs of the {looked_for(scheduler_name)}"]

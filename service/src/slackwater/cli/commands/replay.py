@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _size(path: str) -> int | None:
-    """The file's size; None if there is no such file, which reading it reports."""
+    """The file's size in bytes; None if there is no such file. Reading the file reports that error later."""
     return os.path.getsize(path) if os.path.isfile(path) else None
 
 

@@ -1,4 +1,4 @@
-"""`slackwater simulate scale-down`: which nodes could be removed together, and where their pods would go."""
+"""`slackwater simulate scale-down`: finds nodes that could be removed together, and where their pods would go."""
 
 import argparse
 from collections import Counter
@@ -68,7 +68,7 @@ def _table(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The reasons, the most frequent first, each with some of its nodes."""
+    """The table rows about the nodes that stay: number, reason and some of the nodes. The most frequent reason comes first."""
     counts = Counter(kept["reason"] for kept in answer["kept"])
     for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         found = [kept for kept in answer["kept"] if kept["reason"] == reason][:_MOST_NODES]

@@ -1,4 +1,4 @@
-"""`slackwater simulate scale-up`: which nodes would be added for the pending pods."""
+"""`slackwater simulate scale-up`: plans which nodes would be added for the pending pods."""
 
 import argparse
 from collections import Counter
@@ -92,7 +92,7 @@ def _in_short(reason: str) -> str:
 
 
 def _why_not(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Each pod with each group, and the reasons why a node of that group would not do."""
+    """The table rows about pods that no group helps: pod, group, and why a new node of that group would not take the pod."""
     for entry in unhelpable:
         for group, why in entry["groups"].items():
             shown = why["reasons"][:_MOST_REASONS]

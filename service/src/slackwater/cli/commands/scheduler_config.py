@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    """Writes to a file, for containers without a shell that could redirect standard output."""
+    """Writes the text to the file. Needed in containers without a shell, where standard output cannot be redirected."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as err:
@@ -86,7 +86,8 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _certificate(settings: "Settings | None") -> "CertificateNames | None":
-    """The names in the listener's certificate. If this machine does not have the file, says so and returns None."""
+    """The names in the certificate of the extender listener; None without TLS. If the file cannot be read on this machine,
+    prints a note and returns None."""
     from slackwater.app.scheduler_config.transport import certificate_names
     from slackwater.app.settings import UnreadableSettings
     from slackwater.app.settings.reading import read_bytes

@@ -1,4 +1,4 @@
-"""`slackwater serve`: the service."""
+"""`slackwater serve`: runs the service."""
 
 import argparse
 import os

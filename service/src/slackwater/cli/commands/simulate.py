@@ -1,4 +1,5 @@
-"""`slackwater simulate`: what would happen to a cluster, from a file and without a control plane."""
+"""`slackwater simulate`: answers what would happen to the pods and nodes of a cluster, which it only reads. This module has
+`simulate placement`."""
 
 import argparse
 from collections import Counter
@@ -111,7 +112,8 @@ def _count(line: Mapping[str, Any]) -> str:
 
 
 def _why_not(line: Mapping[str, Any]) -> str:
-    """The most frequent reasons, counted as kube-scheduler does."""
+    """The most frequent reasons of the nodes that reject the pod, each with its number of nodes, as in kube-scheduler's
+    messages."""
     counts = Counter(reason for verdict in line["rejected"].values() for reason in verdict["reasons"])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS]]

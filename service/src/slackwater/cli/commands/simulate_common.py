@@ -1,7 +1,8 @@
-"""The common part of all `slackwater simulate` commands: a cluster and a configuration in, JSON or a table out.
+"""Implements the common part of all `slackwater simulate` commands: reads a cluster and a configuration, prints JSON or a
+table.
 
-The cluster comes from a file, or from a running service, which then answers by itself. `--suppose` changes it for the
-simulation.
+The cluster is read from a file or from the API server. With `--live` a running service answers for its own cluster instead.
+`--suppose` changes the cluster for the simulation.
 """
 
 import argparse
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
     from slackwater.app.settings import Settings
     from slackwater.ports.protocols import Question
 
-#: How many labels an error names.
+#: The most labels that an error names.
 _MOST_LABELS: Final = 20
 NOTHING_PENDING: Final = "no pod is pending: each has a node or has ended"
-#: Equal rows are one from so many on.
+#: At least this many equal rows are merged into one.
 _MANY: Final = 3
 
 
 def check_sources(args: argparse.Namespace) -> None:
-    """Raises `CommandFailed` if two files would be read from stdin, or if `--config` is given for a running service."""
+    """Raises `CommandFailed` if two files would be read from stdin, or if an option contradicts `--live`."""
     given = [option for option in ("cluster", "config", "suppose") if getattr(args, option) == "-"]
     if len(given) > 1:
         twice = " and ".join(f"--{option}" for option in given)
@@ -49,7 +50,8 @@ def check_sources(args: argparse.Namespace) -> None:
 
 
 def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> tuple["Cluster", "Settings"]:
-    """The cluster and the settings, changed as `--suppose` says. Raises `CommandFailed` with the place of an error."""
+    """Applies the changes of the file `--suppose` to the cluster and the settings. Raises `CommandFailed`, which says where in
+    the file an error is."""
     if args.suppose is None:
         return cluster, settings
     from slackwater.adapters.http.whatif import supposed_of
@@ -68,7 +70,7 @@ def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings")
 
 
 def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Mapping[str, Any]]:
-    """The lines of the running service's answer. Raises `CommandFailed`."""
+    """Asks the running service, and yields its answers, one for each line. Raises `CommandFailed`."""
     body = {} if args.suppose is None else _document(args.suppose)
     options = {name: True for name in ("accounting", "sequential") if getattr(args, name, False)}
     path = f"/simulate/{question}"
@@ -81,7 +83,7 @@ def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Ma
 
 
 def _document(path: str) -> dict[str, Any]:
-    """Reads a document in JSON or YAML, without the keys that options set."""
+    """Reads the file of `--suppose`, JSON or YAML. Raises `CommandFailed` if it contains keys for which there are options."""
     import msgspec
 
     from slackwater.app.offline import ClusterError
@@ -106,7 +108,7 @@ Answers = Iterable[Mapping[str, Any]]
 
 
 def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
-    """Adds the options. `config` is the help text about the configuration."""
+    """Adds the options of all simulations. `config` is appended to the help text of `--config`."""
     add_source(parser)
     parser.add_argument(
         "--suppose", metavar="F", help="with changes: `objects` besides, `remove`, `configuration`; JSON or YAML, - for stdin"
@@ -120,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say which cluster is meant."""
+    """Adds the options that say which cluster to read."""
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--cluster", metavar="F", help="a file, JSON or YAML; - for stdin (default: the kubeconfig's cluster)")
     source.add_argument("--live", action="store_true", help="the cluster that a running service sees")
@@ -129,7 +131,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say whose rules hold."""
+    """Adds the options that say which kube-scheduler's rules apply: version and feature gates."""
     parser.add_argument(
         "--kubernetes-version",
         metavar="X",
@@ -139,7 +141,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionRequest":
-    """What the options, or else the configuration, say about the version. Raises `CommandFailed`."""
+    """The version and feature gates of kube-scheduler, from the options or else the configuration. Raises `CommandFailed`."""
     from slackwater.app.offline.version import VersionRequest
     from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
 
@@ -159,7 +161,7 @@ def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionR
 
 
 def say_version(cluster: "Cluster") -> None:
-    """Says on stderr what is special about the version: not supported, or gates that change nothing."""
+    """Prints to stderr if the version is not supported, and which feature gates have no effect here."""
     found = cluster.kubernetes
     if found.version.note:
         print(found.version.note, file=sys.stderr)
@@ -168,7 +170,8 @@ def say_version(cluster: "Cluster") -> None:
 
 
 def read_source(args: argparse.Namespace, progress: Progress, settings: "Settings") -> "Cluster":
-    """The cluster of the file, or else of the kubeconfig. Raises `ClusterError` and `CommandFailed`."""
+    """Reads the cluster from the file `--cluster`, or else from the kubeconfig's API server. Raises `ClusterError` and
+    `CommandFailed`."""
     request = version_request(args, settings)
     cluster = _read_source(args, progress, request)
     say_version(cluster)
@@ -185,7 +188,7 @@ def _read_source(args: argparse.Namespace, progress: Progress, request: "Version
 
 
 def source_name(args: argparse.Namespace) -> str:
-    """What the cluster is called in errors."""
+    """The name of the cluster in errors: the file's name, or "the cluster"."""
     return "the cluster" if args.cluster is None else name_of(args.cluster)
 
 
@@ -195,7 +198,10 @@ def report(
     table: Callable[[Answers], Iterator[str]],
     question: "Question",
 ) -> int:
-    """Prints the answers, each as a line of JSON or all as a table. Returns the exit code. Raises `CommandFailed`."""
+    """Makes the answers and prints them: each as a line of JSON, or all as a table. Returns the exit code.
+
+    `answer` simulates on a cluster that was read; with `--live` the service answers `question`. Raises `CommandFailed`.
+    """
     check_sources(args)
     if args.live:
         reply = list(answered_live(args, question))
@@ -223,7 +229,7 @@ def _planned(
     cluster, settings = supposed(args, read_source(args, progress, settings), settings)
     cluster = grouped(args, cluster)
     _check_complete(args, cluster, settings, question)
-    gc.freeze()  # objects that were read stay: the garbage collector need not visit them while planning
+    gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
     pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
     progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
     found = answer(cluster, settings)
@@ -231,7 +237,8 @@ def _planned(
 
 
 def grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
-    """The cluster whose nodes have the group that a cloud's label, or that of `--group-label`, names."""
+    """Assigns each node of the cluster to the node group that its label names: the label of `--group-label`, or else the label
+    of a known cloud."""
     from dataclasses import replace
 
     from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, with_group_labels
@@ -244,7 +251,8 @@ def grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
 
 
 def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Settings", question: "Question") -> None:
-    """Raises `CommandFailed` if the file lacks what the question is about, and says what to do."""
+    """Raises `CommandFailed` if the cluster has no objects or groups about which the question could be answered. The error says
+    what to do."""
     from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, labelled_groups
 
     file = source_name(args)
@@ -266,7 +274,7 @@ def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Set
 def _write(lines: Iterable[str], progress: Progress) -> None:
     for line in lines:
         if not _to_file():
-            progress.clear()  # the reader of the table is at the same terminal
+            progress.clear()  # progress and table are on the same terminal
         sys.stdout.write(line + "\n")
 
 
@@ -287,7 +295,8 @@ def add_group_label(parser: argparse.ArgumentParser) -> None:
 
 
 def merged(rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """The rows, each beginning with a pod; three or more that are equal but for that are one, which counts them."""
+    """Merges the rows, whose first cell is a pod: `_MANY` or more rows that differ only in the pod become one, which counts the
+    pods and names the first."""
     pods: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         pods.setdefault(row[1:], []).append(row[0])
@@ -299,7 +308,7 @@ def merged(rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def not_judged(answers: Answers) -> Iterator[str]:
-    """Lines about kinds of objects that the file lacks, each once."""
+    """Lines that name the rules that were skipped, because the file lacks a kind of object; each once."""
     for note in dict.fromkeys(note for answer in answers for note in answer.get("skipped", ())):
         yield f"not judged: {note}"
 

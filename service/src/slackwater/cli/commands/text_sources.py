@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def settings_from(path: str | None) -> "Settings":
-    """The settings of a file, or the defaults. Raises `CommandFailed` with every problem of the file."""
+    """The settings of the file; the defaults if `path` is None. Raises `CommandFailed` with all problems of the file."""
     from slackwater.app.settings import Settings, SettingsError, loads
 
     if path is None:
@@ -22,7 +22,7 @@ def settings_from(path: str | None) -> "Settings":
 
 
 def text_of(path: str) -> str:
-    """The text of a file, or of stdin for `-`. Raises `UnreadableSettings`, with its source."""
+    """The text of the file; `-` reads stdin. Raises `UnreadableSettings`, which names the file."""
     from slackwater.app.settings.reading import decode, read_bytes
     from slackwater.configuration.text_tree import LARGEST_TEXT
 

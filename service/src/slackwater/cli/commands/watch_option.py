@@ -1,4 +1,4 @@
-"""`--watch`: shows an answer again every two seconds, in place, until Ctrl-C."""
+"""Implements `--watch`: shows an answer again every two seconds, in place, until Ctrl-C."""
 
 import argparse
 import io
@@ -12,13 +12,13 @@ from typing import Final
 from slackwater.cli.commands.failure import CommandFailed
 
 _EVERY_SECONDS: Final = 2.0
-#: Go to the first line; erase to the end of the line, of the screen.
+#: Terminal sequences: go to the first line; erase to the end of the line; erase to the end of the screen.
 _HOME, _LINE_END, _SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 _CLEARED: Final = "\x1b[2J"
 
 
 class _Page(io.StringIO):
-    """What is written to a terminal, to be shown at once."""
+    """Collects output to show it on the terminal at once. It says that it is a terminal, so that commands print tables."""
 
     def isatty(self) -> bool:
         return True
@@ -29,8 +29,11 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def watched(args: argparse.Namespace, show: Callable[[], int], *, pause: Callable[[float], None] = time.sleep) -> int:
-    """Calls `show` once, or with `--watch` again and again. Returns its code. Raises what `show` raises the first time;
-    later failures are shown, and `show` is called again: a service may restart meanwhile."""
+    """Calls `show` once and returns its exit code. With `--watch`, calls `show` again and again, and does not return.
+
+    With `--watch`, an error of the first call is raised. Later errors are displayed and `show` is called again, because the
+    service may be restarting.
+    """
     if not args.watch:
         return show()
     if not sys.stdout.isatty():
@@ -52,7 +55,8 @@ def watched(args: argparse.Namespace, show: Callable[[], int], *, pause: Callabl
 
 
 def _screen(page: str, notes: str) -> str:
-    """The page as it is drawn over the last one, cut to the terminal's height. What is cut is counted."""
+    """The text that draws the page over the previous one, cut to the terminal's height. A last line counts the lines cut
+    off."""
     lines = [*page.splitlines(), *notes.splitlines()]
     room = shutil.get_terminal_size().lines - 2
     if len(lines) > room:

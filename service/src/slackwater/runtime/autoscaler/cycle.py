@@ -1,14 +1,14 @@
 """The autoscaler's loop: observe, plan, act.
 
-    observe  node groups from the providers, and lost instances
-    plan     in the planning process, on the replica of the cluster, brought up to date; all plans use the same snapshot
-    act      request from the providers what the limits allow of the plan; send Events; write the status
+    observe  list the node groups from the providers, and clean up lost instances
+    plan     in the planning process, on its replica of the cluster; all plans use the same snapshot
+    act      request from the providers the part of the plan that the limits allow; send Events; write the status
 
 Scale-up is planned and acted on before scale-down, which may take far longer to plan.
 
-A loop begins every `interval_seconds`; earlier, once the events pause, if pods have become unschedulable or nodes ready, and
-when pods that were too young may be planned for. Each loop writes one log line and one record. It needs no state of an earlier
-process. After a failed loop the next one comes later.
+A loop begins every `interval_seconds`. It begins earlier if pods have become unschedulable or nodes ready, and when pods that
+were too young to be planned for are old enough. Each loop writes one log line and one record. It needs no state of an earlier
+process. After a failed loop the pause is longer.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -53,8 +53,9 @@ _LONGEST_BACKOFF: Final = 32
 class LoopConfig:
     """Settings of the loop.
 
-    An early loop begins when no event has come for `settle_seconds`, or after `longest_settle_seconds`. `call_seconds` bounds
-    one provider call. Events about no pod or node are about `status_object`.
+    A loop that becomes due early begins once pods and nodes have been quiet for `settle_seconds`, but after at most
+    `longest_settle_seconds`. `call_seconds` bounds one provider call. Kubernetes Events that concern no pod or node are written
+    about `status_object`.
     """
 
     interval_seconds: float = 10.0
@@ -120,18 +121,19 @@ class Autoscaler:
         self.last: LoopRecord | None = None
         self._loops = 0
         self._failures_in_a_row = 0
-        #: When pods that were too young will count; None if there are none.
+        #: When pods that were too young for the last plan are old enough; None if there are none.
         self._again_at: UnixTime | None = None
 
     async def run(self) -> None:
-        """Runs loops until cancelled, while this replica is the leader."""
+        """Runs loops until cancelled. Runs none while this replica is not the leader."""
         while True:
             if self._leading():
                 await self._one_loop()
             await self._until_due()
 
     def look(self) -> None:
-        """Makes a loop due earlier if pods or nodes require one. Cheap; to be called after each event of the state machine."""
+        """Makes the next loop due earlier if pods became unschedulable, or if nodes became ready while scale-ups wait for a
+        limit. Cheap; to be called after each event of the state machine."""
         stuck, ready = self._state_machine.state.pods.became_stuck, self._state_machine.state.nodes.became_ready
         if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
             self._seen_stuck, self._seen_ready = stuck, ready
@@ -168,7 +170,7 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """Waits until the events pause, so that a burst of pods is planned for as a whole."""
+        """Waits until `look` has found nothing new for `settle_seconds`, so that a burst of pods is planned for as a whole."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
@@ -205,7 +207,8 @@ class Autoscaler:
         return self.last
 
     def _inquiry(self, turn: "_Turn", changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
-        """The one inquiry for all plans of the turn. A second call is for a planner that has lost everything."""
+        """The inquiry for all plans of this loop. A second call in the same loop is for a restarted planning process, which
+        gets the same inquiry with `changes` that contain the whole cluster."""
         if turn.inquiry is not None:
             turn.inquiry = replace(turn.inquiry, changes=changes)
             return turn.inquiry
@@ -231,7 +234,8 @@ class Autoscaler:
             raise
 
     async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:
-        """The scale-down plan, or None. An error is only noted, because a failed loop would delay the next scale-up."""
+        """The scale-down plan; None if there is none. An error of planning does not end the loop, because a failed loop would
+        delay the next scale-up."""
         if self._scale_down_loop is None:
             return None
         try:
@@ -280,16 +284,17 @@ class Autoscaler:
         return left_out + plan.left_out
 
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
-        """The scale-up without nodes whose pods were all placed while the plan was made; empty while scale-up is paused."""
+        """The scale-up without the nodes whose pods were all placed while the plan was made. It has no nodes if scale-up is
+        paused."""
         paused = "scale-up" in self._state_machine.pausing.paused
         nodes = () if paused else tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
         return scale_up if len(nodes) == scale_up.count else ScaleUp(group=scale_up.group, nodes=nodes)
 
     def _is_wanted(self, pods: Sequence[Pod]) -> bool:
-        """Is a planned node with these pods still wanted? Yes if one of them still waits, and always without real pods (nodes
+        """Is a planned node with these pods still wanted? Yes if one of the real pods still waits, or if there are none (nodes
         for a group's minimum, or for placeholders).
 
-        Mostly the first pod decides; checking all of tens of thousands would block the event loop for milliseconds.
+        Stops at the first pod that waits, because checking tens of thousands would block the event loop for milliseconds.
         """
         served = False
         for pod in pods:
@@ -320,8 +325,8 @@ class _Turn:
     inquiry: Inquiry | None = None
 
     def record(self, group_registry: NodeGroupRegistry, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
-        """The loop's record. `marks`: begin of the loop, then the ends of: observe, plan scale-up, act on it, plan scale-down,
-        act on it.
+        """The loop's record. `marks`: the begin of the loop, then the end of each of its five phases (observe, plan scale-up,
+        act on it, plan scale-down, act on it).
         """
         sense, grown, growing, shrunk, scale_down_loop = (after - before for before, after in pairwise(marks))
         planned, act = grown + shrunk, growing + scale_down_loop
@@ -357,6 +362,7 @@ class _Turn:
 
 
 def _scale_up_infos(scale_up: ScaleUp) -> list[ScaleUpInfo]:
-    """One scale-up for each run of nodes of equal priority. A node's priority is the highest of its pods, that of the first."""
+    """Splits the scale-up into one entry for each run of consecutive nodes of equal priority. A node's priority is that of its
+    first pod, which is the highest of its pods; 0 without pods."""
     priorities = (pods[0].priority if pods else 0 for pods in scale_up.nodes)
     return [ScaleUpInfo(group=scale_up.group, nodes=len(list(run)), priority=priority) for priority, run in groupby(priorities)]

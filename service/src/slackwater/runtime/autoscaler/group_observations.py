@@ -25,14 +25,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """The sources that a loop observes."""
+    """The sources that a loop observes: the state machine for Nodes and pods, the providers for node groups."""
 
     state_machine: StateMachine
     providers: Sequence[NodeProvider]
 
 
 class GroupObserver:
-    """Updates the node group registry."""
+    """Updates the node group registry from the providers and the cluster state."""
 
     def __init__(
         self, observer: Observer, group_registry: NodeGroupRegistry, actor: Actor, *, clocks: Clocks, timeout_seconds: float
@@ -44,8 +44,8 @@ class GroupObserver:
         self._timeout = timeout_seconds
 
     async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
-        """Updates the registry from the providers. If instances are lost, cleans them up and updates again. Returns the errors
-        of providers that did not answer, by name."""
+        """Updates the registry. If instances are lost, has the providers delete them, and updates the registry again. Returns
+        the errors of providers that did not answer, by the provider's name."""
         silent = await self._look(watch)
         chores = self._group_registry.chores(self._clocks.clock())
         if chores:
@@ -125,7 +125,8 @@ def _observation(
 
 
 def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[str, ...]:
-    """What a node still lacks before it counts as started: the end of startup taints, and resources of its group's template.
+    """What a node still lacks before it counts as started, as texts: the end of start-up taints, and the extended resources
+    that its group's template has (`expected`).
 
     A GPU driver reports the GPU minutes after the node is ready. Without this check a second node would be planned for the pods
     that want the GPU.

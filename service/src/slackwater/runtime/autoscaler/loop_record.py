@@ -21,16 +21,17 @@ from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.planning import PendingCounts
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
-#: As in Cluster Autoscaler (ok-total-unready-count, max-total-unready-percentage): more unready nodes than both are an outage.
+#: As Cluster Autoscaler's ok-total-unready-count and max-total-unready-percentage: more unready nodes than both mean an outage.
 _FEW_UNREADY = 3
 _UNREADY_SHARE = 0.45
-#: Pods that a record names as the reason of a scale-up.
+#: How many pods a record names as the reason of a scale-up.
 _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopDurations:
-    """Durations within one loop in seconds. `serving` is how long the event loop was blocked in total, `longest` at a time."""
+    """Durations within one loop in seconds. `serving` is how long the loop blocked the event loop in total, `longest` how long
+    at most without a break."""
 
     sense: float = 0.0
     plan: float = 0.0
@@ -45,8 +46,8 @@ class LoopDurations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededBy:
-    """What a planned scale-up is for: `n_pods` pods, placeholders included. `first` names the most important real pods;
-    `for_placeholders`: the most important of all is a placeholder, so the nodes are for pods to come."""
+    """What a planned scale-up is for: `n_pods` pods, placeholders included. `first` names the most important real pods.
+    `for_placeholders`: the most important of all pods is a placeholder, so the nodes are for pods to come."""
 
     n_pods: int
     first: tuple[PodKey, ...]
@@ -64,8 +65,10 @@ class NeededBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopRecord:
-    """The record of one loop. `asked`: scale-up calls, with the error if one failed. `planned`: nodes of the whole scale-up
-    plan, by group; `needed_by`: what they are for. `silent`: providers that did not answer."""
+    """The record of one loop. `planned`: how many nodes the scale-up plan adds to each group; `needed_by`: what they are for.
+    `asked`: the scale-up calls to providers, each with its error or None. `queued`: scale-ups that wait for a limit. `deleted`
+    and `lowered`: lost instances that were deleted, and requested nodes by which targets were lowered, by group. `silent`: the
+    names of providers that did not answer. `problems` are errors, `notes` other remarks for people."""
 
     number: int
     at: UnixTime
@@ -80,7 +83,7 @@ class LoopRecord:
     queued: tuple[WaitingScaleUp, ...] = ()
     deleted: Mapping[GroupName, int] = field(default_factory=dict)
     lowered: Mapping[GroupName, int] = field(default_factory=dict)
-    #: How many of the deleted instances had which error code.
+    #: The number of deleted instances by error code.
     failed: Mapping[str, int] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -124,14 +127,14 @@ def _spreads() -> dict[Function, Spread]:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """Counts over all loops. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and `failed_nodes` by the code
-    of the provider or ours. `last_activity` is the Unix time of each activity's last run."""
+    """Counts over all loops of this process. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and
+    `failed_nodes` by error code (of the provider or our own). `last_activity` is the Unix time of each activity's last run."""
 
     loops: int = 0
     failed_loops: int = 0
     nodes_asked: int = 0
     late_removed: int = 0
-    #: By the state of the node before: empty, underutilized or unready.
+    #: By the state of the node before its removal: empty, underutilized or unready.
     nodes_removed: Counter[str] = field(default_factory=Counter)
     gpu_nodes_removed: Counter[str] = field(default_factory=Counter)
     #: Rolled-back drains, by reason.

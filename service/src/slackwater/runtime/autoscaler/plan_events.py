@@ -1,7 +1,7 @@
-"""Kubernetes Events about a plan: on pods and on the status ConfigMap, bounded in number and not repeated too soon.
+"""Makes the Kubernetes Events about a scale-up plan, on pods and on the status ConfigMap, and limits how many are sent.
 
-The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The texts say for each group why
-it does not help.
+The reasons are Cluster Autoscaler's: TriggeredScaleUp, NotTriggerScaleUp and ScaleUpTimedOut. The text of NotTriggerScaleUp
+says for each node group why a node of this group would not help.
 """
 
 from collections import OrderedDict
@@ -29,13 +29,13 @@ _MOST_WHYS: Final = 3
 
 
 class Announcer:
-    """Chooses the Events to send, and remembers which it sent and when. All calls must use one clock."""
+    """Chooses the Events to send, and remembers which it has chosen and when. All calls must use the same clock."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
 
     def select(self, announcements: Iterable[Announce], now: Instant | UnixTime) -> tuple[list[Announce], int]:
-        """The Events that were not sent recently, up to the limit, and how many more there were."""
+        """The Events to send: those not sent recently, up to the limit. Also returns how many the limit left out."""
         chosen: list[Announce] = []
         left_out = 0
         for words in announcements:
@@ -55,7 +55,8 @@ class Announcer:
 
 
 def triggered(scale_ups: Iterable[tuple[ScaleUp, Grow, int]]) -> Iterator[Announce]:
-    """The Event TriggeredScaleUp for each pod of the requested nodes. Tuples: planned scale-up, call, the group's maximum."""
+    """The Event TriggeredScaleUp for each pod of the requested nodes. Each tuple is a planned scale-up, the call to the
+    provider for it, and the group's maximum size."""
     for scale_up, call, most in scale_ups:
         note = f"pod triggered scale-up: [{{{call.group} {call.seen}->{call.to} (max: {most})}}]"
         for pods in scale_up.nodes[: call.nodes]:
@@ -73,7 +74,8 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
 
 
 def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
-    """The Event ScaleUpTimedOut on `status` for each group with nodes that did not come in time and have not been removed."""
+    """The Event ScaleUpTimedOut on object `status`, for each group with nodes that missed their deadline, could not be replaced
+    and no longer count as upcoming."""
     for each in group_status:
         if each.stuck:
             yield Announce(PodUid(""), status, "Warning", "ScaleUpTimedOut", stuck_note(each), about="ConfigMap")

@@ -1,9 +1,9 @@
-"""The inquiries and answers between the autoscaler's loop and its planner, and `PlanMaker`, which makes the plans on a replica.
+"""Defines what the autoscaler's loop asks its planner and what the planner answers, and makes the plans (`PlanMaker`).
 
-The planner collects the changes of the cluster, and the loop makes the `Inquiry` that goes with them, of frozen values. `Plans`
-come out, and then the `ScaleDownProposal` of the same inquiry. The plans for scale-up, slack and scale-down are made on one
-snapshot, one after the other. The loop requests the scale-down plan separately, so that scale-up never waits for it.
-Deliberately absent: acting on the plans, and the planning process (`runtime.planner`).
+The planner collects the changes of the cluster; the loop adds its own state and makes an `Inquiry` of both. The answers are
+`Plans` and then the `ScaleDownProposal` of the same inquiry. Scale-up, slack and scale-down are planned one after the other on
+one snapshot. The loop requests the scale-down plan separately, so that scale-up never waits for it. Deliberately absent: acting
+on the plans, and the planning process (`runtime.planner`).
 """
 
 import time
@@ -38,8 +38,8 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpRules:
-    """The configured rules of scale-up. `slack` is None if slack is off. Our filter refuses pods of the scheduler `strict_for`
-    that lack a request on every node; None: it refuses none."""
+    """The configured rules of scale-up. `slack` is None if slack is off. `strict_for` names the scheduler for whose pods our
+    filter rejects every node if they lack a request; None: it rejects none for that."""
 
     policy: ScaleUpPolicy
     slack: SlackPolicy | None = None
@@ -48,8 +48,9 @@ class ScaleUpRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """The input of one loop's plans. `changes` since the last inquiry. `barred`: why a group may not grow. `daemons`: one pod
-    per DaemonSet. `headroom_requests`: requests for placeholders like pods. `observed`: the classes with a start-time SLO."""
+    """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: the reason of each group
+    that may not grow. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
+    `observed`: the arrivals of each pod class with a start-time SLO."""
 
     changes: Changes
     rules: ScaleUpRules
@@ -65,7 +66,11 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCounts:
-    """Pending pods, each counted once. `passed_over` are not planned for now (too young, gated, with room already ...)."""
+    """The numbers of pending pods by what the plan found; each pod counts once.
+
+    `helped`: new nodes are planned for them. `schedulable`: they fit on existing or upcoming nodes. `unhelpable`: no group
+    helps. `passed_over`: not planned for now (too young, gated, room is kept already ...). `not_looked_at`: beyond the limit.
+    """
 
     helped: int = 0
     schedulable: int = 0
@@ -80,11 +85,11 @@ class PendingCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpResult:
-    """The part of a scale-up plan that the loop acts on. Pods that no group helps, perhaps tens of thousands, are only Events
-    and counts.
+    """The part of a scale-up plan that the loop acts on. Pods that no group helps may be tens of thousands, so the loop gets
+    only their Events and their number.
 
-    `refused` are the Events for pods that no group helps, `left_out` the number of further ones. `again_at`: when pods that are
-    too young will count.
+    `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `again_at`: when pods
+    that are too young now are old enough; None if there are none.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -97,8 +102,9 @@ class ScaleUpResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """The answer to an inquiry. `seconds`: durations of applying the changes and of planning. `given_up`: nodes whose drain is
-    to be rolled back, because pods need their room. `notes`: news of the planning process for the status."""
+    """The answer to an inquiry. `seconds`: the durations of applying the changes and of planning. `given_up`: nodes whose drain
+    is to be rolled back, because pods need their room. `notes`: remarks about the planning process for the status, such as
+    a restart."""
 
     scale_up: ScaleUpResult
     seconds: Mapping[str, float]
@@ -109,27 +115,27 @@ class Plans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerObservation:
-    """What is observed of the planning process: the number of restarts, and its resident memory in bytes."""
+    """Figures of the planning process: how often it was restarted, and its resident memory in bytes."""
 
     restarts: int = 0
     resident_bytes: int = 0
 
 
-#: What the loop asks, once the changes are collected. The second argument are the last known auxiliary objects. It is called
-#: when both and the state machine show the same state, and again if the planner ends before it has answered.
+#: Makes the inquiry of the collected changes and the auxiliary objects. Called while the state machine is in the state to which
+#: the changes lead; called again if the planning process ends before it has answered.
 MakeInquiry = Callable[[Changes, AuxiliaryObjects], Inquiry]
 
 
 class LoopPlanner(Protocol):
-    """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long they
+    """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long these
     block the event loop.
 
-    The loop calls `forget` after a failed plan, because it is then unknown which changes were applied. The next inquiry holds
-    the whole cluster.
+    The loop calls `forget` after a failed plan, because it is then unknown which changes were applied. The next inquiry then
+    contains the whole cluster.
     """
 
     async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
-        """The plans for scale-up and slack."""
+        """Returns the plans for scale-up and slack, for the inquiry that `make` makes."""
         ...
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
@@ -149,7 +155,8 @@ class ScaleUpPlanner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grown:
-    """The input of the scale-down plan: the inquiry, the scale-up plan, and the nodes whose drain that plan rolls back."""
+    """The input of the scale-down plan: the inquiry, the plans made before, and the nodes whose drains those plans roll
+    back."""
 
     inquiry: Inquiry
     found: LoopPlans
@@ -160,7 +167,7 @@ class PlanMaker:
     """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry."""
 
     def __init__(self, scale_up: ScaleUpPlanner, clock: Callable[[], float] = time.monotonic) -> None:
-        """Creates it without a replica. `clock` is read at each step of a scale-down plan."""
+        """Begins with an empty replica. `clock` is read at each step of a scale-down plan."""
         self._scale_up = scale_up
         self._clock = clock
         self._announcer = Announcer()
@@ -168,7 +175,7 @@ class PlanMaker:
         self.replica = SnapshotReplica()
 
     def forget(self) -> None:
-        """Discards the replica; the next inquiry must hold the whole cluster."""
+        """Discards the replica; the next inquiry has to contain the whole cluster."""
         self.replica, self._grown = SnapshotReplica(), None
 
     def make(self, inquiry: Inquiry) -> Plans:
@@ -197,7 +204,7 @@ class PlanMaker:
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
     def scale_down(self) -> ScaleDownProposal | None:
-        """The scale-down plan for the last inquiry; None if it requested none, or no inquiry is known."""
+        """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten."""
         grown = self._grown
         if grown is None or grown.inquiry.scale_down is None:
             return None

@@ -28,13 +28,14 @@ class ArrivalWatch:
         self._steady = steady
         self._book = ArrivalLog(classes, steady())
         self._changed: set[PodUid] = set()
-        #: Taken from the set all at once: iterating over a set passes over the slots of all entries removed before.
+        #: Changed pods to process. Moved out of `_changed` all at once, because iterating over a set passes over the slots of
+        #: all entries removed before.
         self._waiting: list[PodUid] = []
         self._on = False
 
     def begin(self, saved: Mapping[str, Any] | None) -> None:
-        """Restores the log that an earlier process saved, and follows the pods from now on. Raises what `ArrivalLog.restore`
-        raises."""
+        """Restores the log that an earlier process saved (None: there is none), and follows the pods from now on. Raises the
+        errors of `ArrivalLog.restore`."""
         if saved is not None:
             self._book.restore(saved, self._steady())
         self._changed.update(pod.uid for pod in self._state_machine.state.pods)
@@ -50,7 +51,7 @@ class ArrivalWatch:
             self._take(_SLICE)
 
     def observed(self) -> tuple[Observed, ...]:
-        """What is known of each class, in the order of the classes; empty before `begin`."""
+        """The observed arrivals of each class, in the order of the classes; empty before `begin`."""
         return self._book.observed(self._steady()) if self._on else ()
 
     def saved(self) -> dict[str, Any]:

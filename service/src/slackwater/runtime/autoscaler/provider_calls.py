@@ -1,6 +1,6 @@
-"""Calls the cloud providers for the autoscaler: changes of sizes, and deletions of machines.
+"""Calls the cloud providers for the autoscaler: changes the sizes of node groups, and deletes machines.
 
-- `Actor`: the calls of one loop. The node group registry gets the results.
+- `Actor`: makes the calls of one loop, and reports the results to the node group registry.
 - `MachineRemover`: deletes the machines of drained nodes, with one call per group, and reports each result as an event.
 
 Invariant: every call has a deadline, and no call is made unless this replica leads.
@@ -31,7 +31,9 @@ _WIDTH: Final = 8
 
 @dataclass(slots=True)
 class Done:
-    """The results of one loop's provider calls: scale-ups, deleted and lowered nodes by group, problems as text."""
+    """The results of one loop's provider calls. `asked`: the scale-ups, each with its error or None. `deleted`: the number of
+    deleted lost instances by group; `failed`: the same by error code. `lowered`: by how many nodes the target of each group was
+    lowered. `problems`: the errors as texts."""
 
     asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     deleted: dict[GroupName, int] = field(default_factory=dict)
@@ -59,11 +61,12 @@ class Actor:
         self._timeout = timeout_seconds
 
     async def clean(self, chores: Iterable[Chore], done: Done) -> None:
-        """Deletes lost instances, and lowers the targets of groups by requested nodes that never came."""
+        """Deletes lost instances, and lowers the targets of groups by the number of requested nodes that never came."""
         await self._each(chores, lambda chore: self._chore(chore, done))
 
     async def grow(self, scale_ups: Iterable[Grow], done: Done) -> None:
-        """Requests the scale-ups, started in the given order (most important first), some concurrently."""
+        """Requests the scale-ups from the providers. Starts them in the given order (the most important first), and runs a few
+        at a time."""
         await self._each(scale_ups, lambda scale_up: self._grow(scale_up, done))
 
     async def _chore(self, chore: Chore, done: Done) -> None:
@@ -133,11 +136,11 @@ class MachineRemover:
         self._on_event = on_event
         self._leading = leading
         self._timeout = timeout_seconds
-        #: Requested by drains, and not requested from a provider yet.
+        #: Removals that drains have requested and that no provider has been asked for yet.
         self._removals: list[RemoveNode] = []
 
     def take(self, removal: RemoveNode) -> None:
-        """Queues a machine to delete."""
+        """Queues the removal; `run` asks the provider."""
         self._removals.append(removal)
 
     async def run(self) -> None:
@@ -176,7 +179,7 @@ class MachineRemover:
             self._on_event(NodeRemoved(removal.node, outcome, detail))
 
     def _instance(self, name: NodeName, instances: Sequence[Instance]) -> Instance:
-        """The node's instance as the provider listed it; else made from the Node object."""
+        """The node's instance as the provider listed it. If it did not list one, an instance with the Node's provider ID."""
         row = self._state_machine.state.nodes.row_of.get(name)
         node = None if row is None else self._state_machine.state.nodes.by_row[row]
         id_ = InstanceId("" if node is None else node.provider_id)

@@ -1,8 +1,8 @@
 """Plans scale-down on a replica: turns the status of node groups and the scale-up plan into the input of
 `controllers.scaledown`.
 
-While scale-down is planned, the pods for which the scale-up plan found existing room are placed there. Pods for which it found
-none may get the room of nodes that are being drained: these drains are rolled back before new nodes are requested.
+While scale-down is planned, the pods for which the scale-up plan found room on existing nodes are placed there. Pods for which
+it found no such room may get that of nodes being drained: these drains are rolled back before new nodes are requested.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownInquiry:
     """The input of a scale-down plan. `revocable`: nodes whose drain can still be rolled back, with the time it began.
-    `replicas`: the number of pods that each known controller wants. `timeout_seconds` 0: no limit."""
+    `replicas`: the wanted number of pods of each controller. `timeout_seconds` bounds the planning; 0: no limit."""
 
     state: ScaleDownState
     policy: ScaleDownPolicy
@@ -42,8 +42,9 @@ class ScaleDownInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownProposal:
-    """The scale-down plan. `given_up`: further nodes whose drain is to be rolled back, because pods need their room.
-    `reasons`: the number of unremovable nodes by reason. `seconds`: the duration of planning."""
+    """The scale-down plan. `given_up`: nodes whose drain is to be rolled back, because pods need their room; those of the
+    scale-up plan (`Plans.given_up`) are not repeated. `reasons`: the number of unremovable nodes by reason. `seconds`: the
+    duration of planning."""
 
     plan: ScaleDownPlan
     given_up: tuple[NodeName, ...]
@@ -82,8 +83,8 @@ def propose_scale_down(
     now: UnixTime,
     clock: Callable[[], float],
 ) -> ScaleDownProposal:
-    """Plans scale-down after scale-up and slack (`found`). `given_up`: nodes whose drain is rolled back. `clock` is read at
-    each step. Leaves the snapshot unchanged."""
+    """Plans scale-down, given the scale-up and slack plans (`found`). `given_up`: nodes whose drain those plans roll back.
+    `clock` is read at each step. Leaves the snapshot unchanged."""
     began, state = clock(), inquiry.state
     for name in given_up:
         state = state.ended(name)
@@ -130,10 +131,8 @@ def running_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[P
 
 @contextmanager
 def settled(snapshot: ClusterSnapshot, scale_up: ScaleUpPlan) -> Iterator[frozenset[NodeName]]:
-    """A trial in which the schedulable pods are placed on the existing nodes that the scale-up plan found for them; yields
-    these nodes.
-
-    Only through it pending pods count in scale-down plans.
+    """A trial in which schedulable pods are placed on the existing nodes that the scale-up plan found for them; yields these
+    nodes. Pending pods use room in scale-down plans only by this trial.
     """
     arriving = set()
     with snapshot.fork():

@@ -1,8 +1,8 @@
 """Plans scale-up on a replica: turns the status of node groups and the cluster's nodes into the groups of
 `controllers.scaleup`.
 
-Kept between loops: the nodes that pods were found to fit on (hints), the last known node of each group, and the state of slack.
-Deliberately absent: the rules of planning.
+`ReplicaScaleUpPlanner` keeps between loops: the node on which each pod was found to fit (hints), the last template node of each
+group, and the state of slack. Deliberately absent: the rules of planning.
 """
 
 import time
@@ -41,7 +41,8 @@ from slackwater.runtime.autoscaler.slack_planning import (
 )
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
-#: How long, in seconds, a new node may take until its devices are published; until then it counts as upcoming.
+#: How many seconds after its creation a ready node without its devices counts as upcoming, because a driver may still publish
+#: them.
 _PUBLISHED_WITHIN: Final = 900.0
 
 
@@ -53,10 +54,11 @@ def leads_of(
     *,
     comparing: bool = False,
 ) -> dict[str, int]:
-    """The lead time of each pod class in whole seconds: from the need of a node until it takes pods.
+    """The lead time of each pod class in whole seconds: the time from when a node is needed until it takes pods.
 
-    It is the longest start time of the groups that fit the class, plus the time until the next plan is made.
-    `comparing`: the cluster supports the toleration operators Gt and Lt."""
+    It is the longest start time of the groups whose nodes fit the class, plus the time until the next plan is made. `starts`:
+    the start times in seconds of each group's last nodes. `comparing`: the cluster supports the toleration operators Gt and Lt.
+    """
 
     def start_seconds(seen: Observed) -> float:
         kinds = [share.kind for share in seen.mix]
@@ -74,7 +76,8 @@ def _start_seconds(
 
 
 def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
-    """The percentile of the durations at `share_ppm` millionths: at least that share of them does not exceed it."""
+    """The percentile `share_ppm` (in millionths) of the durations: the smallest one that at least this share does not
+    exceed."""
     return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
 
 
@@ -92,7 +95,7 @@ def _takes(group: GrowableGroup, kind: Kind, comparing: bool) -> bool:
 
 
 class ReplicaScaleUpPlanner:
-    """Implements `runtime.autoscaler.planning.ScaleUpPlanner`: makes the scale-up and slack plans of each inquiry. `clock` is
+    """Makes the scale-up and slack plans of each inquiry. Implements `runtime.autoscaler.planning.ScaleUpPlanner`. `clock` is
     read at each step of a plan."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -160,7 +163,8 @@ class ReplicaScaleUpPlanner:
 
 
 def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:
-    """The pending pods to plan for. Passes over pods that our own filter refuses on every node, because no new node helps."""
+    """The pending pods to plan for, without those for which our own filter rejects every node, because no new node would
+    help."""
     strict_for = rules.strict_for
     hopeless = [
         SkippedPod(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
@@ -186,8 +190,8 @@ def growable_group(
     known: Node | None = None,
 ) -> GrowableGroup:
     """The input of scale-up for one group, with a template node. `why_not`: why the group may not grow, by its status; None if
-    it may. `known`: the last known node of the group, used if the provider gives no template. `now`:
-    without it no node counts as upcoming for its devices."""
+    it may. `known`: the last template node of the group, used if the provider gives none. `now`: if None, ready nodes without
+    their devices do not count as upcoming."""
     group = group_status.group
     if group.template is None and known is not None:
         group = replace(group, template=known)
@@ -217,7 +221,8 @@ def growable_group(
 def _without_slices(
     replica: SnapshotReplica, group_status: NodeGroupStatus, template: Template | None, now: UnixTime | None
 ) -> list[NodeName]:
-    """The group's new, ready nodes whose devices are not published yet. Later they count as nodes without devices."""
+    """The group's new, ready nodes whose devices are not published yet. Nodes that are not new count as nodes without
+    devices."""
     if template is None or not template.node.slices:
         return []
     published, nodes = replica.snapshot.devices.by_node, replica.nodes
@@ -230,14 +235,16 @@ def _is_new(node: Node, now: UnixTime | None) -> bool:
 
 
 def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus, group: GrowableGroup, now: UnixTime) -> None:
-    """Closes the group's nodes that have registered but not started, because they count as upcoming nodes already."""
+    """Excludes the group's nodes that have registered but not started from the snapshot, because they count as upcoming
+    nodes."""
     for name in (*group_status.starting, *_without_slices(replica, group_status, group.template, now)):
         if name in replica.nodes:
             replica.snapshot.close(replica.row_of(name))
 
 
 def skip_reason_of(group_status: NodeGroupStatus, why: str | None) -> SkipReason | None:
-    """The skip reason for `why`, the text of the group's status; None for None."""
+    """The skip reason for a group that may not grow. `why`: the text of the group's status; None (also as the result): it may
+    grow."""
     if why is None:
         return None
     kind: SkipKind = "not-ready"

@@ -1,15 +1,15 @@
-"""Plans scale-up and slack together: first for real pods, then placeholders in the remaining room, then nodes for the rest.
+"""Plans scale-up and slack together: scale-up for real pods, then placeholders in the remaining room, then nodes for the rest.
 
     found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, pod_requests=pod_requests)
     found.plan                # scale-up for pods, then for placeholders
     found.slack               # the placeholders with their places, and the state for the next plan
 
-- `plan_with_slack`: the plan.
-- `RunningPodRequests`: the requests of the pods on each row, which slack rules need and a snapshot has only as sums.
+- `plan_with_slack`: makes the plan.
+- `RunningPodRequests`: the requests of each pod on a row. Slack rules need them, and a snapshot has only their sums.
 - `asking_now`, `HeadroomDemand`: the placeholders that annotated workloads and pods and CapacityBuffers request.
 
 In: a replica's snapshot and pods, and the objects that request headroom. Out: `LoopPlans`. Invariant: slack does not change the
-plan for the pods. The callers are the planning process and simulations from a file; they keep the state.
+plan for real pods. The callers are the planning process and simulations from a file; they keep `SlackState` between plans.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,8 +45,8 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomDemand:
-    """The requested pod headroom. `buffers` and `slos` have the headroom of each CapacityBuffer and start-time SLO;
-    `problems` say, for example, which annotations cannot be read."""
+    """The requested headroom. `pod_headroom` has all of it; `buffers` and `slos` show it for each CapacityBuffer and start-time
+    SLO. `problems` say, for example, which annotations cannot be read."""
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     buffers: tuple[ResolvedBuffer, ...] = ()
@@ -60,15 +60,15 @@ class HeadroomDemand:
 
 
 def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:
-    """The requested headroom, by all pods of the replica."""
+    """The headroom that is requested now: by annotations of pods of the replica, and by `headroom_requests`."""
     return asked_by([*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()], headroom_requests)
 
 
 def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> HeadroomDemand:
-    """The requested headroom, by the annotations of these pods and by `headroom_requests`.
+    """The headroom that the annotations of these pods and `headroom_requests` request.
 
-    A placeholder is like the newest pod of its controller. It is like the pod template if there is no such pod, or if the
-    controller is a Deployment, whose ReplicaSets own the pods.
+    The placeholders for a controller are copies of its newest pod. They are made of the pod template if it has no pod, or if it
+    is a Deployment, whose pods belong to ReplicaSets.
     """
     owners = {(each.namespace, each.ref) for each in headroom_requests.marked} | set(headroom_requests.workloads)
     carrying: list[Pod] = []
@@ -92,7 +92,7 @@ def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod
 
 
 class RunningPodRequests:
-    """Implements `controllers.slack.planning_input.PodRequests` by reading the pods of each row; keeps no state."""
+    """Reads the requests of the pods on rows, and keeps no state. Implements `controllers.slack.planning_input.PodRequests`."""
 
     def __init__(self, running_pods: PodsByRow) -> None:
         self._running_pods = running_pods
@@ -111,7 +111,7 @@ class RunningPodRequests:
         return list(found)
 
     def of(self, pods: Iterable[Pod]) -> list[Amounts]:
-        """The requests of those pods that may come again, each once; for pods without a node."""
+        """The distinct requests of those pods that may come again (`comes_again`); for pending pods."""
         return list(dict.fromkeys(pod.kind.requests for pod in pods if comes_again(pod)))
 
     def daemons(self, row: Row) -> Amounts:
@@ -141,7 +141,7 @@ _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackInquiry:
-    """The input of a slack plan: the policy, the current time, the requested pod headroom and the state after the last plan."""
+    """The input of a slack plan: the policy, the current time, the requested headroom and the state after the last plan."""
 
     policy: SlackPolicy
     now: UnixTime
@@ -151,11 +151,13 @@ class SlackInquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPlan:
-    """The result of a slack plan. `state.placeholders` are all placeholders; a placed one is on an existing or upcoming node.
+    """The result of a slack plan. `state.placeholders` are all placeholders; those with a `place` are on existing or upcoming
+    nodes.
 
-    `coming`: placeholders on nodes that this plan adds, with the group. `unhelpable`: placeholders that fit nowhere, for which
-    no group can grow. `pushed`: numbers of placeholders that lost their place. `alone_in`: nodes kept for slack alone, by
-    group. `headroom`: the requested pod headroom.
+    `coming`: the group of each placeholder on a node that this plan adds, by the placeholder's number. `unhelpable`:
+    placeholders that fit nowhere, and for which no group can grow. `cuts`: the sizes of the placeholders of each slack rule.
+    `pushed`: the numbers of placeholders that lost their place. `alone_in`: the number of nodes kept for slack alone, by group.
+    `headroom`: the requested headroom.
     """
 
     state: SlackState
@@ -191,11 +193,11 @@ def plan_with_slack(
     pod_requests: RunningPodRequests,
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
 ) -> LoopPlans:
-    """Plans scale-up and slack together: real pods first, then placeholders on what they leave.
+    """Plans scale-up and slack together: real pods first, then placeholders in the room that is left.
 
-    No placeholders are in the snapshot while the plan for the pods is made. Placeholders then get the room that is left on
-    existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest sufficient size
-    (expander `smallest-node`), as far as the limits allow after the pods' nodes. The snapshot is left unchanged.
+    While scale-up for real pods is planned, the snapshot contains no placeholders. Placeholders then get the room that is left
+    on existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest sufficient size
+    (expander `smallest-node`), within the limits that the nodes for real pods leave. The snapshot is left unchanged.
 
     :raises UnreadLabel: the snapshot was built without an equivalence group that the plan needs.
     """
@@ -258,7 +260,8 @@ class _Stage:
             self._snapshot.place_many(KindId(kind), where, counts)
 
     def grounds(self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]) -> dict[str, SlackInput]:
-        """The input of each slack rule: existing and upcoming nodes. Newly planned nodes count once they are requested."""
+        """The input of each slack rule, by the rule's name: the existing and upcoming nodes. Nodes that this plan adds are not
+        among them."""
         slack_nodes = [
             SlackNode(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None
         ]
@@ -273,8 +276,8 @@ class _Stage:
         }
 
     def alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> dict[GroupName, int]:
-        """The number of nodes kept for slack alone, by group: they have placeholders but no pods except DaemonSet pods. Nodes
-        within a group's minimum do not count."""
+        """The number of nodes kept for slack alone, by group: those that have placeholders and no pods except DaemonSet pods.
+        Nodes within a group's minimum do not count."""
         membership = Membership(group.group for group in self._groups)
         counts: dict[GroupName, int] = {}
         for row in np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist():
@@ -290,7 +293,8 @@ class _Stage:
     def grow(
         self, homeless: Sequence[Placeholder], *, policy: ScaleUpPolicy, clock: Callable[[], float], most: int | None
     ) -> ScaleUpPlan:
-        """The scale-up for placeholders without a place. `most`: the most nodes to add for slack; None: no own limit."""
+        """The scale-up for placeholders without a place. `most`: the most nodes to add for slack; None: only the limits of
+        scale-up hold."""
         if not homeless:
             return ScaleUpPlan()
         limits = [] if most is None else [most]
@@ -320,7 +324,8 @@ class _Together(NamedTuple):
 
 
 def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan) -> _Together:
-    """Joins the scale-ups for pods and for placeholders, in this order, and notes where each placeholder is."""
+    """Joins the scale-ups for real pods (`plan`) and for placeholders (`more`), in this order. Assigns each placeholder on a
+    new node to the group of that node."""
     nodes = {scale_up.group: [list(pods) for pods in scale_up.nodes] for scale_up in plan.scale_ups}
     coming: dict[int, GroupName] = {}
     kept: list[Placeholder] = []

@@ -16,10 +16,10 @@ from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackShare:
-    """The placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan adds,
-    `homeless` nowhere.
+    """The number of placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan
+    adds, `homeless` nowhere.
 
-    `amount` is the sum of all their requests, `placed_amount` that of the placed ones.
+    `amount` is the sum of the requests of all of them, `placed_amount` that of the placed ones.
     """
 
     placeholders: int = 0
@@ -101,7 +101,8 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
 
 
 def _slo(name: str, room: SLORoom) -> dict[str, Any]:
-    """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is that of the last day; None if no pod arrived."""
+    """One start-time SLO as JSON values. Shares are 0..1. `keptShare` is the share of the last day's pods that started within
+    the SLO; None if no pod arrived."""
     of, kept, forecaster = room.observed.of, room.observed.kept, room.forecast.forecaster
     return {
         "name": name,

@@ -1,4 +1,5 @@
-"""Formats a loop's record: as JSON for `/dumpstate`, as Cluster Autoscaler's status ConfigMap, and as a log line."""
+"""Formats the record of an autoscaler loop: as JSON for `/dumpstate`, as text for the status ConfigMap in Cluster Autoscaler's
+format, and as a log line."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

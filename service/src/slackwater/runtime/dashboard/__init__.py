@@ -1,1 +1,1 @@
-"""What the dashboard shows: health, nodes, pending pods, and series of figures, kept in memory and bounded."""
+"""Prepares what the dashboard shows: problems, nodes, pending pods and series of figures, in memory of bounded size."""

@@ -1,9 +1,10 @@
-"""The problems of the service and of the cluster, for the dashboard's first sentence: what is wrong, since when, what to do.
+"""Finds the problems of the service and of the cluster for the top of the dashboard: what is wrong, since when, what to do.
 
-    problems(cluster, status=..., loop=..., since=...) -> the gravest first; empty if all is well
+    found = problems(state_machine, waiting, status=..., loop=..., now=..., wall=...)
+    since.of(found, wall)     # with the time when each began, the gravest first; empty if all is well
 
-`status` and `loop` are the JSON values of `/statusz` and of the autoscaler's last loop. A problem that has no time of its own
-begins when it is first seen. Texts are constant while a problem lasts, so that nothing is sent again for its age.
+If the state does not show when a problem began, `Since` uses the time when it was first seen. The text of a problem does not
+contain its age, so that the dashboard sends it only once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,14 +17,15 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: How long an eviction, a preemption or a pod waits before it is a problem.
 LATE_AFTER_SECONDS: Final = 30.0
-#: How long a pod may be pending before the sentence mentions it.
+#: How long a pod may be pending before it is reported as a problem.
 PENDING_SECONDS: Final = 60.0
 _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem. `since` is Unix time, 0 if it is not known yet; `view` is the address within the dashboard that shows it."""
+    """One problem. `code` identifies it from look to look. `since` is the Unix time when it began, 0 if the state does not show
+    that. `view` is the address within the dashboard that shows it."""
 
     code: str
     grave: bool
@@ -42,13 +44,13 @@ class Waiting:
 
 
 class Since:
-    """When each problem was first seen; forgets those that are over."""
+    """Remembers when each problem was first seen, as long as it lasts."""
 
     def __init__(self) -> None:
         self._first: dict[str, int] = {}
 
     def of(self, found: Iterable[Problem], wall: UnixTime) -> list[Problem]:
-        """The problems with their times, the gravest first, then the oldest."""
+        """Adds to each problem when it began. Returns the problems sorted: grave ones first, then the oldest first."""
         now = {problem.code: problem for problem in found}
         self._first = {code: self._first.get(code, problem.since or int(wall)) for code, problem in now.items()}
         dated = [replace(problem, since=problem.since or self._first[code]) for code, problem in now.items()]
@@ -64,7 +66,8 @@ def problems(
     now: Instant,
     wall: UnixTime,
 ) -> Iterator[Problem]:
-    """All problems of now, in no order."""
+    """All present problems, unsorted. `status` is the JSON value of `/statusz`, `loop` that of the autoscaler's last loop
+    (None: there is none)."""
     yield from _of_service(status)
     yield from _of_nodes(state_machine, now, wall)
     yield from _of_drains(state_machine.removals.drains.active, now, wall)

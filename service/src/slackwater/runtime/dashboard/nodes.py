@@ -1,6 +1,6 @@
 """Copies all nodes into one matrix of integers for the dashboard, and finds the nodes that changed between two copies.
 
-    after = take_nodes(state_machine, before)  # `before` saves reading again what did not change
+    after = take_nodes(state_machine, before)  # reuses the parts of `before` that did not change
     columns = changed(before, after)           # None if the set of nodes changed: positions then mean other nodes
 
 5,000 nodes take a few milliseconds, whatever the number of pods. Deliberately absent: text, JSON, and time.
@@ -29,7 +29,7 @@ _COLUMNS: Final = (
     ("pressureAccountedFor", "pressure_accounted_for"),
     ("held", "held"),
 )
-#: The meaning of each line of `DashboardNodes.numbers`: the amounts (milliCPU, bytes), the number of pods, flags.
+#: What each line of the matrix `DashboardNodes.numbers` contains: amounts (milliCPU, bytes), the number of pods, flags.
 LINES: Final = (*(f"{resource}.{name}" for resource in RESOURCES for name, _ in _COLUMNS), "pods", "flags")
 NOT_READY: Final = 1
 CORDONED: Final = 2
@@ -38,8 +38,8 @@ QUARANTINED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardNodes:
-    """One copy of all nodes. `nodes` are in the order of their rows; `group` is each node's index in `groups`; `numbers` has
-    shape (len(LINES), nodes). `version` changes with the set of node names."""
+    """One copy of all nodes, in the order of their rows. `group` is, for each node, the index of its node group in `groups`.
+    `numbers` has shape (len(LINES), nodes). `version` changes with the set of node names."""
 
     version: int
     nodes: Sequence[Node]
@@ -50,7 +50,7 @@ class DashboardNodes:
 
 
 def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> DashboardNodes:
-    """Copies the nodes. If no node object has changed since `before`, its names, groups and flags are reused."""
+    """Copies the nodes. If no node object has changed since `before`, reuses the names, groups and flags of `before`."""
     version = state_machine.state.nodes.names_version
     nodes = [node for node in state_machine.state.nodes.by_row if node is not None]
     rows = np.fromiter(
@@ -76,7 +76,7 @@ def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> Da
 
 
 def _unchanged(before: Sequence[Node], now: Sequence[Node]) -> bool:
-    """Are these the same node objects? A changed node is a new object, so identity suffices."""
+    """Are the node objects of both lists the same? A changed node is a new Python object, so identity is enough."""
     return len(before) == len(now) and all(map(_is, before, now))
 
 

@@ -1,9 +1,9 @@
-"""Observes the cluster state for the dashboard: what became of pods and nodes, figures over time, and problems.
+"""Observes the cluster state for the dashboard: what happened to pods and nodes, figures over time, and problems.
 
     observer.look()     # each second, by `run`, whether or not a dashboard is open
 
-It reads the journals of pods and nodes, so a look takes time in proportion to what changed. Its results: `decision_log` has the
-decisions and what was seen, `series` the figures of the last hour and day, `problems` what is wrong now.
+A look reads the journals of pods and nodes, so it takes time in proportion to the changes. It writes what happened to pods and
+nodes to `decision_log`, the figures of the last hour and day to `series`, and what is wrong now to `problems`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,9 +24,9 @@ from slackwater.runtime.state_machine import StateMachine
 LOOK_SECONDS: Final = 1.0
 #: Pods or nodes read before other tasks get a turn: about two milliseconds.
 _SLICE: Final = 1000
-#: A pod or node created this long before the start, by another clock, still counts as new.
+#: A pod or node created up to this long before the observer started counts as new, because the API server's clock may differ.
 _CLOCK_SECONDS: Final = 2.0
-#: A pod that was placed before it was seen pending is noted if it is not older than this.
+#: A pod that has a node when it is first seen is noted as placed if it is not older than this.
 _LATELY_SECONDS: Final = 60.0
 #: Victims named in one sentence.
 _MOST_NAMED: Final = 5
@@ -34,7 +34,8 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """What others know of the service, as JSON values: its `/statusz`, and the autoscaler's last loop."""
+    """The sources of the service's status, as functions that return JSON values. `status`: the content of `/statusz`.
+    `autoscaler`: the record of the autoscaler's last loop, None if there is none."""
 
     status: Callable[[], Mapping[str, Any]]
     autoscaler: Callable[[], Mapping[str, Any] | None]
@@ -50,7 +51,7 @@ class _Pending:
 
 
 class DashboardObserver:
-    """Observes from its construction on. `clock` and `wall` are the clocks of the service."""
+    """Observes the state machine from its construction on. `clock` and `wall` are the clocks of the service."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class DashboardObserver:
     # --- pods -------------------------------------------------------------------------------------------------------------
 
     async def _look_at_pods(self) -> None:
-        for start in range(len(self._pods), 0, -_SLICE):  # what changes meanwhile is for the next look
+        for start in range(len(self._pods), 0, -_SLICE):  # pods that change meanwhile are left to the next look
             for _ in range(min(start, _SLICE)):
                 uid = self._pods.pop()
                 self._pod_changed(uid, self._state_machine.state.pods.get(uid))
@@ -150,7 +151,7 @@ class DashboardObserver:
                 self._placed(_Pending(str(pod.key), created_at, None), pod, pod.node)
 
     def _placed(self, before: _Pending, pod: Pod, node: NodeName) -> None:
-        """Notes that the pod has a node. Pods that came and were placed between two looks are noted once."""
+        """Notes that the pod has a node. A pod that was created and placed between two looks is noted once."""
         now = self._wall()
         while self._placed_lately and next(iter(self._placed_lately.values())) < now - 2 * _LATELY_SECONDS:
             del self._placed_lately[next(iter(self._placed_lately))]
@@ -185,7 +186,8 @@ class DashboardObserver:
                     self.decision_log.seen("node", "nodes", name, "the node has come")
 
     def _look_at_preemptions(self) -> None:
-        """Notes each preemption that began since the last look, with its victims; one that is over by then is missed."""
+        """Notes each preemption that began since the last look, with its victims. Misses one that began and ended in
+        between."""
         running = {found.number: found for _, found in self._state_machine.preemptions.items()}
         for number, found in running.items():
             if number not in self._preemptions:

@@ -1,10 +1,10 @@
-"""The dashboard's pending pods as groups: pods of one owner that ask for the same and wait for the same reason are one entry.
+"""Groups the pending pods for the dashboard: pods of one owner with equal requests and the same reason to wait are one entry.
 
     groups.add(pods)
     groups.section() -> {"total": pods, "groups": number of groups, "entries": [...]}
 
-So ten thousand pods of a few jobs are a few entries. Numbers in a scheduler's message differ from attempt to attempt, and are
-ignored when reasons are compared. Deliberately absent: what would help (`/explain`).
+So ten thousand pods of a few jobs are a few entries. Reasons are schedulers' messages, compared without their numbers, which
+differ from attempt to attempt. Deliberately absent: what would help (`/explain`).
 """
 
 import re
@@ -21,7 +21,7 @@ MOST_GROUPS: Final = 400
 #: The most pods that a group names.
 MOST_NAMES: Final = 20
 _DIGITS: Final = re.compile(r"\d+")
-#: What distinguishes the pods of one workload without an owner: a number, or a hash, at the end of the name.
+#: The end of a pod's name, a number or a hash. Pods without an owner that differ only in this part count as one workload.
 _LAST_PART: Final = re.compile(r"[-.](?:\d+|[a-z0-9]{5})$")
 
 
@@ -39,7 +39,7 @@ def waits(pod: Pod) -> bool:
 
 
 class PendingGroups:
-    """Groups pending pods. A caller with many may add them in slices, between which others get a turn."""
+    """Groups pending pods. A caller with many pods may add them in slices, and let other tasks run in between."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[Any, ...], _Group] = {}
@@ -69,13 +69,13 @@ class PendingGroups:
         return (pod.key.namespace, owner, pod.priority, pod.kind.scheduler_name, pod.need, pod.gates, reason)
 
     def section(self) -> dict[str, Any]:
-        """The groups by descending priority; among equal priorities the one that waits longest first."""
+        """The groups as a JSON value, sorted by descending priority; among equal priorities the oldest first."""
         ordered = sorted(self._groups.values(), key=lambda group: (-group.first.priority, group.oldest_at, group.first.key))
         return {"total": self._total, "groups": len(ordered), "entries": [_entry(group) for group in ordered[:MOST_GROUPS]]}
 
 
 def without_numbers(message: str | None) -> str:
-    """The message of a scheduler without its numbers: equal for equal reasons."""
+    """The scheduler's message with "#" in place of each number, so that equal reasons give equal texts."""
     return "" if message is None else _DIGITS.sub("#", message)
 
 

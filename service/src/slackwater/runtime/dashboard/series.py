@@ -2,9 +2,9 @@
 
     series.take(at, {"pending": 12, "binds": 3, ...})   # each second, or as often as the caller likes
 
-The hour has a point for each 15 s, the day one for each 5 min; both are bounded. Each figure has one way to combine the
-values of a step: their mean, their largest, the last one, or their sum. A step in which nothing was taken has no value.
-Prometheus is the place for more. Deliberately absent: reading the cluster state (`observer`), time.
+The hour has a point for each step of 15 s, the day one for each step of 5 min; both are bounded. Each figure has one way to
+combine the values within a step: mean, largest, last or sum. A step without a call of `take` has the value None. Prometheus is
+the place for longer times and other figures. Deliberately absent: reading the cluster state (`observer`) or a clock.
 """
 
 from collections import deque
@@ -19,9 +19,10 @@ DAY_STEP_SECONDS: Final = 300
 _HOUR_STEPS: Final = 3600 // HOUR_STEP_SECONDS
 _DAY_STEPS: Final = 86400 // DAY_STEP_SECONDS
 
-#: How the values of a step become one.
+#: How the values within a step are combined.
 Fold = Literal["mean", "largest", "last", "sum"]
-#: The figures. Shares are thousandths of the nodes' Total; those with "sum" count what happened within a step.
+#: The figures. `cpuPermille` and `memoryPermille` are the reserved thousandths of the nodes' Total. Figures with "sum" count
+#: what happened within a step.
 FIGURES: Final[dict[str, Fold]] = {
     "cpuPermille": "mean",
     "memoryPermille": "mean",
@@ -37,7 +38,7 @@ FIGURES: Final[dict[str, Fold]] = {
 
 @dataclass(slots=True)
 class _Step:
-    """The values taken in the step that has not ended. `taken` counts the calls."""
+    """The present step, with its values combined so far; of a mean, their sum. `taken` counts the calls of `take`."""
 
     number: int
     taken: int = 0
@@ -45,7 +46,7 @@ class _Step:
 
 
 class Ring:
-    """The last `steps` steps of `step_seconds` each."""
+    """The values of each figure in the last `steps` steps of `step_seconds` each."""
 
     def __init__(self, folds: Mapping[str, Fold], *, step_seconds: int, steps: int) -> None:
         self._folds = folds
@@ -58,7 +59,7 @@ class Ring:
         number = int(at // self._seconds)
         if self._step is None:
             self._step = _Step(number)
-        elif number > self._step.number:  # a clock that was set back adds to the present step
+        elif number > self._step.number:  # if the clock was set back, the values are added to the present step
             self._close(self._step, number)
             self._step = _Step(number)
         self._add(self._step, values)
@@ -80,7 +81,7 @@ class Ring:
             self._points[name].extend([None] * missed)
 
     def document(self) -> dict[str, Any]:
-        """The ended steps as JSON values. `end` is the Unix time at which the last one ended."""
+        """The ended steps as JSON values, the oldest first. `end` is the Unix time at which the last one ended."""
         end = 0 if self._step is None else self._step.number * self._seconds
         points = {name: list(values) for name, values in self._points.items()}
         return {"stepSeconds": self._seconds, "end": end, "points": points}
@@ -95,7 +96,7 @@ class Series:
         self._day = Ring(folds, step_seconds=DAY_STEP_SECONDS, steps=_DAY_STEPS)
 
     def take(self, at: UnixTime, values: Mapping[str, int]) -> None:
-        """Takes in the present figures. Those with "sum" are what happened since the call before."""
+        """Adds the figures at Unix time `at`. Figures with "sum" count what happened since the previous call."""
         self._hour.take(at, values)
         self._day.take(at, values)
 

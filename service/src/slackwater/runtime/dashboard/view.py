@@ -1,7 +1,7 @@
-"""The dashboard's sections as JSON values: preemptions, migrations, nominations and drains.
+"""Builds the dashboard's sections as JSON values: preemptions, migrations, nominations and drains.
 
-Each section is `{"total": ..., "entries": [...]}` with at most `MOST` entries, so the size of an answer is bounded. Times are
-Unix times, so that an entry that does not change is not sent again. Deliberately absent: the nodes (`nodes`), pending
+Each section is `{"total": ..., "entries": [...]}` with at most `MOST` entries, so the size of an answer is bounded. Entries
+contain Unix times, not ages, so an entry that does not change is sent once. Deliberately absent: the nodes (`nodes`), pending
 pods (`pending`), node groups (the autoscaler's loop provides them), HTTP.
 """
 
@@ -154,7 +154,8 @@ def _drain(state_machine: StateMachine, drain: Drain, disruptions: Disruptions, 
 
 
 def _blocked_by(state_machine: StateMachine, drain: Drain, disruptions: Disruptions) -> Mapping[PodKey, str]:
-    """The budgets that forbid an eviction now, by pod."""
+    """For each pod of the drain that waits for its eviction, the names of the disruption budgets that forbid the eviction
+    now."""
     found = {}
     for uid, leaver in drain.pods.leavers.items():
         pod = state_machine.state.pods.get(uid)
@@ -165,7 +166,8 @@ def _blocked_by(state_machine: StateMachine, drain: Drain, disruptions: Disrupti
 
 
 def _leaving(drain: Drain) -> list[Json]:
-    """The pods of the drain's plan with their destinations, and pods that appeared since; each with its step."""
+    """The pods that the drain has to move, each with its step: those of its plan with their destinations, and pods that
+    appeared on the node since."""
     running_pods = {key: (step, detail) for key, step, detail in drain.pods.running_pods()}
     planned = dict(drain.order.destinations)
     begun = running_pods or drain.phase not in {"marking", "marked"}

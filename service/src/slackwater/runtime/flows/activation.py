@@ -24,7 +24,7 @@ from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.runtime.flows.filter import PlacementFlow
 
-#: How long the room counts as taken by the pods that were activated for it; by then filter has been asked about them.
+#: How long an activated pod counts as using the room for which it was activated. By then kube-scheduler has tried it.
 _AWAITED_SECONDS: Final = 12.0
 #: The most cached answers; the cache is valid as long as no room appears.
 _MOST_KEPT: Final = 256
@@ -45,10 +45,10 @@ class UnschedulableActivation:
         self._admitting = cluster_state.admitting
         self._unschedulable_pods = cluster_state.unschedulable_pods
         self._placement = placement
-        #: The number of activated pods by their requests, and until when each counts.
+        #: The number of activated pods that still count, by their requests; and until when each of them counts.
         self._awaited: Counter[Amounts] = Counter()
         self._awaited_until: deque[tuple[Instant, Amounts]] = deque()
-        #: Cache: for how many equal pods there is room, at `_version`.
+        #: Cache: for how many pods with equal requests and constraints there is room, at `_version`.
         self._kept: dict[tuple[Kind, Amounts, int], int] = {}
         self._version = (0, 0)
         #: The most unreserved room of any node, per resource.
@@ -112,8 +112,8 @@ class SampleNominations:
         self._event_counts = cluster_state.event_counts
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Nominates a node for pods with a sample miss whose failed scheduling cycle is over. Forgets pods that fit
-        nowhere, and all while nomination is paused."""
+        """Nominates a node for each pod with a sample miss whose failed scheduling cycle is over. Forgets the sample miss if
+        the pod fits nowhere or nomination is paused."""
         self._sample_misses.expire(now)
         effects: list[Effect] = []
         for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:
@@ -145,7 +145,7 @@ class SampleNominations:
         return None
 
     def ended(self, uid: PodUid, node: NodeName) -> None:
-        """Takes in that the pod was bound to `node`."""
+        """Ends the pod's sample miss, because the pod was bound to `node`. Counts whether that was the nominated node."""
         sample_miss = self._sample_misses.forget(uid)
         if sample_miss is not None and sample_miss.nominated == node:
             self._event_counts.nominations_met += 1

@@ -1,8 +1,8 @@
 """Drives node removals on the cluster state, and puts pauses into force.
 
 - `Removals`: connects the drains controller with the cluster state (pods on a node, disruption budgets) and with migrations.
-- `ActivePauses`: ends what is under way and can be ended, when a person pauses an activity. The policies keep new work from
-  beginning.
+- `ActivePauses`: when a person pauses an activity, ends its preemptions or drains in progress that can still be ended. New
+  ones do not begin, because the policies in force contain the pauses.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,8 @@ from slackwater.model.reasons import UnremovableReason
 
 
 class _StateNodeViews:
-    """Implements `drains.node_view.NodeViews` from the cluster state. `rules` say which pods block a drain."""
+    """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.node_view.NodeViews`.
+    `rules` decide which pods block a drain."""
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations) -> None:
         self.rules = DrainPolicy()
@@ -49,7 +50,8 @@ class _StateNodeViews:
 
 
 class Removals:
-    """Node removals. `drains` are the drains in progress, `migrations` the virtual machines that have to migrate for them."""
+    """Drives node removals: `drains` are the drains in progress, `migrations` the virtual machines that migrate away for
+    them."""
 
     def __init__(self, cluster_state: ClusterState, migrating: Migrating) -> None:
         self.migrations = DrainMigrations(migrating, cluster_state.pods)
@@ -66,7 +68,7 @@ class Removals:
 
 
 class ActivePauses:
-    """The activities that are paused, with their notes."""
+    """Keeps the current pauses, and ends work in progress when a pause begins."""
 
     def __init__(self, preemptions: Preemptions, removals: Removals) -> None:
         self._preemptions = preemptions
@@ -78,8 +80,8 @@ class ActivePauses:
         return frozenset(pause.activity for pause in self.pauses)
 
     def seen(self, pauses: tuple[Pause, ...], now: Instant) -> list[Effect]:
-        """Takes in the pauses as they are now. Rolls drains back, except where the provider already deletes the machine, and
-        ends preemptions whose victims still stay."""
+        """Replaces the current pauses by `pauses`. When scale-down becomes paused, rolls drains back, except where the provider
+        already deletes the machine. When preemption becomes paused, ends preemptions that have not requested a deletion yet."""
         before, self.pauses = self.paused, pauses
         begun = self.paused - before
         effects: list[Effect] = []

@@ -1,6 +1,6 @@
 """Answers filter and prioritize from the cluster state.
 
-Only `filter` and `take` (filter for one chosen row) change state: they hold room and note what became of the pod.
+Only `filter` and `take` (filter for one chosen row) change state: they hold room, and note whether the pod was refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +58,8 @@ class PlacementFlow:
     ) -> None:
         """Connects the flow with the controllers. `room_wanted` asks the permits controller to persist lower permits on a node.
 
-        `on_record`: the over-reservation of each row, by which a restart may count more than now; None if there is none.
+        `on_record` returns the over-reservation of each row: by how much the persisted permits, which count after a restart,
+        exceed what counts now; shape (resources, rows). None if they exceed it nowhere.
         """
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
@@ -95,8 +96,8 @@ class PlacementFlow:
         return codes
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
-        """Holds room on the row, as `filter` would if asked about it alone. For pods without a preemption or a hold. False,
-        without any change, if the row is not feasible."""
+        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods without a preemption or a hold.
+        Returns False and changes nothing if the row is not feasible."""
         rows: Rows = np.array([row], np.intp)
         if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
@@ -167,8 +168,8 @@ class PlacementFlow:
 
     def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
         """Must filter return only one of the rows? If kube-scheduler binds, we cannot refuse its choice at bind, so it gets one
-        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible: any row
-        may get one, by growth or by a bind."""
+        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible, because
+        one may grow on any row, or be bound there."""
         if policy.binds or len(rows) < 2:
             return False
         return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
@@ -182,9 +183,13 @@ class PlacementFlow:
         return row
 
     def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
-        """The row to choose: the one kept for the pod by its preemption; else the best-scored one among those not chosen for it
-        before. If the pod may still be bound to two nodes, one of these is chosen: otherwise each attempt would hold room on
-        another node."""
+        """The row to choose for the pod, by the first rule that applies:
+
+        - The row on which the pod's preemption keeps room.
+        - If earlier answers still allow binds to two rows or more, one of these. Otherwise each attempt would hold room on a
+          further node.
+        - The row with the best score that was not chosen for the pod before; if all were, the best of all.
+        """
         name = self._room.node_of(pod.uid)
         kept = NO_ROW if name is None else self._nodes.row_of.get(name, NO_ROW)
         counted = [int(hold.counted[0]) for hold in earlier if hold.bind_may_come and len(hold.counted)]
@@ -197,7 +202,7 @@ class PlacementFlow:
         return self._best(pod, untried if len(untried) else rows, policy)
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
-        """The row with the best score, holds included; the first of equal ones."""
+        """The row with the best score, where held room counts as used; the first one among equal scores."""
         columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
@@ -214,7 +219,7 @@ class PlacementFlow:
         codes = self._judge(pod, rows, policy, now)
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
-            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # also where full, so that no preemption begins for it
+            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
         if not let_pass(codes[there]).any():
             self._migrating.lower(move)
         return codes
@@ -224,8 +229,8 @@ class PlacementFlow:
         return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
 
     def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
-        """A reason for each row. `asked`: kube-scheduler asks, so room that persisted permits block is requested, and bind
-        back-offs that are over are forgotten."""
+        """A reason for each row. `asked`: kube-scheduler asks now, so lower permits are requested where persisted permits block
+        the room, and bind back-offs that are over are forgotten."""
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
@@ -248,10 +253,10 @@ class PlacementFlow:
         return codes
 
     def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
-        """Refuses rows on which persisted permits still reserve room that pods have given back. `wanting`: requests the writes
-        that free it.
+        """Refuses rows without enough room beside the persisted permits, which still reserve room that vertical pods have given
+        back. With `wanting`, requests the writes that lower these permits.
 
-        If we bind, the bind waits for those writes; if kube-scheduler binds, filter has to refuse.
+        This is needed only if kube-scheduler binds. If we bind, the bind waits for the writes.
         """
         over_reservation_of = self._on_record()
         if over_reservation_of is None:
@@ -264,10 +269,10 @@ class PlacementFlow:
                     self._room_wanted(node.name, now)
 
     def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
-        """Refuses rows that have no room in addition to pods that may still be bound there.
+        """Refuses rows without enough room beside the pods that kube-scheduler may still bind there: those for which filter
+        returned several nodes, so that their holds count on none of them.
 
-        Those are pods for which filter returned several nodes, when kube-scheduler counted as we do. Only rows where we count
-        more strictly are refused; for a vertical pod, all.
+        Refuses a vertical pod on any such row, other pods only where we count more strictly than kube-scheduler.
         """
         coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
         if coming is not None:
@@ -283,7 +288,7 @@ class PlacementFlow:
         return short
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
-        """What filter would base its answer for the pod on, for explanations. Changes nothing."""
+        """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
         uid = pod.uid
         with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
             columns = self._ledger.columns.copy()

@@ -7,8 +7,9 @@ kube-scheduler does not schedule a gated pod. We judge each once, on the tick af
     neither, or we cannot say       -> we remove the gate; kube-scheduler judges the pod and reports why it is pending
 
 kube-scheduler's own filters have not judged a gated pod. So a preemption begins only for pods whose constraints we judge
-exactly as kube-scheduler does: requests of CPU and memory, and node constraints. A gate that is still there after it was opened
-is opened again. Deliberately absent: pods that also have gates of others; these are not ready to be scheduled.
+exactly as kube-scheduler does: requests of CPU and memory, and node constraints. A gate that the watch still shows some time
+after we removed it is removed again. Deliberately absent: pods that also have gates of others; these are not ready to be
+scheduled.
 """
 
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ from slackwater_protocol.names import GATE
 
 #: The most pods judged or opened in one tick; the others follow in the next ticks.
 _MOST_PER_TICK: Final = 64
-#: Seconds after which a gate that is still there is opened again.
+#: Seconds until a gate that the watch still shows is removed again.
 _AGAIN_SECONDS: Final = 5.0
 
 
@@ -41,7 +42,7 @@ class _Waiting:
 
 
 class SchedulingGates:
-    """The pods whose only gate is ours, by UID."""
+    """Judges the pods whose only scheduling gate is ours, and opens their gates."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class SchedulingGates:
         self._waiting: dict[PodUid, _Waiting] = {}
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Takes in that the watch shows an unbound pod. If gated pods are nominated in advance, judging waits `gate_seconds`,
-        because the nomination opens the gate."""
+        """Tracks the unbound pod as long as its only gate is ours. If gated pods are nominated in advance, the pod is judged
+        only after `gate_seconds`, because a nomination also opens the gate."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:
@@ -108,8 +109,8 @@ class SchedulingGates:
         return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 
     def _is_plain(self, pod: Pod) -> bool:
-        """Do we judge the pod exactly as kube-scheduler does? True if its further constraints are preferences and no pod in
-        the cluster has required anti-affinity."""
+        """Do we judge the pod exactly as kube-scheduler does? True if all its constraints beyond requests and required node
+        constraints are preferences, and no pod in the cluster has required anti-affinity."""
         asked = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
         preferences = replace(
             NO_POD_CONSTRAINTS,

@@ -1,12 +1,19 @@
-"""The planning process: plans are made, and people's questions answered, outside the service's process, on the one replica.
+"""The planning process: makes plans and answers people's questions on the one replica, outside the service's process.
 
-process   the service's side: starts the process when it is needed, and restarts it when it ends
-link      the service's end of the pipes: sends messages, hands answers to those who wait
-feed      the service's side: collects what changed since the last message
-messages  what is said in both directions
-session   the planning process' side: receives messages, makes plans
-children  the planning process' side: a child answers each question
-frames    encodes and decodes values in pieces of bounded size, in both directions
-pipes     writes and reads frames on a pipe
-__main__  the entry point of the planning process: pipes, signals, priority
+In the service:
+
+    process       starts the planning process when it is needed, and restarts it when it ends
+    pipe          the service's end of the pipes: sends messages, and hands each answer to the caller that waits for it
+    replica_feed  collects what changed since the last message
+
+In the planning process:
+
+    __main__      the entry point: pipes, signals, priority
+    session       receives messages and makes plans
+    children      forks a child for each question, which answers it
+
+In both:
+
+    messages      the types of the messages in both directions
+    value_frames  encodes and decodes values in pieces of bounded size, and writes and reads these on a pipe
 """

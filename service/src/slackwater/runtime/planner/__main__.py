@@ -1,8 +1,8 @@
 """`python -m slackwater.runtime.planner`: the entry point of the planning process.
 
 Messages come in by standard input, answers go out by standard output. The process ends as soon as its input ends, even while
-it plans: the service has closed the pipe, or has ended. The service has precedence: the planning process has a lower CPU
-priority, and the kernel kills it first if memory runs out. It ignores interrupts from a terminal, which the service handles.
+it plans, because the service has then closed the pipe or ended. The service has precedence: the planning process has a lower
+CPU priority, and the kernel kills it first if memory runs out. It ignores interrupts from a terminal; the service handles them.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from slackwater.runtime.planner.children import Children, Output
 from slackwater.runtime.planner.session import Session
 from slackwater.runtime.planner.value_frames import read_frame
 
-#: The most frames that are read ahead; with more the service has to wait.
+#: The most frames that are read ahead. The service cannot send more until some are decoded.
 _MOST_WAITING: Final = 64
 _NICENESS: Final = 5
 #: The maximum of the range -1000 to 1000. A process needs no privileges to raise its own value.
@@ -27,11 +27,11 @@ _FIRST_TO_BE_KILLED: Final = "1000"
 
 
 def main() -> None:
-    """Takes in messages until the input ends."""
+    """Serves messages until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _give_way()
     gc.set_threshold(50_000, 20, 20)
-    # Standard output becomes standard error, so that a stray print does not end up among the answers.
+    # What the program prints goes to standard error from now on, so that it does not end up among the answers.
     output = Output(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     arrivals: Queue[bytes] = Queue(_MOST_WAITING)
@@ -51,7 +51,7 @@ def _arrived(arrivals: "Queue[bytes]") -> bytes | None:
 def _read(messages: BinaryIO, arrivals: "Queue[bytes]") -> None:
     while (frame := read_frame(messages)) is not None:
         arrivals.put(frame)
-    # Not `sys.exit`, which would end this thread only: nobody needs the plan that is being made.
+    # `sys.exit` would end only this thread. Nobody needs the plan that the main thread may be making.
     os._exit(0)
 
 

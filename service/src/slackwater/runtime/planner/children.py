@@ -1,7 +1,7 @@
-"""Answers questions in the planning process: each in a child of its own, which is a copy of the process at that moment.
+"""Answers questions by children of the planning process: a fork of the process answers each question.
 
-The child shares the memory of the replica with its parent until one of them writes to it. So a question does not wait for a
-plan, a plan does not wait for a question, and an answer that takes too long is ended without losing the replica. The child ends
+Child and parent share the memory of the replica, except pages that one of them writes to. So a question does not wait for a
+plan, a plan does not wait for a question, and a child that takes too long is killed without losing the replica. The child ends
 with its answer, at its deadline, or when its parent ends.
 """
 
@@ -27,7 +27,7 @@ _KIND_BYTES: Final = 1
 
 
 class Output:
-    """What the process writes to the service. Plans and answers come from several threads, so each frame is written whole."""
+    """Writes plans and answers to the service. Several threads do so, therefore a lock keeps each frame in one piece."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._pipe = pipe
@@ -45,7 +45,7 @@ class Output:
             self._pipe.flush()
 
     def close_in_child(self) -> None:
-        """Closes the child's copy of the pipe: otherwise the service would notice the end of the process too late."""
+        """Closes the child's copy of the pipe: while it is open, the service would not notice the end of the parent."""
         os.close(self._pipe.fileno())
 
 
@@ -55,13 +55,13 @@ _INPUT: Final = 0
 @dataclass(frozen=True, slots=True)
 class _Child:
     pid: int
-    #: Open as long as the parent lives: by its end the child learns that of its parent.
+    #: The parent's end of a pipe on which nothing is written. When the parent ends it closes, and the child notices that.
     life: int
 
 
 class Children:
-    """Starts the child that answers a question. There is one at a time: a new question ends the child of an older one, which
-    the service has given up."""
+    """Starts a child for each question. Only one runs at a time: a new question kills the child of the one before, because the
+    service asks again only after it has an answer or no longer waits for one."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -69,8 +69,11 @@ class Children:
         self._lock = threading.Lock()
 
     def begin(self, number: int, seconds: float) -> "Callable[[PlannerQuestion, SnapshotReplica], None] | None":
-        """Forks. In the parent it returns None, and the answer goes to the output once the child has ended. In the child it
-        returns a function that answers and does not return."""
+        """Forks a child for question `number`, which is killed after `seconds`.
+
+        Returns None in the parent; a thread passes on the child's answer to the output. Returns in the child the function that
+        answers a question and ends the child.
+        """
         self._end_older()
         from_child, to_parent = os.pipe()
         life_of_parent, life = os.pipe()
@@ -82,7 +85,7 @@ class Children:
             self._output.answer(AnswerPiece(number, AnswerKind.ENDED, f"could not be started: {error}".encode()))
             return None
         if pid == 0:
-            # No lock that another thread of the parent may have held is touched from here on.
+            # From here on the child uses no lock that another thread of the parent may have held at the fork.
             for ours in (from_child, life, _INPUT):
                 os.close(ours)
             self._output.close_in_child()
@@ -100,7 +103,7 @@ class Children:
                 os.kill(self._now.pid, signal.SIGKILL)
 
     def _relay(self, number: int, child: _Child, from_child: int) -> None:
-        """Passes on what the child writes as it comes, and reports at its end how it ended."""
+        """Passes the child's answer on to the output, piece by piece. When the child has ended, reports how."""
         with open(from_child, "rb", buffering=_PIECE) as pipe:
             first = pipe.read(_KIND_BYTES)
             while content := pipe.read(_PIECE):
@@ -125,11 +128,11 @@ def _how(code: int) -> str:
 
 
 def _end_in_time(seconds: float, life_of_parent: int) -> None:
-    """Makes the child end at its deadline, by SIGALRM, and with its parent."""
+    """Makes the child end after `seconds`, by SIGALRM, and when its parent ends."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     threading.Thread(target=_end_with_parent, args=(life_of_parent,), name="parent", daemon=True).start()
-    # Not to be scanned: that would write to the pages shared with the parent.
+    # Excludes all objects from garbage collection, which would write to the memory pages shared with the parent.
     gc.freeze()
 
 
@@ -147,7 +150,8 @@ def _answer_and_end(question: PlannerQuestion, replica: SnapshotReplica, to_pare
 
 
 def answer_of(question: PlannerQuestion, replica: SnapshotReplica, largest: int = LARGEST_ANSWER) -> tuple[AnswerKind, bytes]:
-    """The answer to a question of at most `largest` bytes. Errors become answers too."""
+    """Answers the question on the replica; never raises. Returns the kind of the answer and its content: the answer itself (at
+    most `largest` bytes), why it is refused, or the traceback of an error."""
     try:
         found = question.answer(replica)
         if len(found) > largest:

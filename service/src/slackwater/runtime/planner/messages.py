@@ -1,6 +1,6 @@
 """The messages between the service and its planning process.
 
-service -> planning process    Ask, AskShrink, Question, Follow
+service -> planning process    Ask, AskShrink, Question
 planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
                                on channel ANSWER: pieces of the answer to a question, each an `AnswerPiece`
 """
@@ -27,7 +27,8 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
 class PlannerQuestion(Protocol):
-    """A question as a value that goes to the planning process, with everything that only the state machine knows of it."""
+    """A person's question, as a value that is sent to the planning process. It contains what the answer needs and the replica
+    lacks, because only the state machine knows it."""
 
     def answer(self, replica: SnapshotReplica) -> bytes:
         """The answer; runs in the planning process. Raises `WhatIfRefused` if the question cannot be answered."""
@@ -36,7 +37,7 @@ class PlannerQuestion(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The question for scale-up and slack plans. `rebuild`: the inquiry holds the whole cluster."""
+    """Requests the scale-up and slack plans. `rebuild`: the inquiry's changes are the whole cluster, for an empty replica."""
 
     inquiry: Inquiry
     rebuild: bool
@@ -44,14 +45,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskShrink:
-    """The question for the scale-down plan of the inquiry that was answered last."""
+    """Requests the scale-down plan for the inquiry that was answered last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question of a person. `changes` and `rebuild` are as in `Ask`. The answer may take `seconds`.
+    """Brings a person's question (`body`), and the changes before it. `rebuild` is as in `Ask`. After `seconds` the child that
+    answers is ended.
 
-    `body` None: there is no question, only changes.
+    `body` is None if the question could not be made: then only the changes are applied.
     """
 
     number: int
@@ -63,12 +65,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The answer if planning raised an error."""
+    """The answer to a request for plans if planning raised an error."""
 
     traceback: str
 
 
-#: The types within which long collections are sent in pieces (`frames`).
+#: The types within which long collections are sent in pieces (`value_frames`).
 FRAMED_TYPES: Final[frozenset[type]] = frozenset(
     {
         *(
@@ -93,8 +95,7 @@ PLAN, ANSWER = b"p", b"a"
 
 
 class AnswerKind(IntEnum):
-    """What a piece of an answer is: `MORE` is followed by another piece, each of the others is the last one. After `ENDED`
-    earlier pieces are void."""
+    """The kind of a piece of an answer. Further pieces follow only after `MORE`. `ENDED` voids the earlier pieces."""
 
     MORE = 0
     ANSWERED = 1
@@ -102,7 +103,7 @@ class AnswerKind(IntEnum):
     REFUSED = 2
     #: Answering raised an error; the text is its traceback.
     FAILED = 3
-    #: The process that answered ended before it was done; the text says how.
+    #: The child ended before its answer was complete; the text says how.
     ENDED = 4
 
 

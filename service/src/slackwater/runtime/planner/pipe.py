@@ -1,8 +1,9 @@
-"""The service's end of the pipes to one planning process: sends messages, and hands answers to those who wait for them.
+"""The service's end of the pipes to one planning process: sends messages, and hands each answer to the caller that waits for
+it.
 
-Messages are encoded and answers decoded in pieces of bounded size, and the event loop is free between two pieces. What changed
-is collected and sent as one step, so that the replica gets the changes in the order in which they happened. An answer to a
-question may arrive while a plan is being made. Deliberately absent: starting and ending the process.
+Messages are encoded and answers decoded in pieces of bounded size, and the event loop is free between two pieces. One lock
+covers collecting the changes and sending them, so that the replica gets the changes in their order. An answer to a question
+may arrive while a plan is being made. Deliberately absent: starting and ending the process.
 """
 
 import gc
@@ -40,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LinkLost(Exception):
-    """The process ended before it answered."""
+    """The planning process ended before it answered."""
 
 
 #: The errors of a link whose process has ended.
@@ -51,14 +52,16 @@ LOST: Final = (
     anyio.ClosedResourceError,
     LinkLost,
 )
-#: Sending goes on when whoever asked goes away, because half a message would spoil all that follow. But not for longer.
+#: How long sending a question may take. It continues even if the caller is cancelled, because after half a message the process
+#: could read no further one.
 _SEND_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
 class _Reply(Generic[T]):
-    """The place for one awaited answer."""
+    """An answer that a caller waits for. `parts` are the pieces that have arrived. `watch` measures how long decoding blocks
+    the event loop."""
 
     watch: Watch
     arrived: anyio.Event = field(default_factory=anyio.Event)
@@ -83,7 +86,8 @@ _Answer = tuple[AnswerKind, bytes]
 class Link:
     """The service's end of the pipes to one planning process.
 
-    `fed`: the process has the cluster, so it needs only changes. `ending`: it was killed, and must not be used any more.
+    `fed`: the replica of the process has the whole cluster, so it needs only changes. `ending`: the process was killed and must
+    not be used any more.
     """
 
     def __init__(self, process: Process, feed: ReplicaFeed, framed_types: frozenset[type]) -> None:
@@ -101,7 +105,7 @@ class Link:
         self._numbers = count(1)
 
     def kill(self) -> None:
-        """Ends the process. Its exit status stays what it was if it has just ended by itself."""
+        """Kills the process. If it has just ended by itself, its own exit status is reported."""
         self.ending = True
         if self.process.returncode is None:
             # `Process.kill` would collect the exit status first, and asyncio's watcher would then report 255 in its place.
@@ -117,7 +121,8 @@ class Link:
     # --- questions ----------------------------------------------------------------------------------------------------------
 
     async def plan(self, make: MakeInquiry | None, watch: Watch) -> _Plan:
-        """Requests the plans for an inquiry, or without one the scale-down plan for the last inquiry."""
+        """Requests the scale-up and slack plans for the inquiry that `make` makes. With `make` None, requests the scale-down
+        plan for the last inquiry."""
         reply: _Reply[_Plan] = _Reply(watch)
         async with self._sending:
             self._plan = reply
@@ -130,7 +135,8 @@ class Link:
         return await reply.wait()
 
     async def ask(self, make: Callable[[], PlannerQuestion], seconds: float, watch: Watch) -> _Answer:
-        """Asks a question, which may take `seconds`."""
+        """Sends the question that `make` makes, and returns the kind of its answer and its content. The process ends the answer
+        after `seconds`."""
         number, reply = next(self._numbers), _Reply[_Answer](watch)
         self._questions[number] = reply
         try:
@@ -141,7 +147,8 @@ class Link:
             del self._questions[number]
 
     async def _send_question(self, number: int, make: Callable[[], PlannerQuestion], seconds: float, watch: Watch) -> None:
-        """Sends the question. If it cannot be made, sends the changes alone, since they have been collected."""
+        """Sends the question. If `make` fails, sends only the changes, because they have been collected already, and raises its
+        error."""
         try:
             with anyio.fail_after(_SEND_SECONDS):
                 async with self._sending:
@@ -162,7 +169,8 @@ class Link:
             raise
 
     async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
-        """The changes to send next, and whether they are the whole cluster. Until they have been sent, nothing is certain."""
+        """Collects the changes to send next, and returns whether they are the whole cluster. Sets `fed` to False until they
+        have been sent, because until then it is unknown what the replica has."""
         rebuild, self.fed = not self.fed, False
         if rebuild:
             self._feed.begin_again()
@@ -171,12 +179,12 @@ class Link:
     def _has_fed(self, *, rebuild: bool) -> None:
         self.fed = True
         if rebuild:
-            # The feed knows each pod from now on, for as long as the process lives: freezing that spares the garbage collector
-            # repeated scans.
+            # The feed keeps each pod of the cluster for as long as the process lives. Frozen, they are not scanned by each
+            # garbage collection.
             gc.freeze()
 
     async def _send(self, message: Ask | AskShrink | Question, watch: Watch) -> None:
-        """Sends a message. If only a part of it has been sent, ends the process, which could not read what follows."""
+        """Sends a message. If that fails, kills the process: it may have got half a message, and could read no further one."""
         assert self.process.stdin is not None
         frames = self._encoder.frames(message)
         frame: bytes | None = b""
@@ -193,7 +201,7 @@ class Link:
     # --- answers ------------------------------------------------------------------------------------------------------------
 
     async def hear(self) -> None:
-        """Takes in answers until the process ends."""
+        """Reads answers and hands them to the callers that wait, until the process ends."""
         try:
             while True:
                 (length,) = HEAD.unpack(await self._input.receive_exactly(HEAD.size))
@@ -203,8 +211,8 @@ class Link:
                 else:
                     self._take_answer(frame[1:])
         except LOST:
-            self.kill()  # it has closed its output, or has ended: either way it is of no use any more
-        except Exception:  # it says what this side does not understand; the next process gets the whole cluster
+            self.kill()  # the process has ended, or closed its output and cannot answer any more
+        except Exception:  # the answer cannot be decoded; the next process gets the whole cluster
             _log.exception("answer of the planning process cannot be read")
             self.kill()
 
@@ -219,7 +227,7 @@ class Link:
     def _take_answer(self, frame: bytes) -> None:
         number, kind, content = decode_piece(frame)
         reply = self._questions.get(number)
-        if reply is None:  # whoever asked has gone
+        if reply is None:  # the caller that asked was cancelled
             return
         if kind is AnswerKind.ENDED:
             reply.parts.clear()

@@ -3,12 +3,12 @@
     process = PlanningProcess(feed, clock=..., plan_seconds=...)
     tasks.start_soon(process.run)              # until cancelled
     plans = await process.plan(make, watch)    # a plan of the autoscaler
-    answer = await process.ask(make)           # a person's question, on the same replica
+    answer = await process.ask(make)           # the answer to a person's question, on the same replica
 
-The process starts with the first plan or question. It ends when no question has come for `idle_seconds`, unless plans are made.
-Its unexpected end is noticed at once, and the next process gets the whole cluster. A plan that the end interrupts is requested
-a second time; a question that it interrupts gets an error. This module does not make plans and answers (`session`, `children`),
-and does not send messages (`link`).
+The process starts with the first plan or question. It ends when no question has come for `idle_seconds`, unless an autoscaler
+requests plans. Its unexpected end is noticed at once, and the next process gets the whole cluster. A plan that the end
+interrupts is requested a second time; a question that it interrupts gets an error. Deliberately absent: making plans and
+answers (`session`, `children`), and sending messages (`pipe`).
 """
 
 import signal
@@ -37,20 +37,20 @@ _log = structlog.get_logger(__name__)
 
 #: `-P`: Python imports nothing from the service's working directory.
 COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.runtime.planner")
-#: A process that ends soon after its start is started again after a pause, which doubles.
+#: The pause before the next process starts, if processes end within `_LONG_LIFE` seconds of their start.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=60.0)
 _LONG_LIFE: Final = 60.0
-#: How long a plan, and a question, wait for a process to start.
+#: How many seconds a plan waits for a process to start, and how many a question waits.
 _START_SECONDS: Final = 90.0
 _START_FOR_QUESTION_SECONDS: Final = 60.0
-#: Attempts at one plan: another one if the process ended during the first.
+#: The number of attempts at one plan. Another attempt follows only if the process ended during the one before.
 _ATTEMPTS: Final = 2
-#: One question is answered at a time; at most so many others wait, for at most so long.
+#: One question is answered at a time. At most so many questions are accepted, that one included; each waits at most so long.
 _MOST_WAITING: Final = 16
 _QUESTION_WAIT_SECONDS: Final = 30.0
-#: A question that takes longer, the start of the process included, is given up.
+#: The caller of a question that takes longer than this, the start of the process included, gets an error.
 ANSWER_SECONDS: Final = 120.0
-#: The service waits a little longer than the child that answers, whose word on its deadline is clearer.
+#: The service waits this much longer than the child's deadline, because the child reports more exactly that it was too slow.
 _GRACE_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 300.0
 
@@ -67,23 +67,25 @@ class QuestionFailedError(Exception):
     """Answering raised an error in the planning process; the message is its traceback."""
 
 
-#: Makes the question, once the replica's changes are collected: it and the changes show the same state. It may raise.
+#: Makes the question. Called right after the changes for the replica were collected, so that both show the same state. May
+#: raise any error.
 MakeQuestion = Callable[[], PlannerQuestion]
 
 
 class Questions(Protocol):
-    """Answers questions on the replica, without waiting for plans."""
+    """Answers people's questions on the replica, without waiting for plans."""
 
     async def ask(self, make: MakeQuestion) -> bytes:
-        """The answer to a question. Raises what `make` raises, and `WhatIfRefused`: if the question cannot be answered, and
-        with `busy` if it cannot be answered now.
+        """The answer to the question that `make` makes. Raises the errors of `make`, and `WhatIfRefused` if the question cannot
+        be answered: with `busy` if only at present, so that it may be asked again.
         """
         ...
 
 
 class PlanningProcess:
-    """Implements `Questions` and `runtime.autoscaler.planning.LoopPlanner` with a process. A plan that takes longer than
-    `plan_seconds` fails, and its process is killed. `pieces`: further types whose long collections are sent in pieces."""
+    """Makes plans and answers questions in a process of its own. Implements `Questions` and
+    `runtime.autoscaler.planning.LoopPlanner`. A plan that takes longer than `plan_seconds` fails, and its process is killed.
+    `pieces`: further types whose long collections are sent in pieces."""
 
     def __init__(
         self,
@@ -105,11 +107,11 @@ class PlanningProcess:
         self._changed = anyio.Event()
         #: The link to the process that made the last scale-up plan; only this process can plan the scale-down.
         self._planned: Link | None = None
-        #: Somebody needs a process. `_plans`: the autoscaler does, for as long as it runs.
+        #: Set while a plan or a question needs a process. `_plans`: an autoscaler requests plans, so the process never idles.
         self._wanted, self._plans = anyio.Event(), False
         self._asked_at = Instant(0.0)
         self._one, self._waiting = anyio.Lock(), 0
-        #: Notes for the status that no plan has carried yet.
+        #: Remarks about ended processes that the next plan carries to the status.
         self._news: list[str] = []
         #: The number of processes that ended unexpectedly, and how the last one did.
         self._restarts, self._how = 0, ""
@@ -136,7 +138,7 @@ class PlanningProcess:
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
     async def _one_life(self) -> float:
-        """Runs one process from start to end; returns the seconds it lived."""
+        """Runs one process from its start to its end. Returns for how many seconds it lived."""
         began = self._clock()
         async with await anyio.open_process(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
@@ -168,10 +170,10 @@ class PlanningProcess:
         _log.error("planning process ended", pid=pid, how=self._how, seconds=round(seconds, 1), restarts=self._restarts)
 
     async def _end_when_idle(self, link: Link) -> None:
-        while not self._is_idle():  # noqa: ASYNC110 - an event for each question would be more to wait for
+        while not self._is_idle():  # noqa: ASYNC110 - idling is a matter of time, which no event reports
             await anyio.sleep(self._idle_seconds / 10)
         self._wanted = anyio.Event()
-        self._now(None)  # whoever asks from now on waits for the next process
+        self._now(None)  # plans and questions from now on wait for the next process
         link.kill()
 
     def _is_idle(self) -> bool:
@@ -229,14 +231,14 @@ class PlanningProcess:
         return plan
 
     def forget(self) -> None:
-        """Makes the next message hold the whole cluster."""
+        """Makes the next message contain the whole cluster."""
         self._planned = None
         if self._link is not None:
             self._link.fed = False
 
     async def _planned_by(self, link: Link, make: MakeInquiry | None, watch: Watch) -> Plans | ScaleDownProposal | None:
-        """Requests scale-up and slack plans, or without an inquiry the scale-down plan. On a timeout or cancellation the
-        process is killed, because its state is then unknown."""
+        """Requests the scale-up and slack plans; with `make` None, the scale-down plan. On a timeout or cancellation kills the
+        process, because its state is then unknown."""
         try:
             with anyio.fail_after(self._plan_seconds):
                 answer = await link.plan(make, watch)

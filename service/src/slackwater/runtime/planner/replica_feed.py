@@ -1,13 +1,12 @@
-"""Feeds the one replica of the cluster: collects what changed since the last message to it, of the journals and of the
-auxiliary objects.
+"""Collects the changes of the cluster state and of the auxiliary objects since the last message, for the one replica.
 
     feed.begin()                             # a planning process starts; its first changes are the whole cluster
     changes = await feed.collect(watch)
-    pod = feed.pod_of(uid)                   # an answer names a pod by its UID; this is the object that was sent
+    pod = feed.pod_of(uid)                   # plans name pods by UID; returns the pod as it was sent
     feed.end()                               # the process has ended
 
-Only one task at a time may collect, and what it collects has to be sent before the next task collects. Deliberately absent:
-processes and pipes.
+Only one task at a time may collect, and it has to send the changes before another task collects. Deliberately absent: processes
+and pipes.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ _SLICE: Final = 500
 
 
 class Auxiliary(Protocol):
-    """Where changed auxiliary objects come from: `runtime.auxiliary_intake`."""
+    """The source of changed auxiliary objects; implemented by `runtime.auxiliary_intake.AuxiliaryIntake`."""
 
     @property
     def ready(self) -> bool: ...
@@ -40,7 +39,7 @@ class Auxiliary(Protocol):
 
 
 class NothingAuxiliary:
-    """The source of auxiliary objects where no autoscaler runs: it has none, because they are not watched."""
+    """A source without auxiliary objects, for a service without an autoscaler, which does not watch them."""
 
     ready = True
 
@@ -52,8 +51,8 @@ class NothingAuxiliary:
 
 
 class ReplicaFeed:
-    """Collects the changes for the replica. `auxiliary` has the last known auxiliary objects; a field is None until it is
-    known."""
+    """Collects the changes for the replica. `auxiliary` has the auxiliary objects as last collected; a field is None until its
+    objects have been listed."""
 
     def __init__(self, state_machine: StateMachine, auxiliary: Auxiliary | None = None) -> None:
         self._state_machine = state_machine
@@ -62,11 +61,12 @@ class ReplicaFeed:
         self.auxiliary = AuxiliaryObjects()
         #: The pods that the replica has.
         self._pods: dict[PodUid, Pod] = {}
-        #: Pods as they were when the plan that is being made was requested, if a question brought a change of them since.
+        #: Old versions of pods that have changed since the present plan was requested (a question sent the change): the plan
+        #: refers to the old version.
         self._planned: dict[PodUid, Pod] = {}
 
     def begin(self) -> None:
-        """Follows the journals from now on, for a new replica."""
+        """Follows the journals from now on, for a new, empty replica."""
         assert self._collector is None, "there is a replica already"
         self._collector = ChangeCollector(self._state_machine)
         self._source.begin_again()
@@ -85,8 +85,8 @@ class ReplicaFeed:
             self._collector.begin_again()
 
     async def collect(self, watch: Watch, *, for_plan: bool = False) -> Changes:
-        """The changes since the last call, collected in slices so that the event loop is not blocked; together one consistent
-        state, that of the end of this call. `for_plan`: a new plan begins, so that none refers to older pods any more."""
+        """The changes since the last call. They are collected in slices, so that the event loop is not blocked, and lead to the
+        state at the end of this call. `for_plan`: they go with the request for a new plan, which ends the last one."""
         collector, nodes, pods = self._collector, list[NodeChange](), list[PodChange]()
         assert collector is not None, "nobody has a replica"
         if for_plan:
@@ -106,7 +106,7 @@ class ReplicaFeed:
         return changes
 
     def pod_of(self, uid: PodUid) -> Pod:
-        """The pod with this UID that the replica had when the last plan was requested, or has got since."""
+        """The pod with this UID as the replica had it when the last plan was requested; a newer pod as the replica has it."""
         return self._planned.get(uid) or self._pods[uid]
 
     def _note(self, changes: Sequence[PodChange], *, for_plan: bool) -> None:
@@ -119,6 +119,6 @@ class ReplicaFeed:
 
 
 def _with(known: AuxiliaryObjects, news: AuxiliaryObjects) -> AuxiliaryObjects:
-    """The known objects, with the fields of `news` that are not None."""
+    """Copies `known`, with those fields of `news` that are not None."""
     changed = {name: value for name in AuxiliaryObjects.__slots__ if (value := getattr(news, name)) is not None}
     return replace(known, **changed)

@@ -1,9 +1,10 @@
-"""The planning process' side of the conversation with the service: decodes messages, makes plans, has questions answered.
+"""Serves the messages of the service in the planning process: makes the plans, and lets a child answer each question.
 
-A plan reads the clock at each of its steps, and the clock looks for questions that have arrived (`_clock`). A child of this
-process answers them: the exception `_InChild` leaves the plan and every trial of it, so that the child has the replica as it
-was before. The parent goes on with its plan. The changes that came with the question wait for the end of that plan, because the
-plans of one inquiry are made on one state. Deliberately absent: pipes, processes.
+Questions are answered while a plan is being made: a plan reads the clock at each of its steps, and the clock (`Session._clock`)
+takes questions that have arrived. Each forks a child. In the child the exception `_InChild` unwinds the plan and undoes its
+trials, so that the replica is as before the plan; then the child answers. The parent continues its plan. The parent applies the
+changes that came with the question only after the plan, because the plans of one inquiry are made on one state. Deliberately
+absent: pipes, processes.
 """
 
 import gc
@@ -24,18 +25,20 @@ from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 _Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
-#: Answers in a child, and does not return.
+#: Answers the question in the child and ends the child, so it does not return.
 AnswerInChild = Callable[[PlannerQuestion, SnapshotReplica], None]
 
 
 class AnswerStarter(Protocol):
-    """Begins the answer to a question. Returns None, or in a child the function that answers: `children.Children.begin`."""
+    """Forks the child that answers question `number` within `seconds`. Returns None in the parent, and in the child the
+    function that answers. Implemented by `children.Children.begin`."""
 
     def __call__(self, number: int, seconds: float, /) -> AnswerInChild | None: ...
 
 
 class _InChild(BaseException):
-    """Leaves the plan that the parent makes, in the child that answers a question."""
+    """Raised in a newly forked child to get out of the plan, which only the parent continues. `Session.take` catches it, and
+    the child answers `question` with `answer`."""
 
     def __init__(self, question: Question, answer: AnswerInChild) -> None:
         super().__init__()
@@ -43,8 +46,8 @@ class _InChild(BaseException):
 
 
 class Session:
-    """Takes in the messages of the service; one per process. `next_frame` returns a frame that has arrived already, or None.
-    `plan_done` gets the frames of plans."""
+    """Serves the messages of the service, one session in each planning process. `next_frame` returns a frame if one has
+    arrived, without waiting, else None. `plan_done` is called with each frame of a finished plan."""
 
     def __init__(
         self,
@@ -59,14 +62,16 @@ class Session:
         self._maker = PlanMaker(ReplicaScaleUpPlanner(clock=self._clock), clock=self._clock)
         self._decoder = Decoder()
         self._encoder = Encoder(FRAMED_TYPES, theirs=self._is_theirs)
-        #: Kept here because only planning reads them, and there are tens of thousands.
+        #: The destinations that the last scale-down plan found for the pods of each node. Not sent to the service, because only
+        #: the next plan reads them and they are tens of thousands.
         self._hints: _Hints = {}
-        #: The plans of an inquiry are being made: its changes are the last ones that the replica may have.
+        #: True from an inquiry until its last plan is made. Meanwhile the replica gets no further changes; they wait in
+        #: `_later`.
         self._planning = False
         self._later: list[Changes] = []
 
     def take(self, frame: bytes) -> None:
-        """Takes in a frame. If it completes a message, does what the message asks."""
+        """Decodes a frame. If it completes a message, makes the plans or starts the answer that the message requests."""
         arrived = self._decoder.take(frame)
         if arrived is None:
             return
@@ -109,9 +114,8 @@ class Session:
         return replace(scale_down, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _catch_up(self, *, rebuild: bool) -> None:
-        """Brings the replica to the state of the last question. With `rebuild` it is dropped first, since the whole cluster
-        follows.
-        """
+        """Applies the changes in `_later` to the replica. With `rebuild`, discards these changes and the replica, because the
+        whole cluster follows."""
         later, self._later = self._later, []
         if rebuild:
             self._maker.forget()
@@ -125,8 +129,8 @@ class Session:
     # --- questions ----------------------------------------------------------------------------------------------------------
 
     def _clock(self) -> float:
-        """The time, for a plan that checks at each of its steps whether it has to end. Also looks for questions, so that they
-        need not wait.
+        """The monotonic time in seconds. Plans read it at each step to keep their deadline. Also takes the questions that have
+        arrived, so that they need not wait for the end of the plan.
         """
         while (frame := self._next_frame()) is not None:
             arrived = self._decoder.take(frame)
@@ -151,8 +155,8 @@ class Session:
                 raise _InChild(question, answer)
 
     def _in_child(self, child: _InChild) -> None:
-        """Answers the question in the child, after the plan and every trial have been left: brings the replica up to the
-        question first.
+        """Answers the question, in the child. The exception has undone the plan's trials, so the replica can first be brought
+        up to date.
         """
         self._catch_up(rebuild=False)
         assert child.question.body is not None
@@ -160,13 +164,14 @@ class Session:
 
 
 def _keep() -> None:
-    """Excludes the replica from garbage collection: it lives as long as the process, so scanning it repeatedly is waste."""
+    """Excludes the replica from garbage collection, because it lives as long as the process."""
     gc.collect()
     gc.freeze()
 
 
 def _with_hints(inquiry: Inquiry, hints: _Hints) -> Inquiry:
-    """The inquiry with the destination hints of nodes that the state still has as candidates, unreached or deleted."""
+    """Adds to the inquiry the destination hints of those nodes that its state has among its candidates, unreached or deleted
+    nodes. No hints are added if no scale-down is planned."""
     scale_down = inquiry.scale_down
     if scale_down is None:
         return inquiry

@@ -3,12 +3,12 @@
     for frame in encoder.frames(value): ...      # each step is about a millisecond of work, however large the value
     arrived = decoder.take(frame)                 # None until the whole value has arrived
 
-- `Encoder`, `Decoder`: a value becomes a series of frames, and frames a value again. Frames are pickles.
-- `write_frame`, `read_frame`: a frame on a pipe is preceded by its length in four bytes, big-endian.
+- `Encoder`, `Decoder`: turn a value into a series of frames and back. Each frame is a pickle.
+- `write_frame`, `read_frame`: write and read a frame on a pipe, preceded by its length in four bytes, big-endian.
 
-Equivalence groups and eviction facts, which many pods share, are sent once and then by number, as long as they exist. A pod
-that the other side sent goes back as its UID. Pickles are safe here: both ends are this program, and no other program can write
-to the pipes.
+Equivalence groups and eviction facts, which many pods share, are sent in full once, and afterwards as a number as long as they
+exist. A pod that the other side sent is returned as its UID. Pickles are safe here: both ends are this program, and no other
+program can write to the pipes.
 """
 
 import pickle
@@ -29,7 +29,7 @@ from slackwater.model.interning import Shared
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.pod_constraints import Kind, KindInterner
 
-#: The size of a piece to aim for, in bytes: about a millisecond of work at each end.
+#: The intended size of a piece in bytes: about a millisecond of work at each end.
 _AIM: Final = 16 * 1024
 #: Collections with more entries than this are sent in pieces; the first piece has this many.
 _LONG: Final = 64
@@ -48,8 +48,8 @@ class Arrived:
 class Encoder:
     """Encodes values for one pipe, for its whole life.
 
-    `framed_types`: the types within which long collections are sent ahead in pieces. `theirs`: whether the other side has this
-    very pod, so that its UID suffices.
+    `framed_types`: the types within which long collections are sent ahead in pieces. `theirs`: says whether the other side sent
+    this very pod object, so that its UID is enough.
     """
 
     def __init__(self, framed_types: frozenset[type], *, theirs: Callable[[Pod], bool] = lambda _: False) -> None:
@@ -108,7 +108,7 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the frames of one encoder. `pod_of` returns the pod with a UID that this side sent earlier."""
+    """Decodes the frames of one encoder. `pod_of` returns the pod that this side sent earlier, by its UID."""
 
     def __init__(self, *, pod_of: Callable[[PodUid], Pod] | None = None) -> None:
         self._kinds = KindInterner()
@@ -127,7 +127,7 @@ class Decoder:
             self._words[KnownPod.__name__] = pod_of
 
     def take(self, frame: bytes) -> Arrived | None:
-        """Takes in one frame. Returns the value if this is its last frame, else None."""
+        """Decodes one frame. Returns the value if this is its last frame, else None."""
         number, content, forgotten = _Reader(frame, self._words).load()
         for gone in forgotten:
             del self._known[gone]
@@ -160,7 +160,7 @@ class Decoder:
 
 
 class _Reader(pickle.Unpickler):
-    """An unpickler that resolves the names of this module (words) to the decoder's own functions."""
+    """An unpickler that resolves the names of this module to the decoder's functions in `words`."""
 
     def __init__(self, frame: bytes, words: dict[str, Callable[..., Any]]) -> None:
         super().__init__(BytesIO(frame))
@@ -170,7 +170,7 @@ class _Reader(pickle.Unpickler):
         return self._words[name] if module == __name__ else super().find_class(module, name)
 
 
-# --- words: pickles refer to these names; the decoder replaces each by its own function --------------------------------------
+# --- names to which pickles refer; the decoder calls its own function for each (`Decoder._words`) -----------------------------
 
 
 def rebuilt(kind: type, *values: Any) -> Any:
@@ -228,7 +228,7 @@ def _reducer_of(kind: type) -> _Reducer | None:
     return lambda value: (rebuilt, (kind, *read(value)))
 
 
-#: A pod's key is sent as two texts, which is faster: there are very many pods.
+#: The fields of a pod except its key, which is sent as two texts: that is faster, and there are very many pods.
 _OF_POD: Final = tuple(field.name for field in fields(Pod) if field.name != "key")
 _read_pod: Final = attrgetter("key.namespace", "key.name", *_OF_POD)
 _put_in_pod: Final = tuple(getattr(Pod, name).__set__ for name in ("key", *_OF_POD))
@@ -240,8 +240,8 @@ def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[...,
 
 
 class _Numbers:
-    """Assigns numbers to shared values, which are sent once. Values are distinguished by identity: comparing them would take
-    longer than sending them."""
+    """Numbers the shared values, so that each is sent in full only once. Distinguishes values by identity, because comparing
+    them would take longer than sending them."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[int, ref[Any]]] = {}
@@ -258,7 +258,7 @@ class _Numbers:
         return New, (number, kind, *_reader_of(kind)(value))
 
     def _forget(self, address: int) -> None:
-        """Releases the number of the object at this address (`id()`) when it is gone: Python may reuse the address."""
+        """Releases the number of an object that no longer exists; `address` is its `id()`, which Python may give to another."""
         self._forgotten.append(self._numbers.pop(address)[0])
 
     def take_forgotten(self) -> tuple[int, ...]:
@@ -273,7 +273,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @cache
 def _putters(kind: type) -> tuple[Callable[[Any, Any], None], ...]:
-    """The functions that set the fields of a frozen value that is being made."""
+    """The functions that set the fields of a new frozen dataclass instance, one for each field."""
     return tuple(getattr(kind, name).__set__ for name in _names(kind))
 
 
@@ -289,7 +289,7 @@ HEAD: Final = struct.Struct(">I")
 
 
 def framed(frame: bytes) -> bytes:
-    """The frame as it is written to the pipe, with its length first."""
+    """The frame preceded by its length, as it is written to the pipe."""
     return HEAD.pack(len(frame)) + frame
 
 

@@ -1,7 +1,8 @@
-"""Encodes one call of the state machine as a frame: method, time, arguments and answer, in exact MessagePack.
+"""Encodes one call of the state machine as a frame (method, time, arguments and answer), so that the call can be replayed.
 
-A frame is `[what, now, given, answer]`; the first of a record is `[START, 0, Start, null]`. Frames contain no code: events and
-values are decoded by types from closed lists.
+A frame is the MessagePack of `[what, now, given, answer]`: the method's name, the time of the call in seconds, its arguments,
+its answer. A record's first frame is `[START, 0, Start, null]`. Equal values give equal bytes, so answers are compared as
+bytes. Frames contain no code: events and values are decoded by types from closed lists.
 """
 
 from typing import Any, Final, get_args
@@ -48,12 +49,13 @@ _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_flat)
 
 
 def encoded(value: object) -> bytes:
-    """The value as bytes; equal values give equal bytes in every process. Effects are to be wrapped by `named` first."""
+    """Encodes the value; equal values give equal bytes in every process. Effects have to be wrapped by `named` before."""
     return _ENCODER.encode(value)
 
 
 def named(value: object) -> object:
-    """The value, or each value of a list, with the name of its type, where several types are possible."""
+    """Puts the name of its type before the value, for values of several possible types: `[name, value]`. A list or tuple gives
+    the list of such pairs."""
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return [named(each) for each in value]
     return [type(value).__name__, value]
@@ -65,7 +67,7 @@ def raised(error: Exception) -> object:
 
 
 def frame(what: str, now: float, given: object, answer: object) -> bytes:
-    """One call, encoded."""
+    """Encodes one call as a frame, whose four parts the module's docstring explains."""
     return _ENCODER.encode((what, now, given, answer))
 
 
@@ -106,7 +108,8 @@ def read_event(raw: msgspec.Raw) -> Event:
 
 
 class FilterArgs(msgspec.Struct, array_like=True, frozen=True):
-    """The arguments of `filter` or `prioritize`. `rows` as bytes of int64; None: as in the call before."""
+    """The arguments of `filter` or `prioritize`. `rows` are the bytes of an int64 array; None: the rows of the previous such
+    call."""
 
     pod: Pod
     rows: bytes | None
@@ -129,7 +132,8 @@ class PreemptArgs(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PermitArgs(msgspec.Struct, array_like=True, frozen=True):
-    """The arguments of `ask_permit`. `number` counts these calls; frames of `permit_answer` refer to it."""
+    """The arguments of `ask_permit`. `number` is the number of the call among those of `ask_permit`; a frame of
+    `permit_answer` refers to the decision by it."""
 
     number: int
     ask: PermitAsk
@@ -153,7 +157,7 @@ class AdoptArgs(msgspec.Struct, array_like=True, frozen=True):
 
 
 def reader(given: type | None) -> Any:
-    """A decoder for one of the types above."""
+    """A function that decodes bytes to the type, which is one of those above."""
     return msgspec.msgpack.Decoder(given).decode
 
 

@@ -1,6 +1,6 @@
-"""A state machine that records each of its calls with the answer; otherwise it behaves as the state machine.
+"""A state machine that records each of its calls with the answer, and otherwise behaves as `StateMachine` does.
 
-Recorded are all calls that may change state, and all questions whose answers decide something. Mere reads are not recorded.
+It records all calls that may change state, and all questions whose answers decide something. It does not record mere reads.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,13 +30,13 @@ ANSWER_SECONDS = 300.0
 
 
 class RecordedStateMachine(StateMachine):
-    """The state machine, with each call passed to `tell` as a frame."""
+    """A state machine that passes each of its calls, with the answer, to `tell` as a frame."""
 
     def __init__(self, policy: Policy, *, seed: int = 0, tell: WriteFrame) -> None:
         self._tell = tell
         self._last_rows = b""
         self._asked = 0
-        #: By identity of the decision, the oldest first: its number, the decision, and when it was made.
+        #: The recent decisions on permits, by `id()`, the oldest first: the number of the call, the decision, the time of it.
         self._decided: dict[int, tuple[int, PermitDecision, Instant]] = {}
         tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
         super().__init__(policy, seed=seed)
@@ -119,7 +119,7 @@ class RecordedStateMachine(StateMachine):
         return answer, effects
 
     def _rows(self, rows: Rows) -> bytes | None:
-        """The rows of nodes as bytes; `None` if they are those of the previous call, which is usual."""
+        """The rows as bytes; None if they are the same as in the previous call, which is usual."""
         row_bytes = rows_to_bytes(rows)
         if row_bytes == self._last_rows:
             return None

@@ -50,7 +50,8 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A call whose replayed answer differs from the recorded one. `number` is its frame's position, from 0."""
+    """A call whose replayed answer differs from the recorded one. `number` is the position of its frame in the record, from 0;
+    `what` and `now` are the call's method and time."""
 
     number: int
     what: str
@@ -79,12 +80,12 @@ _NOTHING: Final = encoded([])
 
 
 class Replay:
-    """One pass over a record. `frames` and `decisions` count what was replayed; `ended` is set at the end frame."""
+    """One pass over a record. `frames` counts the replayed frames, `decisions` those among them that decided something."""
 
     def __init__(self, frames: Iterable[bytes]) -> None:
         self.frames = 0
         self.decisions = 0
-        #: The reason in the end frame; empty if the record has none.
+        #: Why the record ended, from its end frame; empty before that frame, or if the record has none.
         self.ended = ""
         self._source = iter(frames)
         self._rows: Rows = np.zeros(0, np.intp)

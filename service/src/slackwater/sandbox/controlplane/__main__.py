@@ -13,7 +13,8 @@ from slackwater.sandbox.controlplane.recipe import TARGETS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 if the binaries are there, 1 if they could not be built, 130 after Ctrl-C."""
+    """Builds the binaries unless they are in the cache. Returns the exit status: 0 if they exist, 1 if they could not be built,
+    130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m slackwater.sandbox.controlplane", description=__doc__)
     parser.add_argument("--kubernetes", metavar="X", help="another version of Kubernetes than the default, for example 1.35.4")
     parser.add_argument("--print", action="store_true", help="print the path of each file, one a line")

@@ -41,7 +41,7 @@ STEPS: Final = (
     *(target.name for target in TARGETS),
     _STAGES_STEP,
 )
-#: The name of step 0: another process makes the build, and this one waits.
+#: The name of the step in which this process waits for another one that makes the same build.
 WAITING: Final = "waiting for another process that builds it"
 _STAGES_FILE: Final = "kwok-stages.yaml"
 #: Attempts to download the modules: a registry may fail once. Go keeps what was downloaded.
@@ -50,7 +50,7 @@ _FETCH_ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStep:
-    """The progress of a build. Sent when a step starts, while it runs, and when it is done."""
+    """The progress of a build, reported when a step starts, while it runs, and when it is done."""
 
     name: str  #: one of `STEPS`, or `WAITING`
     index: int  #: 1..total, 0 for `WAITING`
@@ -65,7 +65,7 @@ Progress = Callable[[BuildStep], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
-    """One finished build."""
+    """The files of a finished build, in one folder."""
 
     directory: Path
 
@@ -75,12 +75,12 @@ class Binaries:
 
     @property
     def kwok_stages(self) -> Path:
-        """The configuration file without which KWOK refuses to start."""
+        """The configuration file of KWOK, which refuses to start without one."""
         return self.directory / _STAGES_FILE
 
 
 def find(environ: Mapping[str, str] = os.environ, *, kubernetes: str | None = None) -> Binaries | None:
-    """The build of the present recipe for a version of Kubernetes (None: the default), if it is in the cache."""
+    """The build of the present recipe for a version of Kubernetes (None: the default); None if it is not in the cache."""
     entry = _entry(toolchains.locate(environ), environ, module_of(kubernetes, environ=environ))
     return Binaries(directory=entry) if entry.is_dir() else None
 
@@ -88,8 +88,8 @@ def find(environ: Mapping[str, str] = os.environ, *, kubernetes: str | None = No
 def build(
     progress: Progress | None = None, *, environ: Mapping[str, str] = os.environ, kubernetes: str | None = None
 ) -> Binaries:
-    """The build of the present recipe for a version of Kubernetes, None for the default. Makes it if it is not in the cache,
-    which blocks for minutes if Go's cache is cold.
+    """Returns the build of the present recipe for a version of Kubernetes (None: the default). If it is not in the cache, makes
+    it, which takes minutes if Go's own cache is empty.
 
     Raises ToolchainError without Go, and BuildFailed with the end of the output and the log's path.
     """
@@ -178,5 +178,6 @@ class _Build:
 
 
 def join_stages(source: Path) -> str:
-    """KWOK's stages under `source` and ours, as one YAML stream. Raises FileNotFoundError if a release lacks one."""
+    """Joins KWOK's stage files under `source` and our own to one YAML stream. Raises FileNotFoundError if KWOK's release lacks
+    a file."""
     return "---\n".join(path.read_text() for path in (*(source / name for name in KWOK_STAGES), OUR_STAGES))

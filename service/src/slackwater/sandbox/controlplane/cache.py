@@ -1,7 +1,7 @@
-"""The cache folder for builds and toolchains. At most one process at a time fills an entry.
+"""Manages the cache folder for builds and toolchains. At most one process at a time fills an entry.
 
 An entry appears whole or not at all: it is made in another folder and then renamed. Entries never change, so reading needs no
-lock. There is no eviction: an entry is one version of the recipe, and the folder may be deleted at any time.
+lock. Nothing removes old entries; there is one for each version of the recipe, and people may delete the folder at any time.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ LOCK_DEADLINE_SECONDS = 3600.0
 
 
 def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
-    """$SLACKWATER_CACHE_DIR, else $XDG_CACHE_HOME/slackwater, else ~/.cache/slackwater."""
+    """The cache folder: $SLACKWATER_CACHE_DIR, else $XDG_CACHE_HOME/slackwater, else ~/.cache/slackwater."""
     if own := environ.get("SLACKWATER_CACHE_DIR"):
         return Path(own).absolute()
     shared = environ.get("XDG_CACHE_HOME")
@@ -26,10 +26,11 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], None] = lambda: None) -> bool:
-    """Makes the folder `entry` with `make(folder)` unless it exists. True if this call made it.
+    """Makes the folder `entry` unless it exists: calls `make` with an empty folder, and renames that to `entry`. Returns
+    whether this call made it.
 
-    Calls `waiting` once if another process is making it. An error of `make` is raised after its unfinished folder was deleted.
-    Raises TimeoutError if another process holds the entry for longer than an hour.
+    Calls `waiting` once if another process is making the entry. An error of `make` is raised after its unfinished folder was
+    deleted. Raises TimeoutError if another process holds the entry for longer than an hour.
     """
     if entry.is_dir():
         return False
@@ -37,7 +38,7 @@ def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], Non
     with _locked(entry.with_name(entry.name + ".lock"), waiting):
         if entry.is_dir():
             return False
-        # Only a process that was killed leaves these: whoever makes this entry holds the lock.
+        # Unfinished folders of killed processes. No process is making this entry now, because this one holds the lock.
         for left_over in entry.parent.glob(f"{entry.name}.tmp-*"):
             shutil.rmtree(left_over, ignore_errors=True)
         fresh = Path(tempfile.mkdtemp(dir=entry.parent, prefix=f"{entry.name}.tmp-"))
@@ -53,7 +54,7 @@ def fill(entry: Path, make: Callable[[Path], None], *, waiting: Callable[[], Non
 
 @contextmanager
 def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    # The lock file stays: removing it would let a third process lock a new file of the same name beside the second.
+    # The lock file is never removed. Otherwise a waiting process could lock the removed file, and another one a new file.
     with path.open("ab") as file:
         deadline = time.monotonic() + LOCK_DEADLINE_SECONDS
         held = _try_lock(file.fileno())

@@ -1,7 +1,7 @@
-"""A program of the control plane as a running process: its log, its signals, its end.
+"""Runs one program of the control plane as a process: starts it, keeps its log, sends signals, and stops it.
 
-Each process has its own process group, so that Ctrl-C in a terminal reaches only us and we stop the programs in order. `leash`
-starts it, so that it never outlives us.
+Each process has its own process group, so that Ctrl-C in a terminal reaches only this process, which then stops the programs in
+order. `leash` starts each process, so that it never outlives this one.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from slackwater.sandbox.controlplane.errors import ComponentFailed
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 64 * 1024
-#: The variables of our environment that are passed on: settings of a Go program's memory and threads.
+#: The environment variables that the program inherits; beside paths, settings of a Go program's memory and threads.
 _PASSED_ON: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT")
 _KILLED_WITHIN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program to run, and the URLs that tell whether it is ready."""
+    """A program to run with its arguments, and the URLs by which to check that it is ready."""
 
     name: str
     program: Path
@@ -38,7 +38,8 @@ class Launch:
     ready_paths: tuple[str, ...]  #: it is ready when all of them are answered with 200
 
     def run_by(self, command: Sequence[str]) -> "Launch":
-        """The same program, started by a command that gets program and arguments. An empty command changes nothing."""
+        """The launch of the same program by `command`, such as `nice`, to which the program and its arguments are appended.
+        Without a command, this launch."""
         if not command:
             return self
         return replace(self, program=Path(command[0]), arguments=(*command[1:], str(self.program), *self.arguments))
@@ -54,12 +55,12 @@ class RunningComponent(Protocol):
     async def wait(self) -> int: ...
 
 
-#: Starts the program with its output to the log, `home` as its folder, and a process group of its own.
+#: Starts the program in a new process group, with its output to the log, and the given folder as working and home folder.
 Opener = Callable[[Launch, BinaryIO, Path], Awaitable[RunningComponent]]
 
 
 async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> RunningComponent:
-    """Starts the program in a process that dies with this one."""
+    """Starts the program in a process that the kernel kills when this process ends."""
     return await anyio.open_process(
         [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(launch.program), *launch.arguments],
         stdin=subprocess.DEVNULL,
@@ -72,7 +73,7 @@ async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> RunningComp
 
 
 class Component:
-    """A process that can be started, and started again after it has ended, with the same log file."""
+    """A program that can be started, and started again after it has ended. All its processes append to the same log file."""
 
     def __init__(self, launch: Launch, *, log: Path, home: Path, opener: Opener = open_leashed) -> None:
         self.launch = launch
@@ -80,7 +81,7 @@ class Component:
         self._home = home
         self._open = opener
         self._process: RunningComponent | None = None
-        #: Whether it ought to run: started, and not stopped since. A signal that kills it changes nothing here.
+        #: Whether the program should be running: `start` sets this, `stop` clears it. A crash or a signal does not change it.
         self.wanted = False
 
     @property
@@ -104,7 +105,7 @@ class Component:
             self._process = await self._open(self.launch, log, self._home)
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal to the whole process group. Does nothing if it has ended."""
+        """Sends a signal to the whole process group. Does nothing if the process has ended."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)

@@ -1,7 +1,7 @@
-"""The errors of the real control plane.
+"""Defines the errors of building and running the real control plane.
 
 ControlPlaneError
-├── VersionError       the version of Kubernetes is no full version
+├── VersionError       the given version of Kubernetes is not a full version such as 1.35.4
 ├── ToolchainError     no Go that is new enough, and none could be installed
 ├── BuildFailed        a go command failed, or took too long
 ├── ComponentFailed    a component exited by itself
@@ -17,7 +17,7 @@ class ControlPlaneError(Exception):
 
 
 class VersionError(ControlPlaneError):
-    """The text that names the version of Kubernetes is no full version. The message says what is wanted."""
+    """The given version of Kubernetes is not a full version such as 1.35.4. The message says what is wanted."""
 
 
 class ToolchainError(ControlPlaneError):
@@ -25,7 +25,7 @@ class ToolchainError(ControlPlaneError):
 
 
 class BuildFailed(ControlPlaneError):
-    """A go command failed. The message has the end of its output and the path of the rest."""
+    """A go command failed or took too long. The message contains the end of its output and the path of the log."""
 
     def __init__(self, step: str, *, reason: str, output: Sequence[str], log: Path) -> None:
         self.step = step
@@ -46,7 +46,7 @@ class ComponentFailed(ControlPlaneError):
 
 
 class NotReady(ControlPlaneError):
-    """A component runs, but was not ready in time."""
+    """A component runs, but was not ready before its deadline."""
 
     def __init__(self, component: str, *, seconds: float, seen: str, output: Sequence[str], log: Path) -> None:
         self.component = component

@@ -1,8 +1,6 @@
-"""The command line of each component. Pure: paths and ports in, a `Launch` out.
+"""Builds the command line of each component, and reads the binds in the API server's audit log.
 
-It is a plain Kubernetes 1.36: no feature gate is set. A comment at each flag that differs from a usual cluster says why.
-
-The API server's audit log: its policy, and the binds in it.
+In: paths and ports. Out: a `Launch`. No feature gate is set. A comment at each flag that differs from a usual cluster says why.
 """
 
 import json
@@ -32,7 +30,7 @@ _DEFAULT_OBJECTS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchContext:
-    """The parts that all command lines share."""
+    """What all command lines need: the paths of programs, files and certificates."""
 
     binaries: Binaries
     layout: Layout
@@ -80,7 +78,7 @@ def etcd(place: LaunchContext, *, port: int, peer_port: int) -> Launch:
 def kube_apiserver(place: LaunchContext, *, port: int, etcd_url: str, controllers: bool) -> Launch:
     disabled = ["ServiceAccount"]  # nothing creates the default service accounts that it requires
     if not controllers:
-        # It taints new nodes as not ready, and only the controller manager takes the taint away.
+        # This plug-in taints new nodes as not ready, and only the controller manager removes the taint.
         disabled.append("TaintNodesByCondition")
     issuer = f"https://{LOOPBACK}:{port}"
     return Launch(
@@ -92,7 +90,7 @@ def kube_apiserver(place: LaunchContext, *, port: int, etcd_url: str, controller
             *place.https(port),
             f"--etcd-servers={etcd_url}",
             f"--client-ca-file={place.pki.ca_file}",
-            # Nobody holds such a certificate; without the flags, components complain in their logs for ever.
+            # No client has such a certificate. Without the flags, components log complaints again and again.
             f"--requestheader-client-ca-file={place.pki.ca_file}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",
@@ -105,11 +103,11 @@ def kube_apiserver(place: LaunchContext, *, port: int, etcd_url: str, controller
             f"--service-account-signing-key-file={place.pki.account_key}",
             f"--disable-admission-plugins={','.join(disabled)}",
             "--service-cluster-ip-range=10.96.0.0/16",
-            # A loopback address is refused as an endpoint of the service `kubernetes`, which nobody uses here.
+            # A loopback address is not allowed as an endpoint of the service `kubernetes`, which is not used here.
             "--endpoint-reconciler-type=none",
-            # Its shares depend on the load: measurements would not repeat.
+            # The shares of this limiter depend on the load, so measurements would not be repeatable.
             "--enable-priority-and-fairness=false",
-            # Without it, what is above the default limits (400, and 200 writes) is refused with 429 instead of queued.
+            # Without that limiter, requests above these limits (by default 400, and 200 for writes) would be refused with 429.
             "--max-requests-inflight=0",
             "--max-mutating-requests-inflight=0",
             f"--audit-policy-file={place.layout.audit_policy}",
@@ -172,7 +170,8 @@ def kube_scheduler(place: LaunchContext, *, name: str, port: int, config: Path, 
     )
 
 
-#: The policy: writes, without bodies. Leases and events are left out: they would be most of the file.
+#: The audit policy: logs writes, without their bodies. Writes of Leases and Events are not logged, because they would be most
+#: of the file.
 POLICY: Final[dict[str, Any]] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -198,7 +197,7 @@ class BindRequest:
 
 
 def bind_requests(log: Path) -> Iterator[BindRequest]:
-    """All bind requests in `log`, the oldest first. A last line that is still being written is left out."""
+    """All bind requests in the audit log, the oldest first. A last line that is still incomplete is left out."""
     with log.open(encoding="utf-8") as file:
         for line in file:
             if not line.endswith("\n"):

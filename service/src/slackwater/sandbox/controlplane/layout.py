@@ -1,9 +1,8 @@
-"""The paths of one control plane's files.
+"""Defines the paths of a control plane's files, and chooses free TCP ports on loopback for its components.
 
-Chooses free TCP ports on loopback, outside the range of ports for outgoing connections.
-
-Any client may take a port of that range while a component restarts. Worse, a client that keeps connecting to 127.0.0.1:P is at
-some time given P as its own port, connects to itself, and holds the port.
+Ports are chosen outside the range from which the kernel takes the local ports of outgoing connections. A port of that range
+could be taken by any client while a component restarts. Worse, a client that keeps connecting to 127.0.0.1:P may get P as its
+own local port, connect to itself, and keep the port.
 """
 
 import os
@@ -21,7 +20,7 @@ from slackwater.sandbox.controlplane.errors import ControlPlaneError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Paths under one folder."""
+    """The paths of a control plane's files, under one folder."""
 
     root: Path
 
@@ -59,7 +58,7 @@ class Layout:
         return self.root / f"{component}-config.yaml"
 
     def make(self) -> None:
-        """Makes the folders."""
+        """Creates the folders."""
         for folder in (self.root, self.pki, self.logs, self.kubeconfig("any").parent):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -67,20 +66,23 @@ class Layout:
 LOOPBACK: Final = "127.0.0.1"
 _LOWEST: Final = 15000
 _LINUX_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
-#: The first port of IANA's range for outgoing connections. Linux has its own range in a file.
+#: The first port of IANA's range for outgoing connections; used if there is no file with Linux' own range.
 _IANA_FIRST: Final = 49152
 _ATTEMPTS: Final = 1000
-#: More than one test or one control plane takes. Elsewhere than on Linux nobody can listen beside a socket that is bound.
+#: How many ports are held at the same time; more than one test or control plane needs. None are held on other systems than
+#: Linux, where a server cannot listen on a port to which another socket is bound.
 _MOST_HELD: Final = 100 if sys.platform == "linux" else 0
 
 
 class FreePorts:
-    """Returns each port once, and on Linux none that another one has returned lately, of this process or another.
+    """Chooses ports: each instance returns a port only once. On Linux it does not return ports that another instance, of this
+    or another process, has returned lately.
 
-    Between the choice of a port and the server's start are seconds, on a busy machine many: long enough for another run to
-    choose the same port. So each port is held: bound to a socket that does not listen. A server that sets SO_REUSEADDR may
-    listen beside it, as all of ours and Go's do. A program that never asked here may take a port nevertheless, so the user has
-    to retry."""
+    Seconds may pass between the choice of a port and the start of its server, long enough for another run to choose the same
+    port. Therefore each port is held: a socket that does not listen is bound to it. A server that sets SO_REUSEADDR, as our and
+    Go's servers do, can listen in spite of that. A program that does not use this class may still take the port, so callers
+    have to retry.
+    """
 
     def __init__(self, rng: random.Random, *, candidates: range | None = None) -> None:
         self._rng = rng
@@ -103,25 +105,25 @@ class FreePorts:
 
 
 def _hold(port: int) -> int | None:
-    """The descriptor of a socket that is bound to this port of loopback; None if the port is in use or held."""
+    """Binds a socket to this port of loopback and returns its descriptor; None if the port is in use or held."""
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         holder.bind((LOOPBACK, port))
     except OSError:
         holder.close()
         return None
-    # Only now: if it were set before, a second holder could bind to the same port.
+    # Set only after `bind`: otherwise a second instance could bind to the same port.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return holder.detach()
 
 
 def _release(held: deque[int], *, most: int) -> None:
-    """Closes the oldest descriptors, so that at most so many are left."""
+    """Closes the oldest descriptors until at most `most` are left."""
     while len(held) > most:
         os.close(held.popleft())
 
 
 def _outside_outgoing() -> range:
     first = int(_LINUX_RANGE.read_text().split()[0]) if _LINUX_RANGE.exists() else _IANA_FIRST
-    # Where a machine gives nearly every port to outgoing connections there is no outside.
+    # If nearly all ports are for outgoing connections, too few are outside of that range: then uses all.
     return range(_LOWEST, first) if first - _LOWEST >= _ATTEMPTS else range(_LOWEST, 65536)

@@ -1,8 +1,9 @@
 """Executes another program, which the kernel kills when the process that started it ends, for whatever reason.
 
-It is run as a script, `leash.py PARENT_PID PROGRAM ARGUMENT...`, and imports nothing of this project. It is not a function
-between fork and exec, because a process with threads must not run Python there. On Linux the kernel sends the signal when the
-starting *thread* ends, so start it from a thread that lives long enough. On other systems it only starts the program.
+Run as a script: `leash.py PARENT_PID PROGRAM ARGUMENT...`. Imports nothing of this project. This is a script and not a function
+that runs between fork and exec, because a process with threads must not run Python there. On Linux the kernel sends the signal
+when the starting *thread* ends, so start the script from a thread that lives long enough. On other systems the script only
+executes the program.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """Lets the kernel kill this process when its parent `parent` ends. Raises SystemExit if that has ended already."""
+    """Makes the kernel kill this process when its parent `parent` ends. Raises SystemExit if the parent has ended already."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
@@ -25,7 +26,7 @@ def die_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Never returns."""
+    """Becomes the program that the arguments name. Never returns."""
     die_with(int(sys.argv[1]))
     os.execv(sys.argv[2], sys.argv[2:])
 

@@ -1,8 +1,8 @@
-"""Finds or makes the Go module of a version of Kubernetes.
+"""Finds or makes the Go module with which a version of Kubernetes is built.
 
-`go/kubernetes*` of the recipe hold the modules of the supported versions, with checksums. For any other version, a patch
-release or an alpha that nobody here has seen, the module is made in the cache: its staging modules are replaced by their
-released counterparts, as upstream's go.mod names them, and Go's own checksum database vouches for what is downloaded.
+The folders `go/kubernetes*` of the recipe have the modules of the supported versions, with checksums. For any other version,
+such as a newer patch release, a module is made in the cache: it replaces the staging modules that upstream's go.mod names by
+their releases. Go's checksum database verifies what is downloaded.
 """
 
 import os
@@ -24,7 +24,8 @@ _STEP: Final = "module of Kubernetes"
 
 
 def module_of(kubernetes: str | None, *, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder with the go.mod of a version; None for the default one. Makes it if neither the recipe nor the cache has it.
+    """The folder with the go.mod of a version of Kubernetes (None: the default). Makes it if neither the recipe nor the cache
+    has it.
 
     Raises VersionError for a text that is no full version, ToolchainError without Go, and BuildFailed if the registry has
     no such version.
@@ -63,7 +64,7 @@ def _upstream(go: GoCommands, folder: Path, version: str) -> str:
 
 
 def go_mod(upstream: str, version: str) -> str:
-    """A go.mod whose tools are the components of this version. `upstream` is the go.mod of k8s.io/kubernetes."""
+    """The text of a go.mod that builds the components of this version. `upstream`: the go.mod of k8s.io/kubernetes."""
     language = re.search(r"^go (\S+)", upstream, re.MULTILINE)
     etcd = re.search(r"^\s+go\.etcd\.io/etcd/api/v3 (v\S+)", upstream, re.MULTILINE)
     staging = _STAGING.findall(upstream)

@@ -1,8 +1,7 @@
 """Creates the keys and certificates of one control plane: a CA, one serving certificate, and the key pair of service accounts.
 
 Users have tokens, so there are no client certificates. The CA's key is never written, so nothing else can be signed later.
-
-The users of the API server, with their tokens and kubeconfig files.
+Also creates the users of the API server, with their tokens and kubeconfig files.
 """
 
 import base64
@@ -22,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID: Final = timedelta(days=365)
-#: Clocks of containers and hosts differ a little.
+#: Certificates are valid from this long before `now`, because the clocks of containers and hosts differ a little.
 _SKEW: Final = timedelta(hours=1)
 
 
@@ -61,7 +60,7 @@ def make_pki(folder: Path, *, now: datetime) -> Pki:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that only its owner can read, from its creation on. Replaces an old one."""
+    """Writes a file that only its owner can read, from its creation on. Replaces an existing file."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
@@ -143,8 +142,8 @@ class ApiUser:
 def make_accounts() -> dict[str, ApiUser]:
     """The accounts by name, with new tokens.
 
-    `scheduler` has the rights of Kubernetes' default RBAC. `slackwater` has none, because tests apply our own ClusterRole. The
-    controller manager and KWOK act for many users, so they may do everything.
+    `scheduler` has the rights of Kubernetes' default RBAC. `slackwater` has none, because tests and the demo create its roles.
+    The controller manager and KWOK act for many users, so they have all rights.
     """
     users: dict[str, tuple[str, tuple[str, ...]]] = {
         "admin": ("admin", _MASTERS),

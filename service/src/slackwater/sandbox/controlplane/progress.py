@@ -10,13 +10,13 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from slackwater.sandbox.controlplane.build import BuildStep, Progress
 
-#: The interval of lines in a log: without any for minutes a build looks stuck.
+#: The longest time without a line in a log, so that a long build step does not look stuck.
 QUIET_SECONDS: Final = 30.0
 
 
 @contextmanager
 def shown_on(stream: TextIO) -> Iterator[Progress]:
-    """A callback for `build` that writes to `stream`, and writes nothing if the build is in the cache."""
+    """Yields a progress callback for `build`, which writes to `stream`. Nothing is written if the build is in the cache."""
     if not stream.isatty():
         yield _PlainLines(stream)
         return

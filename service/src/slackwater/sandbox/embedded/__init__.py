@@ -1,5 +1,6 @@
-"""An embedded cluster: what an API server, a kube-scheduler, kubelets and a few controllers are to the service, in one process.
+"""Simulates a cluster in one process: an API server, a scheduler that behaves as kube-scheduler, kubelets, some controllers.
 
-No sockets, no threads; time is what it is given. Deliberately absent: most of Kubernetes (`kinds` has the types that there
-are), and the service itself, which meets it behind the same port as a real API server (docs/adr/0090).
+It uses no sockets and no threads, and callers provide the clock. Deliberately absent: most of Kubernetes (`kinds` lists the
+resource types that exist), and the service itself, which uses the simulation by the same Protocol as a real API server
+(docs/adr/0090).
 """

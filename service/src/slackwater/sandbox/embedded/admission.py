@@ -1,6 +1,6 @@
-"""What the API server makes of an object that is created: names, defaults, and refusals of what could not be.
+"""Turns the body of a create request into the object to store: adds names, UIDs and defaults, and refuses invalid objects.
 
-Of pods: the defaults that a scheduler, a kubelet or our decoder read. Deliberately absent: the rest of Kubernetes' validation.
+Pods get the defaults that schedulers, kubelets or our decoder read. Deliberately absent: the rest of Kubernetes' validation.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from slackwater.sandbox.embedded.faults import Json, bad_request, invalid
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
 
 _NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-#: The seconds that a pod stays on a node that is not ready: admission's default.
+#: How many seconds a pod tolerates a node that is not ready; the default of Kubernetes' admission plug-in.
 _TOLERATION_SECONDS: Final = 300
 _GATED: Final = {
     "type": "PodScheduled",
@@ -24,19 +24,19 @@ _GATED: Final = {
 
 
 def rfc3339(seconds: float) -> str:
-    """As Kubernetes writes times: whole seconds, UTC."""
+    """The Unix time in Kubernetes' format: whole seconds, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Admission:
-    """`rng` makes UIDs and names, `wall` the times."""
+    """Admits new objects. `rng` makes UIDs and names; `wall` returns the Unix time for timestamps."""
 
     def __init__(self, rng: Random, wall: Callable[[], float]) -> None:
         self._rng = rng
         self._wall = wall
 
     def new(self, kind: ResourceKind, namespace: str, body: Json) -> Json:
-        """The object as it is stored, but for its version. Raises `Fault` (400, 422)."""
+        """The object to store for a create request, without its version. Raises `Fault` (400, 422)."""
         meta = dict(body.get("metadata") or {})
         if kind.namespaced and meta.get("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -88,7 +88,7 @@ def _new_pod(body: Json, now: str) -> Json:
 
 
 def _default_tolerations(given: Sequence[Json]) -> list[Json]:
-    """The tolerations of every pod that does not have its own."""
+    """The default tolerations of a pod, except those for taints that the pod's own tolerations cover."""
     taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     return [
         {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
@@ -110,7 +110,7 @@ def _new_container(container: Json) -> Json:
 
 
 def qos_class(spec: Json) -> str:
-    """Kubernetes' quality of service class of these containers."""
+    """Kubernetes' quality of service class of a pod with this spec."""
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     some = [c["resources"] for c in containers if c["resources"].get("requests") or c["resources"].get("limits")]
     if not some:

@@ -1,8 +1,8 @@
-"""Simulates autoscaler agents as Neon's behave towards a scheduler: one for each machine, as long as it runs on one node.
+"""Simulates Neon's autoscaler agents as a scheduler sees them: one for each virtual machine on its node.
 
-To grow, an agent asks first, and grows to its permit. To shrink, it shrinks first, and then reports it. Answers that break the
-protocol's rules are collected in `broken`. All machines have whole compute units (CPU and memory together). Agents measure
-nothing here.
+To grow, an agent asks first, and then grows to its permit. To shrink, it shrinks first, and then reports that. Answers that
+violate the protocol are collected in `broken`. Machines have whole compute units (CPU and memory together). The load is not
+measured, but given by `AgentBehavior.wants`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,21 +20,21 @@ from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.units import byte_count, milli_cpu
 
-#: Sends the body of a request. Returns status and body of the answer, or raises `extender_client.ConnectionLost` if none came.
+#: Sends a request with this body. Returns status and body of the answer; raises `extender_client.ConnectionLost` if none came.
 AskPermit = Callable[[bytes], Awaitable[tuple[int, bytes]]]
 
 UNIT_CPU: Final = 250
 UNIT_MEMORY: Final = 2**30
 _OK: Final = 200
 _ALIVE: Final = frozenset({"Running", "PreMigrating", "Scaling"})
-#: Protocol v5.0, v4.0 and v3.0. The last counts memory in slots.
+#: The numbers of protocol versions v5.0, v4.0 and v3.0. The last one counts memory in slots.
 _VERSIONS: Final = (7, 6, 5)
 _SLOTS: Final = 5
 
 
 @dataclass(slots=True)
 class Agent:
-    """The agent of one machine, on one Pod. Amounts are compute units; a permit has one for CPU and one for memory."""
+    """The agent of one machine in one Pod. Amounts are compute units; a permit has a number for CPU and one for memory."""
 
     namespace: str
     machine: str
@@ -44,7 +44,7 @@ class Agent:
     low: int
     high: int
     permit: tuple[int, int] | None = None
-    #: The part of its permit that it has not given back since, whether or not that was answered.
+    #: The largest amounts that the agent may use: its permit, lowered by each later request for less, even an unanswered one.
     may_use: tuple[int, int] = (0, 0)
     asked: int | None = None
     denied: int = 0
@@ -53,8 +53,8 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentBehavior:
-    """`wants` returns how many units a machine of this name wants at this time, in seconds. It is limited to the machine's
-    bounds."""
+    """How agents behave. `wants(machine, seconds)` returns how many compute units the machine wants at that time of the event
+    loop's clock; the result is limited to the machine's bounds."""
 
     wants: Callable[[str, float], int]
     tick_seconds: float = 2.0
@@ -65,14 +65,14 @@ class AgentBehavior:
 
 @dataclass(slots=True)
 class Agents:
-    """All agents. Runs until cancelled."""
+    """Runs one agent for each running machine, until cancelled."""
 
     api: ApiServer
     ask: AskPermit
     rng: Random
     behavior: AgentBehavior
     living: dict[str, Agent] = field(default_factory=dict)  #: agents by Pod
-    broken: list[tuple[str, str]] = field(default_factory=list)  #: pods, and what was wrong with an answer to their agent
+    broken: list[tuple[str, str]] = field(default_factory=list)  #: a pod, and what was wrong with an answer to its agent
     _numbers: Any = field(default_factory=count)
 
     async def run(self) -> None:
@@ -110,10 +110,10 @@ class Agents:
                 await anyio.sleep(pause * self.rng.uniform(0.8, 1.2))
 
     async def step(self, agent: Agent) -> None:
-        """Sends one request and acts on its answer."""
+        """Sends one request to the scheduler, and resizes the machine as the answer permits."""
         wanted = min(max(self.behavior.wants(agent.machine, anyio.current_time()), agent.low), agent.high)
         if agent.permit is None:
-            wanted = agent.in_use  # nothing was permitted yet
+            wanted = agent.in_use  # the first request asks for what the machine has
         if wanted < agent.in_use:
             self._become(agent, wanted)  # an agent shrinks before it reports that
         agent.asked = max(wanted, agent.in_use)
@@ -146,7 +146,7 @@ class Agents:
         return msgspec.json.encode(body)
 
     def _permitted(self, agent: Agent, asked: int, permit: Json) -> int:
-        """The compute units that the machine may have now."""
+        """Checks the permit and stores it in the agent. Returns how many compute units the machine may have now."""
         cpu, memory = milli_cpu(permit["vCPUs"]), byte_count(permit["mem"]) * (UNIT_MEMORY if agent.version == _SLOTS else 1)
         units = (cpu // UNIT_CPU, memory // UNIT_MEMORY)
         within = agent.in_use <= min(units) and max(units) <= asked
@@ -171,7 +171,7 @@ def _amounts(agent: Agent, units: tuple[int, int]) -> Json:
 
 
 def a_machine(name: str, *, low: int, high: int, use: int, scheduler: str = "slackwater", movable: bool = True) -> Json:
-    """A VirtualMachine with so many compute units, and with an agent."""
+    """The object of a VirtualMachine with an agent: `use` compute units, bounds `low` and `high`. `movable`: it may migrate."""
     guest = {
         "cpus": {bound: f"{units * UNIT_CPU}m" for bound, units in (("min", low), ("max", high), ("use", use))},
         "memorySlots": {"min": low, "max": high, "use": use},

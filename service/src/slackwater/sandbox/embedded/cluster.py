@@ -1,4 +1,4 @@
-"""The embedded cluster: an API server, kubelets, controllers, and the timers on which they act."""
+"""Composes the embedded cluster of its parts, and simulates the disruption controller."""
 
 from collections.abc import Callable
 from random import Random
@@ -16,7 +16,8 @@ from slackwater.sandbox.embedded.timers import Timers
 
 
 class Disruptions:
-    """The disruption controller: counts a namespace's budgets `delay_seconds` after pods or budgets there have changed."""
+    """Simulates the disruption controller: updates the status of a namespace's budgets `delay_seconds` after pods or budgets of
+    the namespace have changed."""
 
     def __init__(self, api: ApiServer, timers: Timers, *, delay_seconds: Callable[[], float] = lambda: 0.02) -> None:
         self._api = api
@@ -62,7 +63,7 @@ class Disruptions:
         gone = dict.fromkeys((before.get("disruptedPods") or {}).keys() - disrupted.keys())
         patch = {"status": {**status, "disruptedPods": {**disrupted, **gone}} if disrupted or gone else status}
         if not gone and all(before.get(part) == value for part, value in status.items()):
-            return  # as the controller does: a status that says this already is not written
+            return  # the status is correct already; the real controller does not write it either
         path = f"/apis/policy/v1/namespaces/{key[0]}/poddisruptionbudgets/{key[1]}/status"
         self._api.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
 
@@ -77,12 +78,13 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def _amount(said: int | str, of: int) -> int:
-    """An amount or a percentage, which is rounded up as the controller does."""
+    """The number that a budget's field means for `of` pods: the field's integer, or its percentage of `of`, rounded up."""
     return said if isinstance(said, int) else -(-int(said.removesuffix("%")) * of // 100)
 
 
 class Sandbox:
-    """The cluster: call `run`, and send requests to `api`. A scheduler (`scheduler.Scheduler`) is started separately."""
+    """The embedded cluster: call `run`, and send requests to `api`. A scheduler (`scheduler.Scheduler`) is started
+    separately."""
 
     def __init__(
         self,
@@ -99,5 +101,5 @@ class Sandbox:
         self.machines = Machines(self.api, self.timers, rng=rng, migration_behavior=migration_behavior)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Runs the simulated kubelets and controllers until cancelled."""
         await self.timers.run()

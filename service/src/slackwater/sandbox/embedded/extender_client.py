@@ -1,4 +1,4 @@
-"""Calls of the sandbox's scheduler to an extender, with requests and answers as in kube-scheduler's extender.go."""
+"""Calls an extender for the embedded scheduler, with requests and answers as in kube-scheduler's extender.go."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,22 +10,23 @@ import msgspec
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.queue import PodObservation
 
-#: Sends the body of a verb to the extender. Returns status and body of the answer. Raises `ConnectionLost` if none came.
+#: Calls a verb of the extender with this body. Returns the status and body of the answer; raises `ConnectionLost` if none came.
 Ask = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 _OK: Final = 200
 
 
 class ExtenderError(Exception):
-    """The call failed: no answer in time, a status other than 200, `Error` set, or an impossible answer."""
+    """The call failed: no answer before the timeout, a status other than 200, `Error` set, or an impossible answer."""
 
 
 class ConnectionLost(ConnectionError):
-    """The connection was lost before the answer."""
+    """The connection was lost before the answer came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that passed, in their order, and those where preemption might help."""
+    """The extender's answer to filter: the feasible nodes (`passed`) in its order, the nodes where preemption might help
+    (`resolvable`), and the reason of each rejected node."""
 
     passed: list[str]
     resolvable: frozenset[str]
@@ -33,7 +34,8 @@ class Filtered:
 
 
 class ExtenderClient:
-    """The four verbs, with node names (`nodeCacheCapable`), each within `timeout_seconds`."""
+    """Calls the extender's four verbs with node names (`nodeCacheCapable`). Each call ends within `timeout_seconds`. `calls`
+    and `errors` count by verb."""
 
     def __init__(self, ask: Ask, *, timeout_seconds: float = 5.0) -> None:
         self._ask = ask
@@ -42,7 +44,7 @@ class ExtenderClient:
         self.errors: dict[str, int] = {}
 
     async def filter(self, pod: PodObservation, nodes: Sequence[str]) -> Filtered:
-        """Raises `ExtenderError`."""
+        """Asks which of the nodes are feasible for the pod. Raises `ExtenderError`."""
         answer = await self._call("filter", self._placing(pod, nodes))
         if answer.get("Error"):
             raise ExtenderError(f"filter: {answer['Error']}")
@@ -54,7 +56,7 @@ class ExtenderClient:
         return Filtered(passed, frozenset(failed), {**failed, **hopeless})
 
     async def prioritize(self, pod: PodObservation, nodes: Sequence[str]) -> dict[str, int]:
-        """The scores by node. Errors are ignored, as in kube-scheduler."""
+        """The extender's score of each node. Empty after an error, which kube-scheduler also ignores."""
         try:
             answer = await self._call("prioritize", self._placing(pod, nodes))
         except ExtenderError:
@@ -64,14 +66,14 @@ class ExtenderClient:
         )
 
     async def bind(self, pod: PodObservation, node: str) -> None:
-        """Raises `ExtenderError`."""
+        """Asks the extender to bind the pod to the node. Raises `ExtenderError`."""
         args = {"PodName": pod.key[1], "PodNamespace": pod.key[0], "PodUID": pod.uid, "Node": node}
         answer = await self._call("bind", msgspec.json.encode(args))
         if answer.get("Error"):
             raise ExtenderError(f"bind: {answer['Error']}")
 
     async def preempt(self, pod: PodObservation, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """The UIDs of victims by node. Raises `ExtenderError`."""
+        """Asks which of the proposed candidates remain. Returns the UIDs of the victims by node. Raises `ExtenderError`."""
         proposed = {node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()}
         args = {"Pod": msgspec.Raw(pod.raw), "NodeNameToVictims": None, "NodeNameToMetaVictims": proposed}
         answer = await self._call("preempt", msgspec.json.encode(args))

@@ -1,4 +1,4 @@
-"""The errors of the sandbox's API server, as Status objects with the API server's texts."""
+"""Makes the error answers of the embedded API server: Status objects with the texts of the real API server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of any status."""
+    """An answer of the API server, successful or not. `status` is the HTTP status."""
 
     status: int
     body: bytes
@@ -87,7 +87,7 @@ def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> Fault:
 
 
 def _cause(wrong: str) -> str:
-    """The cause's reason, from the first word of its text."""
+    """The reason of a cause: the first word of its text, or "Invalid"."""
     first = wrong.partition(" ")[0].rstrip(":")
     return first if first in {"Required", "Forbidden"} else "Invalid"
 

@@ -1,7 +1,4 @@
-"""The resource types that the sandbox serves, and how paths name their objects.
-
-Label and field selectors, of requests and of objects.
-"""
+"""Lists the resource types that the embedded API server serves, and parses paths, label selectors and field selectors."""
 
 import re
 from collections.abc import Callable
@@ -14,8 +11,9 @@ from slackwater.sandbox.embedded.faults import Json, bad_request, no_such_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKind:
-    """A resource type. `custom`: defined by a CRD, so it has no strategic merge patch. `counted`: `metadata.generation` counts
-    changes outside the status. `halves`: the status is written by its own path, and everything else by the other."""
+    """A resource type. `custom`: a CRD defines it, so it has no strategic merge patch. `counted`: `metadata.generation` counts
+    the changes of the spec. `halves`: it has a status subresource, so the status can be written only by path `/status`, and
+    everything else only by the object's own path."""
 
     prefix: str  #: the beginning of its paths, such as /apis/policy/v1
     plural: str
@@ -86,7 +84,8 @@ _BY_COLLECTION: Final = {(kind.prefix, kind.plural): kind for kind in KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object or collection that a path names. `namespace` is empty for all namespaces, `name` for a collection."""
+    """The object or collection that a path names. `namespace` is empty for all namespaces and for cluster-scoped types, `name`
+    for a collection."""
 
     kind: ResourceKind
     namespace: str
@@ -95,7 +94,7 @@ class Target:
 
 
 def target_of(path: str) -> Target:
-    """The target of a path. Raises `Fault` (404) if the type does not exist."""
+    """The target of a path. Raises `Fault` (404) if the path names no resource type of the sandbox."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     taken = 2 if parts[0] == "api" else 3
     prefix, rest = "/" + "/".join(parts[:taken]), parts[taken:]
@@ -115,7 +114,7 @@ _PARTS: Final = re.compile(r",(?![^(]*\))")
 
 
 def matching(*, labels: str, fields: str) -> Match | None:
-    """A function that tests an object; None if all match. Raises `Fault` (400)."""
+    """A function that says whether an object matches both selectors; None if both are empty. Raises `Fault` (400)."""
     tests = [*map(_label_test, _PARTS.split(labels) if labels else ()), *map(_field_test, fields.split(",") if fields else ())]
     return (lambda body: all(test(body) for test in tests)) if tests else None
 
@@ -162,7 +161,7 @@ def _labels(body: Json) -> dict[str, str]:
 
 
 def selects(selector: Json | None, labels: dict[str, str]) -> bool:
-    """Does a LabelSelector of an object select these labels? An absent selector selects nothing."""
+    """Does a LabelSelector, such as that of a budget, select these labels? None selects nothing."""
     if selector is None:
         return False
     if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):

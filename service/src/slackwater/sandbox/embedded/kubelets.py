@@ -1,4 +1,4 @@
-"""Simulates kubelets as others see them: nodes get ready, pods start, end, are resized, and are removed when they are deleted.
+"""Simulates the kubelets' effects on API objects: nodes become ready; pods start, end, are resized and, once deleted, removed.
 
 Each step takes some time. There are no containers, and no node refuses a resize.
 """
@@ -19,7 +19,7 @@ from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
 from slackwater.sandbox.embedded.timers import Timers
 
-#: An annotation of the sandbox: after how many seconds the pod succeeds.
+#: The annotation that says after how many seconds a running pod succeeds.
 RUNS_FOR: Final = "sandbox.slackwater.dev/runs-for"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -27,7 +27,7 @@ _CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersRea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletDelays:
-    """How many seconds each step takes. Each is multiplied by 0.5 to 1.5."""
+    """How many seconds each step takes; each time is multiplied by a random factor from 0.5 to 1.5."""
 
     start: float = 0.2
     stop: float = 0.2
@@ -36,7 +36,7 @@ class KubeletDelays:
 
 
 class Kubelets:
-    """All kubelets. They follow the store's changes, and write through the API."""
+    """Simulates the kubelets of all nodes. Follows the changes of the store, and writes by requests to the API server."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Kubelets:
         self._patch(f"/api/v1/nodes/{key[1]}/status", {"status": {"conditions": [ready]}})
 
     def _collect(self, node: str) -> None:
-        """Deletes the pods of a node that is gone, as the pod garbage collector does."""
+        """Deletes the pods of a node that no longer exists, as the pod garbage collector does."""
         lost = [s.body["metadata"] for s in self._api.store.each(PODS) if s.body["spec"].get("nodeName") == node]
         for meta in sorted(lost, key=lambda meta: (meta["namespace"], meta["name"])):
             self._after(self._kubelet_delays.stop, partial(self._gone, (meta["namespace"], meta["name"]), meta["uid"]))

@@ -1,8 +1,8 @@
 """Simulates NeonVM's controller as schedulers and agents see it: runner Pods of VirtualMachines, and migrations.
 
-Shortly after a change it reads everything and takes the next steps. Each machine has a runner Pod, which has exactly the
-machine's labels and annotations. A migration creates a second runner, and ends with the deletion of the first. There are no
-real machines.
+Shortly after a change the controller reads all machines and migrations and takes the next step of each. A machine has a runner
+Pod with exactly the machine's labels and annotations. A migration creates a second runner, and ends with the deletion of the
+first. There are no real machines.
 """
 
 from collections.abc import Iterable
@@ -28,14 +28,15 @@ _PLACES: Final = {kind: kind.prefix + "/namespaces/{}/" + kind.plural for kind i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationBehavior:
-    """How migrations proceed. `seconds`: the time after the target runs, times 0.5 to 1.5. `fails`: the share that fails."""
+    """How migrations proceed. `seconds`: how long a migration takes once its target Pod runs, multiplied by a random factor
+    from 0.5 to 1.5. `fails`: the share of migrations that fail, 0 to 1."""
 
     seconds: float = 2.0
     fails: float = 0.0
 
 
 class Machines:
-    """All machines and migrations."""
+    """Simulates the controller for all machines and migrations."""
 
     def __init__(
         self, api: ApiServer, timers: Timers, *, rng: Random, migration_behavior: MigrationBehavior = MigrationBehavior()
@@ -72,7 +73,7 @@ class Machines:
     # --- machines ---------------------------------------------------------------------------------------------------------
 
     def _keep(self, machine: Json) -> None:
-        """Ensures that the machine has a runner with the machine's labels and annotations."""
+        """Ensures that the machine has a runner Pod with the machine's labels and annotations."""
         status, namespace = machine.get("status") or {}, machine["metadata"]["namespace"]
         runner = self._pod(namespace, status.get("podName", ""))
         if runner is None or runner["status"].get("phase") in {"Succeeded", "Failed"}:
@@ -91,7 +92,7 @@ class Machines:
         self._create_runner(name, machine, [_owner(machine, controller=True)])
 
     def _same(self, machine: Json, pod: Json) -> None:
-        """Makes the pod's labels and annotations equal to the machine's; others on the pod are removed."""
+        """Makes the pod's labels and annotations equal to the machine's, and removes all others."""
         want = _copied(machine)
         found = {part: pod["metadata"].get(part) or {} for part in ("labels", "annotations")}
         changes = {
@@ -121,7 +122,7 @@ class Machines:
 
     def _migrate(self, migration: Json, machine: Json) -> None:
         phase, state = (migration.get("status") or {}).get("phase", ""), (machine.get("status") or {}).get("phase")
-        # Until it ends the target says what the machine says; nobody cares about the target of one that failed.
+        # While the migration lasts, the target Pod has the machine's labels and annotations too.
         awaited = phase in {"Pending", "Running"}
         target = self._pod(machine["metadata"]["namespace"], migration["status"]["targetPodName"]) if awaited else None
         if target is not None:
@@ -193,7 +194,8 @@ class Machines:
         self._set_status(MIGRATIONS, migration, phase="Succeeded" if succeeded else "Failed")
 
     def _clear_away(self) -> None:
-        """Deletes runners of machines or migrations that are gone, as the garbage collector does."""
+        """Deletes runners whose machine and migration no longer exist, as the garbage collector does. Returns machines whose
+        migration no longer exists to phase Running."""
         living = {s.body["metadata"]["uid"] for kind in (MACHINES, MIGRATIONS) for s in self._api.store.each(kind)}
         for stored in self._api.store.all(PODS):
             owners = stored.body["metadata"].get("ownerReferences") or ()
@@ -237,7 +239,7 @@ class Machines:
 
 
 def _copied(machine: Json) -> dict[str, dict[str, str]]:
-    """The labels and annotations that the machine's runners must have."""
+    """The labels and annotations that the machine's runner Pods must have."""
     meta, guest = machine["metadata"], machine["spec"]["guest"]
     resources = msgspec.json.encode({part: guest[part] for part in ("cpus", "memorySlots", "memorySlotSize")}).decode()
     return {

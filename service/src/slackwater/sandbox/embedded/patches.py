@@ -1,9 +1,8 @@
-"""Applies the three patch types of the API server to a copy of an object.
+"""Applies patches of the API server's three types to a copy of an object, and checks updates.
 
 Merge patch: RFC 7386. JSON Patch: RFC 6902 (`test`, `add`, `replace`, `remove`). Strategic merge patch: lists of objects are
 merged by the key of their type, for the lists that our writer and usual patches change. An unknown directive is refused.
-
-The rules for updates of objects: immutable fields, the fields that each path may change, and versions.
+`updated` applies the rules for updates: immutable fields, the fields that each path may change, and versions.
 """
 
 from typing import Any, Final
@@ -18,7 +17,7 @@ MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
-#: The merge keys by the name of the list. Other lists are replaced as a whole.
+#: The merge key of each list, by the list's name. Other lists are replaced as a whole.
 _MERGE_KEYS: Final = {
     "conditions": "type",
     "containers": "name",
@@ -33,7 +32,8 @@ _MERGE_KEYS: Final = {
 
 
 def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Json:
-    """The patched object. Raises `Fault`: 400, 415, or 422 if a test of a JSON Patch fails."""
+    """A patched copy of the object. `custom`: its type is defined by a CRD. Raises `Fault`: 400, 415, or 422 if a test of a
+    JSON Patch fails."""
     try:
         patch = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -140,7 +140,7 @@ def _failed(message: str) -> Fault:
     return Fault(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
 
 
-#: Fields of `metadata` that an update never changes.
+#: Fields of `metadata` that updates cannot change.
 _KEPT_META: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 #: The mutable fields of a pod's spec, besides the containers' images.
 _FREE_SPEC: Final = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
@@ -153,7 +153,8 @@ _SPEC_FIXED: Final = (
 
 
 def updated(target: Target, before: Json, wanted: Json) -> Json:
-    """The object to store for an update to `wanted`; equal to `before` if nothing changes. Raises `Fault` (409, 422)."""
+    """The object to store when a request updates `before` to `wanted`; equal to `before` if nothing changes. Raises `Fault`
+    (403, 409, 422)."""
     kind, name = target.kind, target.name
     old, meta = before["metadata"], dict(wanted.get("metadata") or {})
     if meta.get("resourceVersion", old["resourceVersion"]) not in {old["resourceVersion"], ""}:
@@ -178,7 +179,8 @@ def updated(target: Target, before: Json, wanted: Json) -> Json:
 
 
 def _halves(target: Target, before: Json, after: Json) -> Json:
-    """Takes the status from an update by the status path, and everything else from an update by other paths."""
+    """Takes only those parts of `after` that the request's path may change: the status by `/status`, the containers' resources
+    by `/resize`, all but the status by the object's own path. The rest is taken from `before`."""
     if not target.kind.halves:
         return after
     if target.subresource == "status":
@@ -194,7 +196,7 @@ def _halves(target: Target, before: Json, after: Json) -> Json:
 
 
 def _meta_of_status(target: Target, before: Json, after: Json) -> Json:
-    """The metadata after an update by the status path. It may change annotations and labels of nodes and pods only."""
+    """The metadata after an update by path `/status`, which may change labels and annotations only of nodes and pods."""
     if target.kind in {NODES, PODS}:
         return dict(after["metadata"])
     return dict(before["metadata"])
@@ -207,7 +209,7 @@ def _names_resources(pod: Json) -> bool:
 
 
 def _resized(target: Target, before: Json, after: Json) -> Json:
-    """The pod with the containers' new resources. Its QoS class must not change."""
+    """The pod's spec with the containers' new resources. Raises `Fault` (422) if the QoS class would change."""
     wanted = {c["name"]: c.get("resources") or {} for c in after["containers"]}
     if wanted.keys() != {c["name"] for c in before["containers"]}:
         wrong = "pod resize may not add or remove containers"
@@ -238,7 +240,7 @@ def _check_pod(target: Target, before: Json, after: Json) -> None:
 
 
 def _fixed(spec: Json) -> Json:
-    """The immutable part of an object."""
+    """The immutable part of a pod's spec."""
 
     def container(of: Json) -> Json:
         return {key: value for key, value in of.items() if key != "image"}

@@ -1,4 +1,4 @@
-"""The API server's actions on pods: binding, eviction, and deletion with a grace period."""
+"""Implements the embedded API server's actions on pods: binding, eviction, and deletion with a grace period."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class PodActions:
-    """The subresources of pods that are actions."""
+    """Carries out bindings, evictions and deletions of pods in the store."""
 
     def __init__(self, store: Store, wall: Callable[[], float]) -> None:
         self._store = store
         self._wall = wall
 
     def bind(self, key: Key, binding: Json) -> None:
-        """Raises `Fault` (404, 409)."""
+        """Binds the pod to the node that the Binding names. Raises `Fault` (404, 409)."""
         pod = self._store.get(PODS, key).body
         meta, spec, name = pod["metadata"], pod["spec"], key[1]
         wanted = (binding.get("metadata") or {}).get("uid")
@@ -41,7 +41,7 @@ class PodActions:
         self._store.put(PODS, key, {**pod, "metadata": meta, "spec": {**spec, "nodeName": node}, "status": status})
 
     def evict(self, key: Key, eviction: Json) -> None:
-        """Raises `Fault` (404, 409, 429, 500)."""
+        """Evicts the pod, if its disruption budget allows that. Raises `Fault` (404, 409, 429, 500)."""
         pod = self._store.get(PODS, key)
         options = eviction.get("deleteOptions") or {}
         if not _spares(pod.body):
@@ -59,7 +59,8 @@ class PodActions:
             self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
 
     def _spend(self, pod: Json) -> None:
-        """Takes one disruption from the budget that covers the pod, if there is one."""
+        """Uses up one disruption of the budget that selects the pod, if there is one. Raises `Fault` if the budget has none
+        left (429), or if several budgets select the pod (500)."""
         meta = pod["metadata"]
         budgets = [
             stored
@@ -90,7 +91,8 @@ class PodActions:
         self._store.put(BUDGETS, key, {**budget, "status": status})
 
     def delete(self, key: Key, options: Json) -> StoredObject:
-        """Deletes the pod, or marks it as deleting. Returns its state after that. Raises `Fault` (404, 409)."""
+        """Deletes the pod; if it has a grace period or finalizers, only sets `deletionTimestamp`. Returns the pod after that.
+        Raises `Fault` (404, 409)."""
         stored = self._store.get(PODS, key)
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
@@ -115,7 +117,7 @@ class PodActions:
 
 
 def _spares(pod: Json) -> bool:
-    """Does the eviction of the pod disrupt nothing, because it has ended or is pending?"""
+    """Does the eviction need no budget, because the pod has ended, is pending or is being deleted?"""
     return pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 
 
@@ -126,7 +128,7 @@ def _too_many(text: str, seconds: int | None) -> Fault:
 
 
 def check_preconditions(plural: str, name: str, wanted: Json, meta: Json) -> None:
-    """Raises `Fault` (409)."""
+    """Checks the preconditions of a request, UID and version, against the object's metadata. Raises `Fault` (409)."""
     if (uid := wanted.get("uid")) is not None and uid != meta["uid"]:
         raise other_uid(plural, name, uid, meta["uid"])
     version = wanted.get("resourceVersion")

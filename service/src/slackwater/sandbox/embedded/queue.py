@@ -1,9 +1,8 @@
-"""The scheduling queue of the sandbox's scheduler: active pods, pods that back off, and unschedulable pods.
+"""Implements the embedded scheduler's queue, its view of pods and nodes, and its own filters.
 
-The cluster as the sandbox's scheduler has observed it, and the scheduler's own filters.
-
-The filters are those that most pods need: cordons, taints, node selectors, anti-affinity to pods on the same host, CPU, memory
-and the number of pods. It has no other plug-ins of kube-scheduler, and no scores.
+The queue has active pods, pods in back-off, and unschedulable pods. The filters are those that most pods need: cordons, taints,
+node selectors, anti-affinity to pods on the same host, CPU, memory and the number of pods. There are no other plug-ins of
+kube-scheduler, and no scores.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,24 +21,25 @@ from slackwater_protocol.units import byte_count, milli_cpu
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=10.0)
-#: An unschedulable pod is tried again after this long, even if nothing has changed.
+#: After how many seconds an unschedulable pod is tried again although nothing has changed.
 _FORGOTTEN_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod in the queue. `until`: the end of its back-off. `dormant`: it is unschedulable until the cluster changes."""
+    """A pod in the queue. `number`: its place in the order of arrival. `until`: the end of its back-off. `dormant`: it is
+    unschedulable until the cluster changes. `busy`: it is being scheduled."""
 
     number: int
     attempts: int = 0
     until: float = 0.0
     dormant: bool = False
     busy: bool = False
-    moved: bool = False  #: something changed while it was tried
+    moved: bool = False  #: the cluster changed during its last scheduling attempt
 
 
 class SchedulingQueue:
-    """The keys of pending pods. `priority_of` returns a pod's priority."""
+    """The queue of pending pods, by key. `priority_of` returns the priority of the pod with a key."""
 
     def __init__(self, timers: Timers, priority_of: Callable[[Key], int]) -> None:
         self._timers = timers
@@ -52,7 +52,7 @@ class SchedulingQueue:
         return len(self._pods)
 
     def add(self, key: Key) -> None:
-        """Adds a pod. One that is in the queue is activated instead."""
+        """Adds the pod to the queue; if it is in the queue already, activates it."""
         if key not in self._pods:
             self._pods[key] = _Waiting(next(self._numbers))
         else:
@@ -63,7 +63,7 @@ class SchedulingQueue:
         self._pods.pop(key, None)
 
     def move_all(self) -> None:
-        """The cluster has changed: unschedulable pods may be tried again after their back-off."""
+        """Activates all unschedulable pods, because the cluster has changed. They are tried again after their back-off."""
         for waiting in self._pods.values():
             self._move(waiting)
         self._wake()
@@ -73,7 +73,8 @@ class SchedulingQueue:
         waiting.moved = True
 
     def failed(self, key: Key) -> None:
-        """An attempt has failed: the pod backs off, and is unschedulable unless the cluster has changed meanwhile."""
+        """Starts the pod's back-off after a failed attempt. The pod is unschedulable, unless the cluster has changed during the
+        attempt."""
         waiting = self._pods.get(key)
         if waiting is None:
             return
@@ -95,7 +96,7 @@ class SchedulingQueue:
         self._woken.set()
 
     async def next(self) -> Key:
-        """The next pod to try. It is in progress until `failed` or `remove`."""
+        """Waits for the next pod to schedule and returns its key. The pod is in progress until `failed` or `remove`."""
         while True:
             now = anyio.current_time()
             ready = [
@@ -116,7 +117,8 @@ _KUBELETS_PODS: Final = 110
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodObservation:
-    """A pod. Its requests are `cpu` in millicores and `memory` in bytes."""
+    """A pod as the scheduler has observed it. `cpu` (milliCPU) and `memory` (bytes) are its requests. `node` and `nominated`
+    are empty if there is no such node."""
 
     key: Key
     uid: str
@@ -133,7 +135,7 @@ class PodObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeObservation:
-    """A node, and its allocatable amounts."""
+    """A node as the scheduler has observed it, with its allocatable amounts (milliCPU, bytes, number of pods)."""
 
     name: str
     labels: Mapping[str, str]
@@ -164,7 +166,7 @@ def pod_observation(stored: StoredObject) -> PodObservation:
 
 
 def counts(pod: StoredObject) -> bool:
-    """Does the pod take room on its node?"""
+    """Does the pod use room on its node, because it has not ended?"""
     return pod.body["status"].get("phase") not in {"Succeeded", "Failed"}
 
 
@@ -197,7 +199,7 @@ def _amounts(requests: Mapping[str, object]) -> tuple[int, int]:
 
 
 def allows(pod: PodObservation, node: NodeObservation) -> bool:
-    """Does the node admit the pod, apart from room? If not, preemption would not help."""
+    """Does the node admit the pod, room and anti-affinity aside? If not, preemption would not help."""
     tolerations = pod.spec.get("tolerations") or ()
     if node.unschedulable and not _tolerates(tolerations, "node.kubernetes.io/unschedulable", "", "NoSchedule"):
         return False
@@ -219,7 +221,7 @@ def _tolerates(tolerations: Iterable[Json], key: str, value: str, effect: str) -
 
 
 def has_room(pod: PodObservation, node: NodeObservation, there: Iterable[PodObservation]) -> bool:
-    """Does the pod fit on the node, with these pods there?"""
+    """Does the node have room for the pod in addition to the pods `there`, and does no anti-affinity separate them?"""
     found = list(there)
     return (
         sum(p.cpu for p in found) + pod.cpu <= node.cpu
@@ -234,7 +236,7 @@ def _has_affinity(pod: PodObservation) -> bool:
 
 
 def _repels(pod: PodObservation, other: PodObservation) -> bool:
-    """Does required anti-affinity keep the two pods apart? Every topology counts as the host."""
+    """Does the required anti-affinity of `pod` exclude `other`? Every topology key is treated as the host name."""
     affinity = ((pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )

@@ -1,10 +1,11 @@
-"""A scheduler that calls an extender as kube-scheduler 1.36 does: in the same order, serially, with binds beside the next
-cycle.
+"""Implements a scheduler that calls an extender in the same order as kube-scheduler 1.36: one pod at a time, while binds run
+concurrently with the next scheduling cycle.
 
-    filter (its own filters first, on a sample) -> prioritize, if more than one node is left -> bind
-    none left -> victims by its own rules -> preempt -> victims are deleted, the pod is nominated
+    own filters on a sample of nodes -> filter -> prioritize, if more than one node is left -> bind
+    if no node is left:  choose victims by own rules -> preempt -> delete the victims, nominate the pod
 
-It observes the cluster `lag` seconds late. It has no scores of its own: it chooses among equal nodes at random.
+The scheduler observes changes of the cluster `lag` seconds late. It has no scores of its own, and chooses among nodes with
+equal extender scores at random.
 """
 
 from collections import Counter
@@ -33,16 +34,17 @@ from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
 from slackwater.sandbox.embedded.timers import Timers
 
-#: An assumed pod whose bind was not confirmed is forgotten after so long.
+#: After how many seconds an assumed pod whose bind was not confirmed is forgotten.
 _ASSUMED_SECONDS: Final = 900.0
-#: kube-scheduler's sample has at least so many feasible nodes.
+#: The least number of feasible nodes that kube-scheduler searches for (its sample).
 _LEAST_SAMPLE: Final = 100
 _CREATED: Final = 201
 
 
 class Scheduler:
-    """`name` is the schedulerName that it serves. `binds`: it binds by itself, else it calls the extender's bind. Its own bind
-    reaches the API server after `bind_delay` seconds, also if the scheduler has ended by then. `rng` breaks ties."""
+    """Schedules the pods with schedulerName `name`. `binds`: the scheduler binds by itself, otherwise by the extender's bind.
+    Its own bind reaches the API server after `bind_delay()` seconds, even if the scheduler has ended by then. `rng` breaks
+    ties."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class Scheduler:
     def _priority_of(self, key: Key) -> int:
         return self._pods[key].priority if key in self._pods else 0
 
-    # --- what it hears ----------------------------------------------------------------------------------------------------
+    # --- observing --------------------------------------------------------------------------------------------------------
 
     def attach(self) -> None:
         """Reads the whole cluster, and follows its changes from now on."""
@@ -99,7 +101,7 @@ class Scheduler:
         if lag <= 0 and self._heard_until <= anyio.current_time():
             self._hear(kind, change)
             return
-        # In order, whatever the lag of each change.
+        # Changes are observed in their order, even if their lags differ.
         self._heard_until = max(self._heard_until, anyio.current_time() + lag)
         self._timers.after(self._heard_until - anyio.current_time(), lambda: self._hear(kind, change))
 
@@ -144,7 +146,7 @@ class Scheduler:
     # --- a cycle ----------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Schedules pods until cancelled."""
         async with anyio.create_task_group() as group:
             self._group = group
             while True:
@@ -180,7 +182,8 @@ class Scheduler:
         self._bind(pod, node)
 
     def _sample(self, pod: PodObservation) -> tuple[list[str], frozenset[str]]:
-        """The nodes that pass its own filters, up to the size of the sample, and those where only room is missing."""
+        """The nodes that pass the scheduler's own filters, up to the size of the sample; and the nodes where preemption might
+        help, because only room or anti-affinity rejects the pod."""
         names = sorted(self._nodes)
         share = max(50 - len(names) // 125, 5)
         wanted = max(_LEAST_SAMPLE, len(names) * share // 100)
@@ -200,7 +203,8 @@ class Scheduler:
         return allows(pod, node) and has_room(pod, node, self._there(node.name, pod))
 
     def _there(self, node: str, besides: PodObservation) -> list[PodObservation]:
-        """The pods that count on a node: bound and assumed ones, and nominated ones of the same or a higher priority."""
+        """The pods that count on a node when the pod `besides` is judged: bound and assumed ones, and nominated ones of the
+        same or a higher priority."""
         bound = self._on.get(node, {})
         assumed = [p for uid, p in self._assumed.items() if p.node == node and uid not in bound]
         uids = {uid for uid, name in self._nominated.items() if name == node and uid != besides.uid}
@@ -230,7 +234,7 @@ class Scheduler:
             self._queue.move_all()
 
     async def _bind_later(self, pod: PodObservation, node: str) -> None:
-        """Raises `ExtenderError` if the API server refuses."""
+        """Binds without the extender, after `bind_delay`. Raises `ExtenderError` if the API server refuses."""
         errors: list[ExtenderError] = []
         arrived = anyio.Event()
 
@@ -251,7 +255,7 @@ class Scheduler:
             raise errors[0]
 
     def _send_binding(self, pod: PodObservation, node: str) -> None:
-        """Binds without the extender. Raises `ExtenderError` if the API server refuses."""
+        """Sends the Binding to the API server. Raises `ExtenderError` if the API server refuses."""
         path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/binding"
         binding = {"metadata": {"name": pod.key[1], "uid": pod.uid}, "target": {"kind": "Node", "name": node}}
         answer = self._api.request("POST", path, body=msgspec.json.encode(binding))
@@ -261,7 +265,7 @@ class Scheduler:
     def _forget(self, pod: PodObservation) -> None:
         self._assumed.pop(pod.uid, None)
 
-    # --- none is left -----------------------------------------------------------------------------------------------------
+    # --- no feasible node -------------------------------------------------------------------------------------------------
 
     async def _preempt(self, pod: PodObservation, resolvable: Iterable[str]) -> None:
         proposed: dict[str, list[str]] = {}
@@ -285,7 +289,7 @@ class Scheduler:
         self._unschedulable(pod, "Unschedulable", "preempted victims are leaving", nominated=node)
 
     def _why_nowhere(self, pod: PodObservation) -> str:
-        """The text of the condition, as kube-scheduler writes it: how many nodes have which reason."""
+        """The message of the pod's condition in kube-scheduler's format: for each reason, how many nodes have it."""
         counts: Counter[str] = Counter()
         for node in self._nodes.values():
             there = self._there(node.name, pod)
@@ -300,12 +304,13 @@ class Scheduler:
         return f"0/{len(self._nodes)} nodes are available" + (f": {text}." if text else "")
 
     def _victims_leave(self, pod: PodObservation) -> bool:
-        """Are victims of an earlier attempt still being deleted? Then no more are chosen."""
+        """Are victims of an earlier attempt still being deleted? Then no further ones are chosen."""
         node = self._nominated.get(pod.uid, "")
         return any(not p.alive and p.priority < pod.priority for p in self._on.get(node, {}).values())
 
     def _victims(self, pod: PodObservation, name: str) -> list[PodObservation]:
-        """The fewest pods of the lowest priority without which the pod fits; empty if it would not fit even then."""
+        """Chooses victims on a node: removes all pods of lower priority, then keeps those that fit beside the pod, the highest
+        priority first. Empty if the pod does not fit even without all of them."""
         node = self._nodes.get(name)
         if node is None or not allows(pod, node):
             return []
@@ -329,7 +334,8 @@ class Scheduler:
         self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})
 
     def _unschedulable(self, pod: PodObservation, reason: str, message: str, *, nominated: str | None) -> None:
-        """Writes the pod's condition, and its nomination: an empty `nominated` clears it, None leaves it."""
+        """Writes the pod's condition and its nominated node: an empty `nominated` clears the nomination, None leaves it as it
+        is. The pod backs off."""
         self._queue.failed(pod.key)
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         status: dict[str, Any] = {"conditions": [condition]}
@@ -341,7 +347,7 @@ class Scheduler:
         self._send("PATCH", path, {"metadata": {"uid": pod.uid}, "status": status}, STRATEGIC)
 
     def _send(self, method: str, path: str, body: Any, content_type: str = MERGE) -> None:
-        """Sends a write. Errors about a pod that is gone, or was replaced, are ignored."""
+        """Sends a write, and ignores errors, such as those about a pod that no longer exists or was replaced."""
         self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
 
 
@@ -350,7 +356,7 @@ def _on_node(pod: PodObservation, node: str) -> PodObservation:
 
 
 def _touched(change: Change) -> bool:
-    """Has the pod changed in a way that may matter to scheduling, that is, outside its status?"""
+    """Has the pod changed in a way that may matter to scheduling: labels, annotations, spec or nominated node?"""
     if change.before is None:
         return True
     old, new = change.before.body, change.now.body

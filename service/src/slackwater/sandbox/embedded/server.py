@@ -1,6 +1,6 @@
-"""An API server as its clients see it: requests with their answers, and watches as lines.
+"""Simulates an API server as its clients see it: answers requests, and yields the lines of watches.
 
-A request consists of method, path, parameters and body. It is carried out at once; callers simulate delays. There are no
+A request consists of method, path, parameters and body. It is carried out immediately; callers simulate delays. There are no
 connections and no authorization.
 """
 
@@ -21,17 +21,17 @@ from slackwater.sandbox.embedded.patches import patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
 from slackwater.sandbox.embedded.store import Change, Store, StoredObject
 
-#: How many lists are kept for requests of further pages.
+#: How many paged lists are kept for requests for their further pages.
 _OPEN_LISTS: Final = 64
 _BOOKMARK_SECONDS: Final = 60.0
 
 
-#: The answer to `GET /version`: the sandbox behaves as the default version of the rules.
+#: The answer to `GET /version`: the version of Kubernetes whose rules Slackwater follows by default.
 _VERSION: Final = msgspec.json.encode({"major": "1", "gitVersion": f"v{DEFAULT_VERSION}"})
 
 
 class ApiServer:
-    """`wall` is the wall clock, in seconds since 1970. `rng` creates UIDs."""
+    """The embedded API server; `store` has its objects. `wall` returns the Unix time in seconds. `rng` makes UIDs and names."""
 
     def __init__(self, *, rng: Random, wall: Callable[[], float]) -> None:
         self.store = Store()
@@ -50,7 +50,7 @@ class ApiServer:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> Answer:
-        """Carries out a request. Refusals are answers, not exceptions."""
+        """Carries out a request and returns the answer. A refused request is also answered; nothing is raised for it."""
         if (method, path) == ("GET", "/version"):
             return Answer(200, _VERSION, {})
         try:
@@ -112,13 +112,15 @@ class ApiServer:
         return found if match is None else [stored for stored in found if match(stored.body)]
 
     def forget_lists(self) -> None:
-        """Forgets all lists, as a compaction does: further pages are answered with 410."""
+        """Forgets all paged lists, as after a compaction: requests for further pages are then answered with 410."""
         self._lists.clear()
 
     async def watch(self, path: str, *, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
-        """Yields the lines of a watch, as many as there are at a time; first an empty list. Ends after `timeoutSeconds`.
+        """Yields the lines of a watch; each list contains all lines that are due. The first list is empty: the watch is
+        accepted.
 
-        Raises `Fault` if the server refuses the watch. Iterate within `contextlib.aclosing`.
+        Ends after the parameter `timeoutSeconds`. Raises `Fault` if the server refuses the watch. Iterate within
+        `contextlib.aclosing`.
         """
         target = target_of(path)
         match = _match(params)
@@ -148,7 +150,7 @@ class ApiServer:
                 return
 
     def _bookmark(self, kind: ResourceKind, revision: int) -> bytes:
-        """A bookmark: the watch has received all changes of the type up to `revision`."""
+        """The line of a bookmark, which says that the watch has received all changes up to `revision`."""
         meta = {"resourceVersion": str(revision), "creationTimestamp": None}
         return _line("BOOKMARK", msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}))
 
@@ -223,7 +225,8 @@ def _match(params: Mapping[str, str]) -> Match | None:
 
 
 def _watch_line(change: Change, target: Target, match: Match | None) -> bytes | None:
-    """The line of a watch, None where its selector never saw the object."""
+    """Encodes a change as a line of a watch. None if the object is outside the watch's namespace or name, or matched the
+    watch's selectors neither before nor after the change."""
     if target.namespace and change.key[0] != target.namespace:
         return None
     if target.name and change.key[1] != target.name:

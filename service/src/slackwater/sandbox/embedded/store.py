@@ -1,6 +1,7 @@
-"""The store of the API server, in place of etcd and the watch cache: objects with versions, and the history of their changes.
+"""Stores the embedded API server's objects with their versions, and the history of their changes, as etcd and the watch cache
+do.
 
-Stored objects are immutable; a change stores another object. The store checks neither content nor rights.
+Stored objects are immutable; a change stores a new object. The store checks neither contents nor rights.
 """
 
 from bisect import bisect_right
@@ -24,7 +25,7 @@ _FIRST_REVISION: Final = 100
 
 
 class StoredObject(NamedTuple):
-    """A version of an object. `raw` is its JSON."""
+    """One version of an object. `raw` is the JSON of `body`."""
 
     body: Json
     raw: bytes
@@ -32,7 +33,8 @@ class StoredObject(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An entry of the history. `before` is the earlier version, None for an addition."""
+    """One change in the history. `now` is the object after the change (for a deletion, its last state), `before` the previous
+    version; None for an addition."""
 
     revision: int
     type: ChangeType
@@ -43,7 +45,7 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class _ObjectsOfType:
-    """The objects of one type. Watches cannot start from versions up to `compacted`."""
+    """The objects of one type and the history of their changes. Changes up to version `compacted` have been dropped."""
 
     objects: dict[Key, StoredObject] = field(default_factory=dict)
     revisions: list[int] = field(default_factory=list)
@@ -53,7 +55,7 @@ class _ObjectsOfType:
 
 
 class Store:
-    """The callbacks in `on_change` are called immediately after each change."""
+    """Stores the objects of all types. Calls the callbacks in `on_change` immediately after each change."""
 
     def __init__(self) -> None:
         self.revision = _FIRST_REVISION
@@ -64,23 +66,23 @@ class Store:
         return self._shelves[kind].objects.get(key)
 
     def get(self, kind: ResourceKind, key: Key) -> StoredObject:
-        """Raises `Fault` (404)."""
+        """The object with this key. Raises `Fault` (404)."""
         found = self._shelves[kind].objects.get(key)
         if found is None:
             raise not_found(kind.full_name, key[1])
         return found
 
     def all(self, kind: ResourceKind, namespace: str = "") -> list[StoredObject]:
-        """All objects, in the order of their keys as in etcd."""
+        """All objects of the type in the namespace ("": in all), sorted by key as in etcd."""
         objects = self._shelves[kind].objects
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
 
     def each(self, kind: ResourceKind) -> Iterator[StoredObject]:
-        """All objects, in no order, and without a copy."""
+        """All objects of the type, unsorted. The store must not change during the iteration."""
         return iter(self._shelves[kind].objects.values())
 
     def put(self, kind: ResourceKind, key: Key, body: Json) -> StoredObject:
-        """Stores `body` with a new version, which is written into it."""
+        """Stores `body` with a new `resourceVersion`, and returns the stored object."""
         shelf = self._shelves[kind]
         before = shelf.objects.get(key)
         now = shelf.objects[key] = self._versioned(body)
@@ -88,7 +90,7 @@ class Store:
         return now
 
     def remove(self, kind: ResourceKind, key: Key) -> StoredObject:
-        """Removes an object. Watches receive its last state with the version of the removal."""
+        """Removes the object. Returns its last state, with the version of the removal, as watches get it."""
         last = self._shelves[kind].objects.pop(key)
         now = self._versioned(last.body)
         self._record(kind, Change(now.revision, "DELETED", key, now, last))
@@ -124,7 +126,7 @@ class Store:
             del shelf.history[:count], shelf.revisions[:count]
 
     def since(self, kind: ResourceKind, revision: int) -> list[Change]:
-        """The changes after a version. Raises `Fault` (410) if they were dropped."""
+        """The changes of the type after a version. Raises `Fault` (410) if some of them were dropped."""
         shelf = self._shelves[kind]
         if revision < shelf.compacted:
             raise expired(revision, shelf.compacted)

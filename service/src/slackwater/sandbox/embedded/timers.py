@@ -1,4 +1,4 @@
-"""What is to happen when: the one task of everything in the sandbox that merely takes time."""
+"""Calls functions after delays, all from one task. The simulated kubelets and controllers use it for steps that take time."""
 
 import heapq
 from collections.abc import Callable
@@ -8,7 +8,8 @@ import anyio
 
 
 class Timers:
-    """`after` may be called from anywhere on the loop; what is due together happens in the order in which it was asked for."""
+    """Calls each function given to `after` once its delay has passed. Functions due at the same time are called in the order of
+    their `after` calls. Any code on the event loop may call `after`."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -20,7 +21,7 @@ class Timers:
         self._sooner.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Calls the functions when they are due, until cancelled."""
         while True:
             self._sooner = anyio.Event()
             wait = self._due[0][0] - anyio.current_time() if self._due else None
