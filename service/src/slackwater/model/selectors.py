@@ -73,7 +73,7 @@ Pair = tuple[str, str | None]
 
 class SelectorIndex(Generic[T]):
     """An index of things that have a selector: finds the things that select given labels without evaluating every selector.
-    Each thing is its own unique name.
+    Each thing is known by a unique name.
 
     A namespace may have a thousand PodDisruptionBudgets, and nearly all require the value of some label. The index evaluates
     such a selector only for pods that have the value. A selector that requires several labels is filed under the label that has

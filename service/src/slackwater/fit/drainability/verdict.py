@@ -75,14 +75,14 @@ class DrainPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts:
-    """The facts that rules read: `disruptions` is what budgets still allow, `replicas` what controllers want.
+    """The facts that rules read: `disruptions` is what budgets still allow, `replicas` how many pods controllers want.
 
-    Either is None where such objects are unknown: rules that need them are then skipped.
+    A field is None if such objects are not read; rules that need them are then skipped.
     """
 
     now: UnixTime
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     disruptions: Disruptions | None = None
     replicas: Targets | None = None
-    #: Verdicts by the identity of the eviction facts; only `fit.drainability` writes here.
+    #: Cached verdicts by the identity of the eviction facts; only `fit.drainability` writes here.
     judged: dict[int, tuple[EvictionFacts, Verdict]] = field(default_factory=dict, compare=False, repr=False)

@@ -1,8 +1,9 @@
 """kube-scheduler's InterPodAffinity: pods that must be placed together or apart, by the values of a node label.
 
-It has three rules, in this order. The pod's own affinity: each term needs a value with a pod that matches all terms of the
-incoming pod; if no pod matches, a pod that matches its own terms is accepted, as the first of its series. The pod's own
-anti-affinity: no matching pod has the same value. The anti-affinity of existing pods: none of their terms matches this pod.
+It has three rules, in this order. The incoming pod's affinity: for each term the node's value of the label must have a pod that
+matches all terms; if no pod in the cluster matches, a pod that matches its own terms is accepted, as the first of its series.
+The incoming pod's anti-affinity: no matching pod has the node's value. The anti-affinity of existing pods: none of their terms
+matches the incoming pod.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, row
 
 
 def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Counter]:
-    """Counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
+    """The counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
     key = ("repelling", kind.id)
     known = snapshot.kept.get(key)
     if isinstance(known, tuple) and known[0] == snapshot.counters.terms_version:
@@ -50,7 +51,7 @@ def term_counter(snapshot: ClusterSnapshot, *terms: PodTerm) -> Counter:
 
 
 def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    """Whether the pod matches its own affinity terms."""
+    """Whether the pod matches all of its own affinity terms."""
     for term in kind.asks.affinity:
         namespaces = snapshot.namespaces.of_incoming(term)
         if namespaces is not None and kind.kind.namespace not in namespaces:
@@ -94,7 +95,7 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
 
 
 def affinity_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
-    """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
+    """Version numbers that change whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = repelling_counters(snapshot, kind) + [term_counter(snapshot, term) for term in kind.asks.anti_affinity]
     if kind.asks.affinity:
         counters.append(term_counter(snapshot, *kind.asks.affinity))

@@ -7,7 +7,8 @@ from slackwater.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the pod itself is refused. `text` names the object; it is kube-scheduler's text."""
+    """Why PreFilter refuses the pod on every node. `text` is kube-scheduler's message; it mostly names the object at fault,
+    such as a missing PersistentVolumeClaim."""
 
     reason: Reason
     text: str
