@@ -50,9 +50,9 @@ class AcceptedPreemptions:
     ) -> bool:
         """Whether kube-scheduler's state was newer than ours when filter was asked.
 
-        It was newer if kube-scheduler no longer proposes a node with accepted victims, and one of these holds. Some of the
-        victims still count there, and all of those are being deleted or were accepted just now. Or all victims are gone and the
-        pod fits there.
+        It was newer if kube-scheduler no longer proposes a node with accepted victims, and we see one of two things: either
+        some of these victims still count on the node, and all of them are being deleted or the preemption was accepted just
+        now; or all victims are gone and the pod fits there.
         """
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:

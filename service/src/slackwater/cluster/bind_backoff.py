@@ -19,7 +19,7 @@ class DeniedBind:
 
 
 class BindBackoff:
-    """The denied binds by pod and node."""
+    """The denied binds of each pod by node, until their back-off ends."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes

@@ -165,8 +165,8 @@ class Holds:
         return hold
 
     def node_closing(self, row: Row) -> None:
-        """Removes a row that is about to be closed from all holds. Otherwise they would later release amounts that the closed
-        row no longer has."""
+        """Removes a row from all holds before the row is closed. Otherwise they would later release amounts that the closed row
+        no longer has."""
         for uid, hold in list(self._holds.items()):
             if (hold.rows == row).any():
                 self._taken(uid)

@@ -35,7 +35,7 @@ class Spans(NamedTuple):
 
 
 class NameIndex:
-    """The rows of the names that were known when the index was made."""
+    """An index of the names that are known when it is made, with their rows."""
 
     def __init__(self, row_of: Mapping[bytes, int]) -> None:
         lengths = np.fromiter(map(len, row_of), np.int64, len(row_of))

@@ -28,7 +28,7 @@ class Disruption(NamedTuple):
 
 
 class PodTable:
-    """Pods by UID and by name."""
+    """Pods by UID and by name; kept apart from these, the pods that only filter calls contained."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
@@ -106,7 +106,7 @@ class PodTable:
                 del self.priorities[pod.priority]
 
     def get(self, uid: PodUid) -> Pod | None:
-        """The pod as the watch shows it."""
+        """The pod as the watch shows it; None if it does not."""
         return self._pods.get(uid)
 
     def known(self, uid: PodUid) -> Pod | None:

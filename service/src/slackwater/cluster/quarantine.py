@@ -98,7 +98,8 @@ class Quarantine:
             self._changed(name)
 
     def node_closing(self, name: NodeName) -> None:
-        """Removes a node that is about to lose its row."""
+        """Updates the quarantine before a node loses its row: an audit's doubt about the node ends, and its row is removed from
+        `rows`."""
         self._doubted.pop(name, None)
         row = self._nodes.row_of[name]
         node = self._nodes.by_row[row]

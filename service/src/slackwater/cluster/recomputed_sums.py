@@ -24,7 +24,7 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class Drift(StrEnum):
-    """The cause of a difference."""
+    """The causes of differences that an audit can find: a closed list. `TEXTS` explains them."""
 
     MISSED_EVENT = "missed_event"
     STALE_OBJECT = "stale_object"
@@ -65,7 +65,7 @@ class SumDifference:
 
 
 class CountedTables(Protocol):
-    """The tables that these functions read: those of the state machine or of `ClusterState`."""
+    """The tables that the functions of this module read: those of the state machine or of `ClusterState`."""
 
     @property
     def ledger(self) -> Ledger: ...

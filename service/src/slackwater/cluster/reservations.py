@@ -37,7 +37,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPod:
-    """A pod that counts on a node: the row of the node, and what is Reserved for the pod."""
+    """A pod that counts on a node with a row: the row, and what is Reserved for the pod."""
 
     row: Row
     reserved: Amounts
@@ -128,14 +128,14 @@ class Reservations:
             self._waiting.pop(uid, None)
 
     def node_opened(self, name: NodeName, row: Row) -> None:
-        """Adds the reservations on a node that were made before the node was seen to the ledger. Called once, when the node
+        """Adds to the ledger the reservations on a node that were made before the node was seen. Called once, when the node
         gets a row."""
         for uid in self._by_node.get(name, ()):
             self._admit(uid, self._reservations[uid], row)
 
     def node_closing(self, name: NodeName) -> None:
-        """Removes the reservations on a node that loses its row from the ledger. The reservations themselves stay until the
-        watch shows that their pods are gone."""
+        """Subtracts the reservations on a node from the ledger, because the node loses its row. The reservations themselves
+        stay until the watch shows that their pods are gone."""
         for uid in self._by_node.get(name, ()):
             row, reservation = self.placed.pop(uid).row, self._reservations[uid]
             self._ledger.release(row, reservation.pod_resources)

@@ -81,11 +81,11 @@ class UnschedulablePods:
         return found
 
     def wake_overdue(self, uid: PodUid) -> list[Effect]:
-        """Activates the pod, because there is room for it."""
+        """Activates a pod that `overdue` returned, because there is room for it now."""
         return self._wake([uid], "room-missed")
 
     def activate_all(self) -> list[Effect]:
-        """Activates all refused pods, after the rules changed."""
+        """Activates all refused pods, after the settings changed."""
         return self._wake(list(self._refused), "settings-changed")
 
     def _wake(self, uids: list[PodUid], why: str) -> list[Effect]:
@@ -107,7 +107,7 @@ class Conditions:
         self._refused_by_us: set[PodUid] = set()
 
     def judged(self, uid: PodUid, *, refused: bool) -> None:
-        """Notes filter's answer for the pod."""
+        """Notes whether filter refused the pod."""
         if refused:
             self._refused_by_us.add(uid)
         else:

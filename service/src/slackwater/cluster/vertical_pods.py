@@ -55,7 +55,7 @@ class VerticalPodState:
 
 
 class VerticalPods:
-    """The vertical pods' states by pod UID."""
+    """The states of vertical pods by UID, and the rules for the resources that they count for."""
 
     def __init__(self, annotations: PermitAnnotations) -> None:
         self._annotations = annotations
@@ -117,7 +117,7 @@ class VerticalPods:
 
     def expecting(self, pod_resources: PodResources, pod: Pod) -> PodResources:
         """The resources with room for what the machine may have when it arrives, if the pod is the target of a migration; the
-        additional room is Buffer until the agent asks on this node. For other pods only what is certain is left."""
+        additional room is Buffer until the agent asks on this node. Other pods have no Buffer afterwards."""
         certain = pod_resources.reserved.minus(pod_resources.buffer)
         reserved = certain.at_least(self._arriving(pod))
         return replace(pod_resources, reserved=reserved, buffer=reserved.minus(certain))

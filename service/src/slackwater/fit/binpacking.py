@@ -133,7 +133,7 @@ def place_pods(
 
 
 def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
-    """Runs of pods of one equivalence group, in order."""
+    """Splits `pods` (positions in `kinds`) into runs of the same equivalence group, in order: (group, positions)."""
     if not len(pods):
         return
     of = kinds[pods]
@@ -159,7 +159,7 @@ class _Packing:
         self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
 
     def knows(self, hints: Rows) -> Mask:
-        """Which hints are among the rows of the packing."""
+        """Which of the hints are among the rows of the packing."""
         inside = (hints >= 0) & (hints < len(self._among))
         known: Mask = inside & self._among[np.where(inside, hints, 0)] if len(self._among) else inside
         return known
@@ -210,7 +210,7 @@ class _Packing:
         return self._cut
 
     def _leave(self, kind: KindId, pods: Rows) -> None:
-        """Notes pods that fit nowhere now."""
+        """Notes that these pods fit nowhere now."""
         if kind not in self._left:
             self._left[kind] = ([], self._why(kind) if self._reasons else ())
         self._left[kind][0].extend(pods.tolist())
@@ -271,7 +271,7 @@ class _Packing:
 
 
 def _ranks(values: Rows) -> Rows:
-    """How many equal values come before each value."""
+    """For each value, how many equal values come before it."""
     order = np.argsort(values, kind="stable")
     counts = np.bincount(values)
     ranks = np.empty(len(values), np.intp)

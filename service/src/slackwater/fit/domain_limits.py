@@ -65,7 +65,7 @@ class DomainLimit:
         return self.room == 0 and self.adds == 1 and not self.moving
 
     def open(self) -> Mask:
-        """Which candidates take one more copy."""
+        """Which candidates may take one more copy, shape (candidates,)."""
         allowed = np.append(np.maximum(self.counts, 0) - self.least <= self.room, True)
         opened: Mask = allowed[self.ids]
         return opened
@@ -173,8 +173,8 @@ def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
 
 
 def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """Places copies in steps: in each step one candidate takes as many as possible before the limits open or close another
-    one."""
+    """Places copies in steps: in each step one candidate takes as many as possible before the limits open or close another one.
+    Returns what `in_sequence` returns."""
     left = copies.copy()
     steps: list[tuple[int, int]] = []
     cut = False
@@ -201,8 +201,8 @@ def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, sto
 
 
 def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """Places copies as `_step_by_step` does, for one limit with few values, such as zones: a step looks at values, not at
-    candidates."""
+    """Places copies as `_step_by_step` does, with the same result, for one limit with few values, such as zones: a step looks
+    at values, not at candidates."""
     queues = _Queues(copies, limit)
     steps: list[tuple[int, int]] = []
     while wanted and (step := queues.step(wanted)):
@@ -215,7 +215,8 @@ def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callab
 
 
 class _Queues:
-    """The candidates of each value that take a copy, in reverse order: only the first candidate of each value matters.
+    """The candidates of each value that take a copy, last candidate first: only the first candidate of each value, the end of
+    the list, matters.
 
     Candidates without the label form one more value, which is always open. For few values this is faster than numpy.
     """

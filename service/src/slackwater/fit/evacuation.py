@@ -215,7 +215,7 @@ class Evacuations:
         return open_rows
 
     def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[RunningPod, Row]]) -> None:
-        """Notes what later evacuations need: the closed row, the spent budgets and the new rows of the pods."""
+        """Notes what later evacuations need: the closed row, the used-up disruptions and the new rows of the pods."""
         self._evacuated.add(row)
         self._shut[row] = True
         self._rescheduled_pods.pop(row, None)
@@ -228,7 +228,7 @@ class Evacuations:
 
 
 def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
-    """Positions and rows of the placed pods, in order."""
+    """(position, row) of each placed pod, in the order in which they were placed."""
     return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 

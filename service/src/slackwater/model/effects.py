@@ -98,7 +98,8 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Patches status.nominatedNodeName: kube-scheduler tries that node first and alone (seen with kube-scheduler 1.36)."""
+    """Patches status.nominatedNodeName of a pending pod: kube-scheduler then tries that node first and alone (seen with
+    kube-scheduler 1.36)."""
 
     uid: PodUid
     key: PodKey

@@ -303,7 +303,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class NodeMarked:
-    """The API call of a `MarkNode` ended."""
+    """The API call of a `MarkNode` ended. `done`: the node has the taint now."""
 
     name: NodeName
     taint_key: str
@@ -313,7 +313,7 @@ class NodeMarked:
 
 @dataclass(frozen=True, slots=True)
 class NodeUnmarked:
-    """The API call of an `UnmarkNode` ended."""
+    """The API call of an `UnmarkNode` ended. `done`: the node does not have the taint any more."""
 
     name: NodeName
     taint_key: str

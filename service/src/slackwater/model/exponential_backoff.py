@@ -1,4 +1,4 @@
-"""Exponential back-off: a pause that doubles with every failure in a row. The only place that computes one."""
+"""Exponential back-off: a pause that doubles with every failure in a row. All back-offs of the service are computed here."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ _MOST_DOUBLINGS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialBackoff:
-    """The pauses `first_seconds`, twice that, four times that ..., at most `longest_seconds`."""
+    """Pauses that double with each failure: `first_seconds`, twice that, four times that and so on, at most
+    `longest_seconds`."""
 
     first_seconds: float
     longest_seconds: float = math.inf

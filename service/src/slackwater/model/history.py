@@ -1,6 +1,6 @@
-"""What happened to pods and nodes: one entry of the persisted history, and its text for people.
+"""The history of pods and nodes: one entry of what is persisted, and its text for people.
 
-Only decisions that somebody may ask about later are entries: who evicted, preempted, moved or refused a pod, and why.
+Only decisions that somebody may ask about later become entries: who evicted, preempted, moved or refused a pod, and why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _TEXTS: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One thing that happened. `pod` and `other` are `namespace/name`; "" for none.
+    """One thing that happened to a pod or a node. `pod` and `other` are `namespace/name`; "" for none.
 
     `at_ms` is Unix milliseconds. `node` is where the pod was, is, or was tried; `target` the node of a migration. `other` is
     the preemptor of a victim, or the target pod of a migration.
@@ -69,7 +69,7 @@ class HistoryEntry:
 
 
 def short_uid(uid: str) -> str:
-    """The beginning of a UID, as entries have it."""
+    """The first characters of a UID: history entries keep no more of it."""
     return uid[:_UID_CHARACTERS]
 
 

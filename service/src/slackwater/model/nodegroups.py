@@ -49,7 +49,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """A provider's options for one group. Where a field is None, the configuration's value applies."""
+    """A provider's options for one group. If a field is None, the value of the configuration file applies."""
 
     utilization_threshold: float | None = None
     gpu_utilization_threshold: float | None = None

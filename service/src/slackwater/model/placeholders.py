@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferStatus:
-    """The status of a CapacityBuffer. A field is None where the status does not have it."""
+    """The status of a CapacityBuffer. A field that the status does not have is None."""
 
     template: str | None = None
     template_generation: int | None = None

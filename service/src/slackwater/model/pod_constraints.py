@@ -80,7 +80,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedNodeTerm:
-    """A preferred node selector term."""
+    """A preferred node selector term. `weight` is 1..100."""
 
     weight: int
     term: NodeSelectorTerm
@@ -203,9 +203,9 @@ class Toleration:
 class Kind:
     """The scheduling needs that all pods of an equivalence group have in common.
 
-    `node_affinity` is None where the pod requires no node affinity; otherwise one of its terms must match. `missing_request`
-    names the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers,
-    in order. `pod_constraints` is None where the pod has none of the rarer constraints.
+    `node_affinity` is None if the pod requires no node affinity; otherwise one of its terms must match. `missing_request` names
+    the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers, in
+    order. `pod_constraints` is None if the pod has none of the rarer constraints.
     """
 
     namespace: str

@@ -263,12 +263,12 @@ WAIT_TEXTS: Final[dict[WaitReason, str]] = {
 
 
 class UnremovableReason(StrEnum):
-    """Why a node is not removed, for now or permanently: one of its pods keeps it, it is no candidate, or it is a candidate
-    whose turn has not come.
+    """Why a node is not removed, for now or permanently: one of its pods keeps it, it is no candidate, it is a candidate that
+    is not removed now, or its removal was rolled back.
 
-    The names are Cluster Autoscaler's if it has one, since people and dashboards know them. Reasons of a pod come from the
-    rules of `fit.drainability`. `NO_PLACE` comes from the search for another node, whose verdicts are in `Reason`. Reasons of
-    the node come from the plan and its batch (`controllers.scaledown`), those of a removal under way from
+    The names are Cluster Autoscaler's where it has such a reason, since people and dashboards know them. Reasons of a pod come
+    from the rules of `fit.drainability`. `NO_PLACE` comes from the search for another node, whose verdicts are in `Reason`.
+    Reasons of the node come from the plan and its batch (`controllers.scaledown`), those of a removal under way from
     `controllers.scaledown.drains`.
     """
 

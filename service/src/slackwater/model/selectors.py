@@ -27,7 +27,8 @@ _LARGEST: Final = 2**63 - 1
 
 
 def whole_number(text: str | None) -> int | None:
-    """The text as a signed 64-bit integer, as Gt and Lt read it; None where it is not one (Go's strconv.ParseInt)."""
+    """The text as a signed 64-bit integer, as the operators Gt and Lt read it (Go's strconv.ParseInt); None if it is not
+    one."""
     if not text or len(text) > _MOST_DIGITS:
         return None
     digits = text[1:] if text[0] in "+-" else text

@@ -122,8 +122,8 @@ class ClusterSnapshot:
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
         devices: DeviceObjects = NO_DEVICES,
     ) -> Self:
-        """Builds a snapshot of the nodes, in this order, and of the pods on them. Of pods without a node only the labels that
-        their selectors read count.
+        """Builds a snapshot of the nodes, in this order, and of the pods on them. Pods without a node are not in it, but labels
+        that their selectors read are known.
 
         `also` names further equivalence groups that will be looked up: labels that their selectors read must be known from the
         start. The ledger's rows are those of the nodes, and it already counts what is Reserved for the pods. `kubernetes` is
@@ -153,7 +153,7 @@ class ClusterSnapshot:
         return self.facts.kubernetes.follows(rule)
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
-        """The number of a pod's equivalence group. Raises `UnreadLabel`: then build the snapshot again with the kind in
+        """The number of a pod's equivalence group. Raises `UnreadLabel`: the snapshot must then be built again with the kind in
         `also`."""
         found, new = self.kinds.intern(kind, labels, deleting=deleting)
         if new:

@@ -145,7 +145,7 @@ class SnapshotReplica:
             self._build()
 
     def take(self, changes: Changes) -> None:
-        """Brings the snapshot up to date. Every trial on it must have ended."""
+        """Applies the changes, which brings the snapshot up to date. Every trial on it must have ended."""
         self.generation, self.awaiting_victims = changes.generation, changes.awaiting_victims
         for part in _PARTS:
             if (news := getattr(changes, part)) is not None:

@@ -37,11 +37,11 @@ class StartTimes:
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """The start times of the nodes that started last, in seconds, the newest last."""
+        """How long the nodes that started last took to start, in seconds, the newest last."""
         return tuple(self._seconds)
 
     def restore(self, seconds: Collection[float]) -> None:
-        """Adds the start times that an earlier process measured; those of this process are newer."""
+        """Adds what an earlier process measured, as older than what this process measured."""
         newer = list(self._seconds)
         self._seconds.clear()
         self._seconds.extend([*seconds, *newer])

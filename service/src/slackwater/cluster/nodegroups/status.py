@@ -93,7 +93,7 @@ class NodeObservation:
 
 @dataclass(frozen=True, slots=True)
 class LostInstance:
-    """An instance that will not become a node, or has not in time. `code` is as in `NodeGroupBackoff`."""
+    """An instance that failed, or whose node did not register or start in time. `code` is as in `NodeGroupBackoff`."""
 
     instance: Instance
     code: str
@@ -109,7 +109,7 @@ class NodeGroupStatus:
 
     - `ready` nodes have started, and take pods.
     - `unready` nodes had started before and are not ready now.
-    - `starting` are Nodes that have never started, within the provision timeout.
+    - `starting` are Nodes that have not started yet, but are within the provision timeout.
     - `coming` is the number of requested nodes without a Node, apart from lost and overdue ones.
     - `missing` is how many of the requested nodes the provider does not list as instances yet.
     - `overdue` is how many of the missing are so long past the provision timeout that they do not count as coming any more.
@@ -182,8 +182,8 @@ class NodeGroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grow:
-    """A request to the provider to change a group's size from `seen`, the present one, to `to`. `priority` is the highest of
-    the pods that the nodes are for."""
+    """A request to the provider to change a group's size from `seen`, the present one, to `to`. `priority` is the highest
+    priority of the pods that the nodes are for."""
 
     group: GroupName
     provider: str
@@ -254,7 +254,8 @@ _DEVICE_MARK = "/"
 
 
 def marks_of(node: Node, rules: TaintRules) -> Marks:
-    """The marks of one node: its devices, and its taints without start-up and status taints."""
+    """What one node shows about its group: its devices, and the taints that keep pods away, without start-up and status
+    taints."""
     taints = frozenset(taint_id(taint) for taint in node.taints if repels(taint) and not rules.is_own(taint.key))
     return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
 

@@ -299,7 +299,8 @@ def _values(attribute: str, devices: Sequence[PoolDevice]) -> tuple[int, ...]:
 
 
 def _value(attribute: str, each: PoolDevice) -> str | int | bool | Version | None:
-    """The value of a fully qualified attribute. The driver's own attributes may be published without its domain."""
+    """The device's value of a fully qualified attribute, None if it has none. The driver's own attributes may be published
+    without its domain."""
     found = dict(each.device.attributes)
     if attribute in found:
         return found[attribute]

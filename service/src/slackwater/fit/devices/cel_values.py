@@ -111,7 +111,8 @@ def _number(at: int) -> Callable[[bytes], int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelFunction:
-    """A function of CEL: its name, the types that it takes and gives, and whether it is called on its first argument."""
+    """A function of CEL: its name, the types of its arguments and of its result, and (`member`) whether it is called as a
+    method of its first argument."""
 
     name: str
     takes: tuple[str, ...]

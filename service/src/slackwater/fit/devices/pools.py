@@ -33,7 +33,7 @@ class PoolDevice:
     reached: bool
 
 
-#: "partial": slices are missing, and devices are allocated all the same (Kubernetes 1.34).
+#: "partial": slices are missing, but devices are allocated nevertheless (Kubernetes 1.34).
 PoolState = Literal["usable", "partial", "incomplete", "invalid"]
 
 

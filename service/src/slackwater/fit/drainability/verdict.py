@@ -18,11 +18,11 @@ from slackwater.model.reasons import UnremovableReason
 class DrainabilityOutcome(Enum):
     """What happens to a pod when its node is removed.
 
-    - MOVE: it needs another node, if its budgets allow it to leave.
-    - DAEMON: it goes with the node, and needs no other one.
-    - SKIP: it is ending, or belongs to the node: it is not moved and does not block.
-    - WAIT: it is not moved, but the node waits until it has completed.
-    - BLOCK: the node has to stay.
+    - MOVE: the pod needs another node, if its budgets allow it to leave.
+    - DAEMON: the pod goes with the node, and needs no other one.
+    - SKIP: the pod is ending, or belongs to the node: it is not moved and does not block.
+    - WAIT: the pod is not moved, but the node waits until the pod has completed.
+    - BLOCK: the node has to stay because of the pod.
     """
 
     MOVE = "move"

@@ -45,7 +45,7 @@ def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[C
 
 
 def term_counter(snapshot: ClusterSnapshot, *terms: PodTerm) -> Counter:
-    """The counter of the pods that match all the terms of the incoming pod."""
+    """The counter of the pods that match all these terms of the incoming pod."""
     parts = tuple((snapshot.namespaces.of_incoming(term), term.selector) for term in terms)
     return snapshot.counters.matching(PodsMatching(parts))
 
@@ -62,7 +62,7 @@ def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> boo
 
 
 def pods_by_value(snapshot: ClusterSnapshot, topology_key: str, counter: Counter) -> Int64:
-    """The counter's sum for each value of the label, over the live nodes; shape (values,)."""
+    """The counter's sum over the live nodes for each value of the label `topology_key`; shape (values,)."""
     column, n_rows = snapshot.facts.label(topology_key), snapshot.n_rows
     counted = (column.ids[:n_rows] != ABSENT) & snapshot.facts.live[:n_rows]
     pods = snapshot.counters.read(counter)[:n_rows][counted]
@@ -70,7 +70,7 @@ def pods_by_value(snapshot: ClusterSnapshot, topology_key: str, counter: Counter
 
 
 def _at_a_value_with(snapshot: ClusterSnapshot, topology_key: str, counter: Counter) -> Mask:
-    """Rows whose value of the label has a pod that the counter counts."""
+    """Which rows have a value of the label `topology_key` at which the counter counts a pod."""
     if not snapshot.counters.read(counter)[: snapshot.n_rows].any():
         return np.zeros(snapshot.n_rows, np.bool_)
     ids = snapshot.facts.label(topology_key).ids[: snapshot.n_rows]

@@ -49,8 +49,7 @@ def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:
-    """Whether there is room on every row. That is the usual case when kube-scheduler asks, and then no reasons have to be
-    found."""
+    """Whether there is room on every row. That is the usual case when kube-scheduler asks; then no reasons have to be found."""
     return all(not want or bool((line >= want).all()) for want, line in zip(wanted, left, strict=True))
 
 

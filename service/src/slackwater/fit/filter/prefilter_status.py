@@ -1,4 +1,4 @@
-"""The refusal of a pod before any node is judged: it holds for every node (kube-scheduler's PreFilter)."""
+"""The refusal of a pod before any node is judged (kube-scheduler's PreFilter). It holds for every node."""
 
 from dataclasses import dataclass
 

@@ -284,8 +284,8 @@ def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass,
 
 @dataclass(frozen=True, slots=True)
 class VolumeChoice:
-    """The existing volume that a claim would be bound to on each row: a key of `volumes`, or NO_VOLUME where one is
-    provisioned."""
+    """The volume that a claim would get on each row. `numbers` has for each row a key of `volumes`, or NO_VOLUME if a new
+    volume would be provisioned."""
 
     numbers: Rows
     volumes: Mapping[int, Volume]

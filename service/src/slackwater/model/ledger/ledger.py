@@ -132,7 +132,7 @@ class NodePolicy:
 
 
 def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amounts]:
-    """Total and Watermark of a node."""
+    """Total and Watermark of a node that reports this allocatable."""
     total = allocatable.minus(policy.system).not_below_zero()
     cpu, memory = policy.watermark_cpu_ppm, policy.watermark_memory_ppm
     return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))

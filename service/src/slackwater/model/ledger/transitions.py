@@ -35,7 +35,7 @@ def migration_found(pod_resources: PodResources) -> PodResources:
 
 
 def migration_ended(pod_resources: PodResources) -> PodResources:
-    """The pod's resources when its migration is over and the pod is still there: it relieves no pressure any more."""
+    """The pod's resources when its migration has ended and the pod still exists: the pod will not relieve any pressure."""
     return replace(pod_resources, accounted_for=NOTHING)
 
 
