@@ -16,7 +16,7 @@ Ring = Literal["acts", "waits"]
 
 
 class HistoryAction(StrEnum):
-    """What a history entry reports: a closed list."""
+    """The closed list of what an entry reports."""
 
     EVICTED = "evicted"
     PREEMPTED = "preempted"
