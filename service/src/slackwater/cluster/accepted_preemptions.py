@@ -1,9 +1,9 @@
-"""Preemptions that the preempt verb accepted, kept because kube-scheduler may see the victims leave before we do.
+"""Preemptions that the preempt verb accepted. They are kept because kube-scheduler may see the victims leave before we do.
 
 kube-scheduler then asks again from its newer state. Filter refuses from our older state, and the preempt verb would accept a
-second set of victims on another node, which would be deleted in vain. The verb answers "no victims" instead. The pod is
-activated when our watch shows the room, at the latest after the allowed lag. The verb also answers so where our watch showed
-the room after filter was asked: the question is then older than our state.
+second set of victims on another node, which would be deleted in vain. So the verb answers "no victims" instead, and the pod is
+activated when our watch shows the room, at the latest after the allowed lag. The verb answers the same if our watch showed the
+room after filter was asked: the question is then older than our state.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from slackwater.model.objects import Pod
 
 #: How far our watch may lag behind kube-scheduler's.
 _LAG_SECONDS: Final = 2.0
-#: Victims may take their grace period to leave, mostly 30 s; an older entry means nothing any more.
+#: Victims may take their grace period to leave, mostly 30 s. An older entry is out of date.
 _KEPT_SECONDS: Final = 600.0
 
 
@@ -31,7 +31,7 @@ class _AcceptedPreemption:
 
 
 class AcceptedPreemptions:
-    """The last accepted preemption of each preemptor, until the preemptor is bound or gone. Oldest first."""
+    """The latest accepted preemption of each preemptor, until the preemptor is bound or gone. Oldest first."""
 
     def __init__(self) -> None:
         self._agreed: dict[PodUid, _AcceptedPreemption] = {}
@@ -48,10 +48,11 @@ class AcceptedPreemptions:
         fits: Callable[[NodeName], bool],
         now: Instant,
     ) -> bool:
-        """Whether kube-scheduler's state was ahead of ours when filter was asked.
+        """Whether kube-scheduler's state was newer than ours when filter was asked.
 
-        It was ahead if kube-scheduler no longer proposes a node with accepted victims, and either some of them still count
-        there and are all being deleted or were accepted just now, or all are gone and the pod fits there.
+        It was newer if kube-scheduler no longer proposes a node with accepted victims, and we see one of two things: either
+        some of these victims still count on the node, and all of them are being deleted or the preemption was accepted just
+        now; or all victims are gone and the pod fits there.
         """
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
@@ -69,8 +70,8 @@ class AcceptedPreemptions:
         return False
 
     def awaited(self, preemptor: PodUid, seen_on: Callable[[PodUid, NodeName], Pod | None], now: Instant) -> bool:
-        """Whether a preemption by kube-scheduler is under way for the pod: accepted lately, or with victims that are being
-        deleted."""
+        """Whether a preemption by kube-scheduler is under way for the pod: some victim still exists, and the preemption was
+        accepted just now or some victim is being deleted."""
         agreed = self._agreed.get(preemptor)
         if agreed is None or agreed.ends_at <= now:
             return False
@@ -78,16 +79,16 @@ class AcceptedPreemptions:
         return bool(left) and (agreed.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
     def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
-        """The victims that were accepted on that node for the preemptor; empty where there are none."""
+        """The victims on that node that were accepted for the preemptor; empty if there are none."""
         return self.victims_of(preemptor, now).get(node, ())
 
     def victims_of(self, preemptor: PodUid, now: Instant) -> Mapping[NodeName, Sequence[PodUid]]:
-        """The victims that were accepted for the preemptor by node; empty if nothing was accepted, or long ago."""
+        """The victims that were accepted for the preemptor, by node; empty if nothing was accepted, or too long ago."""
         agreed = self._agreed.get(preemptor)
         return {} if agreed is None or agreed.ends_at <= now else agreed.victims
 
     def preemptor_of(self, victim: PodUid) -> PodUid | None:
-        """The one pod for which this victim was accepted on some node; None if there is none, or several."""
+        """The one preemptor for which this victim was accepted on some node; None if there is none, or several."""
         found = [uid for uid, agreed in self._agreed.items() if any(victim in uids for uids in agreed.victims.values())]
         return found[0] if len(found) == 1 else None
 
@@ -95,8 +96,8 @@ class AcceptedPreemptions:
         self._agreed.pop(preemptor, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets entries that are over; returns the preemptors that were answered "no victims" and have waited for the allowed
-        lag."""
+        """Forgets entries that are out of date. Returns the preemptors that were answered "no victims" and have now waited for
+        the allowed lag."""
         over = {
             uid: agreed
             for uid, agreed in self._agreed.items()

@@ -1,7 +1,7 @@
 """The permit annotations: which object has a pod's annotation, its text, and Events about annotations that cannot be read.
 
 - `PermitAnnotations`, `AnnotationPlace`: the annotation of each pod.
-- `unreadable_annotations`, `unreadable_permit`: Events that report them to people, once for each text.
+- `unreadable_annotations`, `unreadable_permit`: Events that report unreadable annotations to people, once for each text.
 
 An annotation that cannot be read counts as missing: with unreadable sizes a pod counts by its requests, with an unreadable
 permit by its Max.
@@ -30,8 +30,9 @@ class AnnotationPlace(NamedTuple):
 class PermitAnnotations:
     """The permit annotations by pod.
 
-    The annotation is on the VirtualMachine where there is one, since NeonVM's controller removes annotations that only its pods
-    have; else on the Pod. The text that a write returned counts until the watch shows it, or a newer one.
+    The annotation is on the VirtualMachine if the pod has one, since NeonVM's controller removes annotations that only the
+    machine's pods have; otherwise it is on the Pod. The text that a write returned counts until the watch shows that text, or a
+    newer one.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class PermitAnnotations:
         self._written: dict[PodUid, tuple[int, str | None]] = {}
 
     def machine_seen(self, machine: Machine) -> bool:
-        """Takes in the machine as it is now; True if its permit annotation changed."""
+        """Stores the machine as it is now; True if its permit annotation changed. An older version is ignored."""
         known = self._machines.get(machine.key)
         if known is not None and known.uid == machine.uid and known.resource_version > machine.resource_version:
             return False
@@ -52,7 +53,7 @@ class PermitAnnotations:
         self._machines.pop(key, None)
 
     def place_of(self, pod: Pod) -> AnnotationPlace:
-        """The object that has the pod's permit annotation. The pod is vertical."""
+        """The object that has the permit annotation of the pod, which must be vertical, and the annotation's text."""
         assert pod.vertical is not None
         machine = self._machine_of(pod)
         if machine is not None:
@@ -61,10 +62,10 @@ class PermitAnnotations:
         return AnnotationPlace("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
 
     def note(self, pod: Pod, text: str | None, version: int, *, counted: bool) -> None:
-        """Notes the text at a version, as a write or a read returned it.
+        """Stores the text that a write or a read returned, with the resource version of the annotated object.
 
-        For a pod that does not count (any more) only its machine's text is noted, since an entry of such a pod would be neither
-        read nor removed.
+        For a pod that does not count (any more) only its machine's text is stored: nothing would read or remove an entry of the
+        pod itself.
         """
         machine = self._machine_of(pod)
         if machine is None:
@@ -74,7 +75,7 @@ class PermitAnnotations:
             self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
 
     def note_pod(self, pod: PodUid, text: str | None, version: int) -> None:
-        """Notes the text of the pod's annotation, as of a resource version."""
+        """Stores the text of an annotation on the Pod itself, as of a resource version."""
         self._written[pod] = (version, text)
 
     def written(self) -> list[tuple[PodUid, int, str | None]]:
@@ -96,7 +97,8 @@ _REASON: Final = "UnreadableAnnotation"
 
 
 def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
-    """Events for the pod's annotations that cannot be read, except texts that `before`, its last state, had already."""
+    """Events for the pod's annotations that cannot be read, but not for texts that were the same in `before`, the pod's last
+    state."""
     effects: list[Effect] = []
     if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
         effects.append(_unreadable(pod, pod.vertical_problem))

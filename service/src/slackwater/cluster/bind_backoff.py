@@ -1,7 +1,7 @@
-"""Bind back-off: after a denied bind, the pod's next filter call leaves the node out.
+"""Bind back-off: after a denied bind, the pod's next filter calls leave the node out.
 
-Otherwise kube-scheduler would choose the same node again for ever. A bind that was denied for lack of room is allowed again as
-soon as room appears on the node; any denial ends after some time.
+Otherwise kube-scheduler would choose the same node again and again. If a bind was denied for lack of room, its back-off ends as
+soon as room appears on the node; every back-off ends after some time.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 @dataclass(frozen=True, slots=True)
 class DeniedBind:
-    """A denied bind. `room_version` is the node's at that time, or None where it was not denied for lack of room."""
+    """A denied bind. `room_version` is that of the node at the time, or None if the bind was not denied for lack of room."""
 
     room_version: int | None
     deadline: Instant
 
 
 class BindBackoff:
-    """The denied binds by pod and node."""
+    """The denied binds of each pod by node, until their back-off ends."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -31,7 +31,7 @@ class BindBackoff:
         self._bind_backoff.setdefault(uid, {})[node] = DeniedBind(version, deadline)
 
     def nodes_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
-        """The nodes to leave out for the pod now; forgets denials that ended."""
+        """The nodes that filter leaves out for the pod now. Back-offs that ended are forgotten."""
         denied = self._bind_backoff.get(uid)
         if denied is None:
             return []
@@ -42,7 +42,7 @@ class BindBackoff:
         return list(denied)
 
     def still_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
-        """The nodes to leave out for the pod now, without forgetting anything."""
+        """The nodes that filter leaves out for the pod now, as `nodes_denied`, but nothing is forgotten."""
         return [
             node for node, denied_bind in self._bind_backoff.get(uid, {}).items() if not self._ended(node, denied_bind, now)
         ]
@@ -59,12 +59,12 @@ class BindBackoff:
         self._bind_backoff.pop(uid, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets denials that ended; returns the pods that have a node back."""
+        """Forgets back-offs that ended; returns the pods for which filter offers a node again."""
         before = {uid: len(denied) for uid, denied in self._bind_backoff.items()}
         return [uid for uid, count in before.items() if len(self.nodes_denied(uid, now)) < count]
 
     def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float, bool]]:
-        """Each denial with the seconds that it has left at most, and whether it was for lack of room."""
+        """Each back-off, as (pod, node, seconds that are left at most, whether the bind was denied for lack of room)."""
         return [
             (uid, node, denied_bind.deadline - now, denied_bind.room_version is not None)
             for uid, denied in self._bind_backoff.items()

@@ -1,9 +1,9 @@
 """The cluster state of the state machine: all its tables, created together.
 
-- `ClusterState`: the tables. Controllers and flows take from it the tables that they read or write.
+- `ClusterState`: the tables. Controllers and flows take the tables that they read or write.
 - `AdmittingRows`: which nodes accept pods of an equivalence group.
 
-Invariant: all tables change in place, and only the state machine changes them. Decisions are made elsewhere.
+Invariant: all tables change in place, and only the state machine changes them. This module decides nothing.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,14 @@ from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.pod_constraints import Kind
 
-#: The most masks that are kept: 5 kB each at 5,000 nodes.
+#: The most masks that are cached: 5 kB each at 5,000 nodes.
 _MAX_MASKS: Final = 256
 
 
 class AdmittingRows:
-    """Masks of the rows that accept pods of an equivalence group whatever runs there, by `Kind`.
+    """For each `Kind`, a mask of the rows that accept its pods as far as that depends on the nodes alone, whatever runs there.
 
-    A mask is computed once for each group, and again when the rules of a node change.
+    A mask is computed once for each `Kind`, and again when taints, labels or the like of some node change.
     """
 
     def __init__(self, nodes: NodeTable, quarantine: Quarantine) -> None:
@@ -65,7 +65,7 @@ class AdmittingRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """All that is known of the cluster, table by table; each table's module describes its content."""
+    """All that is known of the cluster, one table for each kind of fact; each table's module describes its content."""
 
     ledger: Ledger
     nodes: NodeTable
@@ -88,8 +88,8 @@ class ClusterState:
 def opened(
     nodes: NodePolicy, kubernetes: KubernetesVersion, reservation_ended: Callable[[PodUid, Reservation], None]
 ) -> ClusterState:
-    """An empty cluster state. `kubernetes` is the version by whose rules nodes are judged. `reservation_ended` is called with
-    each reservation that ends."""
+    """Creates an empty cluster state. `kubernetes` is the version by whose rules nodes are judged. `reservation_ended` is
+    called with each reservation that ends."""
     ledger = Ledger()
     table = NodeTable(ledger, nodes, kubernetes)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)

@@ -1,8 +1,8 @@
-"""Counts of events, as plain numbers; the metrics endpoint reads them, so that metrics cannot differ from the state.
+"""Counts of events, as plain numbers. The metrics endpoint reads them, so metrics cannot differ from the state.
 
 Scheduling attempts are counted without a pod label. An attempt is a filter call, or a failure that in-tree filters caused
-before any filter call; such a failure shows as a new text in the pod's condition PodScheduled. kube-scheduler does not write
-that condition when the text stays the same, so repeated in-tree failures for one unchanged reason count once.
+before any filter call. Such a failure shows as a new text in the pod's condition PodScheduled. kube-scheduler does not write
+the condition if the text stays the same, so repeated in-tree failures of a pod for the same reason count once.
 """
 
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ def _zeros() -> "np.typing.NDArray[np.int64]":
 
 @dataclass(slots=True)
 class EventCounts:
-    """Counts of events. They only grow, except counts by node, which end with the node."""
+    """Counts of events. They only grow; counts by node are removed with the node."""
 
     attempts: int = 0
     failures: int = 0
     failures_in_tree: int = 0  #: part of failures
     adopted: int = 0  #: pods that the watch showed bound and that we did not bind
-    #: bind calls though kube-scheduler should bind: its file is of another configuration
+    #: bind calls although kube-scheduler should bind by itself: its configuration file does not match ours
     unexpected_binds: int = 0
     confirmed: int = 0  #: our bindings that the watch has shown
     holds: int = 0
@@ -38,7 +38,7 @@ class EventCounts:
     over_total_on: dict[NodeName, int] = field(default_factory=dict)
     odd_requests: int = 0  #: agents' requests that were not multiples of the compute unit
     permit_writes: int = 0  #: permit annotations sent to be written
-    permit_write_failures: int = 0  #: of those: refused, lost, or in conflict with another text
+    permit_write_failures: int = 0  #: of `permit_writes`: refused, lost, or in conflict with another text
     migrations_decided: int = 0
     migrations_created: int = 0
     migrations_without_target_node: int = 0  #: decisions that found no target node

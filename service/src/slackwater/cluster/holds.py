@@ -1,9 +1,9 @@
 """Holds: room kept on nodes between filter's answer and bind. Every hold ends: at bind, at the next filter call of its pod, or
-by time.
+after some time.
 
 A hold has the rows that kube-scheduler may still choose from, and counts on one of them. With a single row it counts there.
-With several, it counts on the row that our score prefers, a guess that bind or the watch corrects. It counts on no row where
-kube-scheduler counts the pod by the same amounts itself: it assumes the pod before its next decision (docs/adr/0154).
+With several, it counts on the row that our score prefers, a guess that bind or the watch corrects. It counts on no row if
+kube-scheduler itself counts the pod by the same amounts: it then assumes the pod before its next decision (docs/adr/0154).
 """
 
 import math
@@ -28,11 +28,11 @@ _NEVER: Final = Instant(math.inf)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Room held for one pod. `rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or
-    none. Where kube-scheduler binds, `counted` may also have rows to which pods that grow came since (`Holds.count_on`).
+    empty. Where kube-scheduler binds, `counted` may have further rows, to which pods that grow came later (`Holds.count_on`).
 
-    `bind_may_come`: kube-scheduler binds by itself, and may have sent the bind, so the hold does not end by time alone: the pod
-    is read first. `doubted`: the pod is being read. `nominee`: the pod's priority, as long as it is only nominated to the node
-    and kube-scheduler has not asked about it. Pods of higher priority ignore such a hold (`NominatedRoom.beside`).
+    `bind_may_come`: kube-scheduler binds by itself and may have sent the bind, so the hold does not end by time alone: the pod
+    is read first. `doubted`: the pod is being read. `nominee` is the pod's priority as long as the pod is only nominated to the
+    node and kube-scheduler has not asked about it; pods of higher priority ignore such a hold (`NominatedRoom.beside`).
     """
 
     key: PodKey
@@ -55,8 +55,8 @@ class Hold:
 
 
 class Holds:
-    """The holds: at most one for each pod. Where kube-scheduler binds, remainders of its former holds exist too, under other
-    names."""
+    """The holds by UID: at most one for each pod. Where kube-scheduler binds, remainders of a pod's former holds exist too,
+    under keys of their own."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
         self._ledger = ledger
@@ -64,14 +64,15 @@ class Holds:
         self._holds: dict[PodUid, Hold] = {}
         #: The amounts of nominees' holds, by the nominees' priority.
         self.nominated = PriorityShares()
-        #: The names of the remainders of each pod's former holds, the oldest first.
+        #: The keys of the remainders of each pod's former holds, the oldest first.
         self._former: dict[PodUid, list[PodUid]] = {}
         self._former_holds = 0
         #: The pods whose holds are open.
         self._open: dict[PodUid, None] = {}
-        #: What open holds would take of each row; kept from the first use until there is no open hold.
+        #: What open holds would take of each row. Computed at the first use, and kept until there is no open hold.
         self._coming: Int64 | None = None
-        #: No hold that ends by time alone, or whose bind may come, has an earlier deadline. So most ticks look at no hold.
+        #: Lower bounds of the deadlines: of holds that end by time alone, and of those whose bind may come. So most ticks look
+        #: at no hold.
         self._expires_at = self._doubtful_at = _NEVER
 
     def put(
@@ -102,7 +103,7 @@ class Holds:
         self.enter(uid, hold)
 
     def enter(self, uid: PodUid, hold: Hold) -> None:
-        """Adds the hold as it is; there must be none under this name."""
+        """Adds the hold as it is. There must be none with this key."""
         if len(hold.counted):
             self._ledger.hold(hold.counted, hold.amounts)
         if hold.nominee is not None:
@@ -124,16 +125,16 @@ class Holds:
         return self._holds.get(uid)
 
     def all_of(self, uid: PodUid) -> list[Hold]:
-        """The holds that keep room for the pod: what is left of earlier ones, the oldest first, then the present one."""
+        """The holds that keep room for the pod: remainders of former holds, the oldest first, then the present one."""
         names = [*self._former.get(uid, ()), uid] if self._former else [uid]
         return [hold for name in names if (hold := self._holds.get(name)) is not None]
 
     def counted_for(self, uid: PodUid) -> frozenset[int]:
-        """The rows where room is held for the pod."""
+        """The rows where amounts count as held for the pod."""
         return frozenset(row for hold in self.all_of(uid) for row in hold.counted.tolist())
 
     def covers(self, uid: PodUid, row: Row) -> bool:
-        """Whether kube-scheduler may bind the pod to the row, by filter's answers."""
+        """Whether kube-scheduler may bind the pod to the row, after what filter answered."""
         return any(hold.covers(row) for hold in self.all_of(uid))
 
     def drop(self, uid: PodUid) -> Hold | None:
@@ -143,7 +144,7 @@ class Holds:
         return hold
 
     def _taken(self, uid: PodUid) -> Hold | None:
-        """Removes the hold as `drop` does, but does not report that room appeared."""
+        """Removes and returns the hold as `drop` does, but does not report that room appeared."""
         hold = self._holds.pop(uid, None)
         if hold is None:
             return None
@@ -164,7 +165,7 @@ class Holds:
         return hold
 
     def node_closing(self, row: Row) -> None:
-        """Takes a row that is about to be closed out of all holds: otherwise they would give back amounts that the closed row
+        """Removes a row from all holds before the row is closed. Otherwise they would later release amounts that the closed row
         no longer has."""
         for uid, hold in list(self._holds.items()):
             if (hold.rows == row).any():
@@ -174,8 +175,8 @@ class Holds:
                     self.enter(uid, replace(hold, rows=rows, counted=counted))
 
     def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
-        """Ends the holds whose time is over, except those whose bind may still come, and those that `prolonged` gives a new
-        deadline. Returns the pods of the ended holds."""
+        """Ends the holds whose deadline has passed, but not those whose bind may still come. `prolonged` may return a new
+        deadline instead. Returns the keys of the ended holds."""
         if now < self._expires_at:
             return []
         due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
@@ -193,15 +194,15 @@ class Holds:
         return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)
 
     def guessed_on(self, row: Row) -> Amounts:
-        """What counts on the row for pods that kube-scheduler may also put elsewhere."""
+        """The amounts that count on the row for pods that kube-scheduler may also put elsewhere."""
         guesses = (self._holds[uid] for uid in self._open)
         return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
 
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
 
     def may_come_to(self, rows: Rows) -> Int64 | None:
-        """What the pods with open holds would take of each row if all were bound there, in addition to what counts there
-        already; shape (resources, len(rows)). None if no hold is open."""
+        """What the pods with open holds would take of each row if all were bound there, in addition to what already counts
+        there; shape (resources, len(rows)). None if no hold is open."""
         if not self._open:
             return None
         n_rows = self._ledger.columns.n_rows
@@ -219,8 +220,8 @@ class Holds:
             self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
 
     def count_on(self, row: Row) -> None:
-        """Makes open holds count on the row, because a pod that grows is there or about to be: kube-scheduler counts that pod
-        by too little, so every pod that may be bound there has to count."""
+        """Makes all open holds that have the row count there, because a pod that grows is on the row or about to be.
+        kube-scheduler counts that pod by too little, so it may bind all the others there too."""
         for uid in list(self._open):
             hold = self._holds[uid]
             if (hold.rows == row).any() and not (hold.counted == row).any():
@@ -228,14 +229,15 @@ class Holds:
                 self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
 
     def lift(self, uid: PodUid) -> list[Hold]:
-        """Removes all holds of the pod, so that it can be judged again; `lay_down` has to follow."""
+        """Removes and returns all holds of the pod, so that the pod can be judged again; the caller must call `lay_down`
+        afterwards."""
         return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
 
     def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
-        """Restores the lifted holds that still count after the pod was judged again.
+        """Restores those of the lifted holds that still count after the pod was judged again.
 
-        Where we do not bind, a bind that a lifted hold allowed may still come. Such a hold counts until its own deadline, or
-        `until` if that is earlier. The others have ended.
+        If kube-scheduler binds, a bind that a lifted hold allowed may still come. Such a hold counts until its own deadline, or
+        `until` if that is earlier. The other holds have ended.
         """
         now = self._holds.get(uid)
         for hold in lifted:
@@ -253,12 +255,13 @@ class Holds:
         return PodUid(f"{_FORMER}{self._former_holds}/{uid}")
 
     def drop_all(self, uid: PodUid) -> None:
-        """Ends all holds of a pod that is bound or gone: no bind of it can come any more."""
+        """Ends all holds of a pod that is bound or gone, since no bind of it can come any more."""
         for name in [*self._former.get(uid, ()), uid]:
             self.drop(name)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
-        """The pods to read because the time of their holds is over. The holds last until `until`, or until the read."""
+        """The pods to read because the deadline of a hold has passed and the hold's bind may still come. These holds last until
+        `until`, or until the read."""
         if now < self._doubtful_at:
             return []
         due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
@@ -268,7 +271,7 @@ class Holds:
         return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
 
     def read_unbound(self, uid: PodUid) -> list[PodUid]:
-        """Ends the doubted holds of a pod that a read found without a node; returns their names."""
+        """Ends the doubted holds of a pod that a read found without a node; returns their keys."""
         names = [*self._former.get(uid, ()), uid]
         ended = [name for name in names if (hold := self._holds.get(name)) is not None and hold.doubted]
         for name in ended:
@@ -283,7 +286,7 @@ class Holds:
 
 
 def of_former(uid: PodUid) -> PodUid:
-    """The UID of the pod, given its UID or the name of a remainder of its former hold."""
+    """The pod's UID, given the key of one of its holds: the UID itself, or the key of a remainder."""
     return PodUid(uid.removeprefix(_FORMER).partition("/")[2]) if uid.startswith(_FORMER) else uid
 
 

@@ -1,4 +1,4 @@
-"""The journal of changes: which objects of a table changed since each of its readers last looked."""
+"""The journal of changes: tells each reader which objects of a table changed since the reader last looked."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -7,9 +7,9 @@ Name = TypeVar("Name")
 
 
 class ChangeJournal(Generic[Name]):
-    """Notes the name of each changed object for every reader. A reader is a set that belongs to it and that it empties itself.
+    """Adds the name of each changed object to the set of every reader. A reader owns its set and empties it itself.
 
-    A note costs one entry for each reader; without readers nothing is noted.
+    Each change costs one entry for each reader; without readers nothing is kept.
     """
 
     __slots__ = ("_readers",)
@@ -18,17 +18,17 @@ class ChangeJournal(Generic[Name]):
         self._readers: tuple[set[Name], ...] = ()
 
     def note(self, name: Name) -> None:
-        """Notes that the object came, changed or went."""
+        """Notes that the object was added, changed or removed."""
         for reader in self._readers:
             reader.add(name)
 
     def note_all(self, names: Iterable[Name]) -> None:
-        """Notes each of the objects."""
+        """Notes that each of the objects was added, changed or removed."""
         for reader in self._readers:
             reader.update(names)
 
     def add_reader(self, reader: set[Name]) -> None:
-        """Notes changes for the reader from now on."""
+        """Adds the names of changed objects to this reader's set from now on."""
         self._readers = (*self._readers, reader)
 
     def remove_reader(self, reader: set[Name]) -> None:

@@ -1,8 +1,9 @@
-"""An index from node names to rows, for names that are bytes of one long text; all names are looked up at once.
+"""An index from node names to rows. It looks up all names of a request at once; they are bytes within one long text.
 
-A name is read as 8-byte words. The words are hashed to a slot of a table, the slot gives a row, and the row's own words and
-length are compared, so the result is exact. Unknown names, and names whose slot another name has, are unsure: a few in a
-hundred, which the caller looks up one by one. 5,000 names take a third of the time of a dict of bytes.
+A name is read as 8-byte words. The words are hashed to a slot of a table, the slot gives a row, and the words and length of
+that row's name are compared, so the result is exact. Names that are unknown, or whose slot belongs to another name, are
+reported as unsure. These are a few in a hundred; the caller looks them up one by one. 5,000 names take a third of the time of a
+dict of bytes.
 
 Deliberately absent: where in the text the names are, and what an unknown name means.
 """
@@ -26,7 +27,7 @@ _HALF: Final = np.uint64(32)
 
 
 class Spans(NamedTuple):
-    """Names within a text: where each begins, and how long it is; shape (names,)."""
+    """Names within a text: where each name begins and how long it is, in bytes; shape (names,)."""
 
     text: bytes
     starts: Int64
@@ -34,7 +35,7 @@ class Spans(NamedTuple):
 
 
 class NameIndex:
-    """The rows of the names that were known when the index was made."""
+    """An index of the names that are known when it is made, with their rows."""
 
     def __init__(self, row_of: Mapping[bytes, int]) -> None:
         lengths = np.fromiter(map(len, row_of), np.int64, len(row_of))
@@ -49,7 +50,7 @@ class NameIndex:
         self._at_slot[self._slots(lengths, self._words)] = np.arange(len(row_of))
 
     def rows(self, names: Spans) -> tuple[Rows, Rows]:
-        """The row of each name, and the positions of unsure names; the rows of unsure names mean nothing."""
+        """The row of each name, and the positions of unsure names. The rows of unsure names mean nothing."""
         if not len(self._rows):
             return np.zeros(len(names.starts), np.intp), np.arange(len(names.starts))
         words = self._read(names)
@@ -60,8 +61,8 @@ class NameIndex:
         return self._rows[at], np.flatnonzero(~sure)
 
     def _read(self, names: Spans) -> list[_Words]:
-        """Each name's words. The last word overlaps the one before it, and is repeated where the name has fewer; a name that is
-        shorter than a word has leading zeros."""
+        """The words of each name, one array for each word position. The last word overlaps the word before it; a name with
+        fewer words than others repeats it. A name shorter than a word has leading zeros."""
         # The padding is in front, so that a word that ends with a short first name begins within the text.
         text = bytes(_WORD) + names.text
         every = np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))

@@ -1,4 +1,4 @@
-"""The nodes and their rows. The row of a node that is gone is given to a later node."""
+"""The nodes and their rows. Once a node is gone, its row is given to a later node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
@@ -15,12 +15,12 @@ from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import NodeFacts
 
-#: Stands for an unknown node where rows are looked up by name.
+#: The row of an unknown node, where rows are looked up by name.
 NO_ROW = Row(-1)
 
 
 class NodeTable:
-    """Nodes by name and by row; opens and closes the ledger's rows."""
+    """Nodes by name and by row. The table also opens and closes the ledger's rows."""
 
     def __init__(self, ledger: Ledger, policy: NodePolicy, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
         self._ledger = ledger
@@ -31,16 +31,17 @@ class NodeTable:
         self.freed = ChangeJournal[int]()
         #: How often a node became ready.
         self.became_ready = 0
-        #: Names of nodes that came, changed or went.
+        #: The names of nodes that were added, changed or removed.
         self.journal = ChangeJournal[NodeName]()
         self.row_of: dict[NodeName, Row] = {}
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
         #: The facts of the nodes that predicates read, by the same rows.
         self.facts = NodeFacts(kubernetes)
-        #: How often room appeared on each row: what was refused for lack of room may be tried again once it increased.
+        #: How often room appeared on each row. If the number grew, a pod that was refused there for lack of room may be tried
+        #: again.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
-        #: Increases whenever rules of nodes about pods may have changed: names, labels, taints, cordons.
+        #: Increases whenever other pods may be accepted by some node than before: names, labels, taints or cordons changed.
         self.rules_version = 0
         #: Increases whenever a name gets a row, or loses it.
         self.names_version = 0
@@ -53,7 +54,7 @@ class NodeTable:
         self.stricter: Mask = np.zeros(64, np.bool_)
 
     def put(self, node: Node) -> bool:
-        """Takes in the node as it is now. True if room appeared: the node is new, or has grown."""
+        """Stores the node as it is now. True if room appeared: the node is new, or its Total grew."""
         self.journal.note(node.name)
         row = self.row_of.get(node.name)
         known = None if row is None else self.by_row[row]
@@ -93,30 +94,30 @@ class NodeTable:
         return grown
 
     def open_again(self, name: NodeName) -> None:
-        """Computes Total and Watermark again from what the node reports; only audits do this."""
+        """Computes Total and Watermark of the node again from what it reports; only audits call this."""
         row = self.row_of[name]
         node = self.by_row[row]
         if node is not None:
             self._open(row, node)
 
     def rules_changed(self, name: NodeName) -> None:
-        """Notes that other pods may go to the node than before, for a reason that its object does not show."""
+        """Notes that the node may accept other pods than before, for a reason that the Node object does not show."""
         self.rules_version += 1
         self.journal.note(name)
 
     def room_appeared(self, rows: "Row | Rows") -> None:
-        """Notes that room appeared on the rows, so that pods refused there may be tried again. `rows` are distinct."""
+        """Notes that room appeared on the rows, so that pods refused there may be tried again. `rows` must be distinct."""
         which = (rows,) if isinstance(rows, int) else rows.tolist()
         self.room_version[which[0] if len(which) == 1 else rows] += 1
         self.freed.note_all(which)
 
     def count_vertical(self, row: Row, change: int) -> None:
-        """Changes the number of pods on the row that count by other amounts than kube-scheduler's."""
+        """Adds `change` to the number of pods on the row that count by other amounts than in kube-scheduler."""
         self._vertical[row] = self._vertical.get(row, 0) + change
         self.stricter[row] = any(self.policy.system) or self._vertical[row] > 0
 
     def drop(self, name: NodeName) -> Row | None:
-        """Forgets a node and closes its row; None if it was not known."""
+        """Removes a node and closes its row. Returns the row, None if the node was unknown."""
         row = self.row_of.pop(name, None)
         if row is not None:
             self.journal.note(name)
@@ -132,7 +133,7 @@ class NodeTable:
         return row
 
     def set_policy(self, policy: NodePolicy) -> None:
-        """Recomputes Total and Watermark of every node."""
+        """Replaces the policy, and computes Total and Watermark of every node again."""
         self.policy = policy
         for row, node in enumerate(self.by_row):
             if node is not None:
@@ -140,13 +141,13 @@ class NodeTable:
         self.journal.note_all(self.row_of)
 
     def rows_of(self, names: Sequence[str]) -> Rows:
-        """The row of each name, `NO_ROW` for unknown ones; shape (len(names),)."""
+        """The row of each name, `NO_ROW` for an unknown name; shape (len(names),)."""
         if self._compact_version != self.names_version:
             self._compact, self._compact_version = _compact(self.row_of), self.names_version
         return np.fromiter(map(self._compact.get, names, repeat(-1)), np.intp, len(names))
 
     def rows_within(self, names: Spans) -> Rows:
-        """The row of each name within a text of bytes, `NO_ROW` for unknown ones; shape (len(names.starts),)."""
+        """The row of each name within a text of bytes, `NO_ROW` for an unknown name; shape (len(names.starts),)."""
         if self._index_version != self.names_version:
             self._index, self._index_version = NameIndex(self._row_of_utf8), self.names_version
         rows, unsure = self._index.rows(names)

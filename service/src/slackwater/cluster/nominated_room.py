@@ -1,9 +1,13 @@
-"""Nominated room: room kept on a node for a preemptor while its victims leave, and until kube-scheduler tries it again.
+"""Nominated room: room kept on a node for a preemptor while its victims leave, and until kube-scheduler tries the preemptor
+again.
 
-For pods of lower and equal priority the room is taken; pods of higher priority ignore it (`beside`). The same holds for every
-other nomination, whose room is a hold under its pod's own name until kube-scheduler asks about the pod (`Hold.nominee`). Of two
-preemptors of equal priority the later one chose its victims with the earlier one's room taken, so the earlier one ignores the
-room of the later one. A preemptor's room counts as held, under a separate name, so that only the preemption itself ends it.
+Only pods of higher priority may use this room (`beside`). There is one exception: of two preemptors of equal priority, the
+earlier one may use the room of the later one, because the later one chose its victims without counting on the earlier one's
+room.
+
+Other nominations keep their room by an ordinary hold, whose key is the pod's UID. Until kube-scheduler asks about the pod, pods
+of higher priority may use that room too (`Hold.nominee`). A preemptor's room is a hold with a key of its own (`holder`), so
+that only the end of the preemption ends it.
 """
 
 from collections.abc import Iterator
@@ -32,7 +36,7 @@ class _Nominee:
 
 
 class NominatedRoom:
-    """The nominated room of preemptors: at most one node for each."""
+    """The nominated room of each preemptor, on at most one node."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds) -> None:
         self._ledger = ledger
@@ -41,7 +45,7 @@ class NominatedRoom:
         self._nominees: dict[PodUid, _Nominee] = {}
 
     def put(self, pod: Pod, node: NodeName, number: int) -> None:
-        """Keeps room for the pod on the node, in place of where it was kept before. Keeps none if the node is not known.
+        """Keeps room for the pod on the node, in place of earlier room of the pod. Keeps none if the node is unknown.
 
         `number` grows from one preemption to the next.
         """
@@ -67,7 +71,7 @@ class NominatedRoom:
         return None if nominee is None else nominee.node
 
     def kept_on(self, rows: Rows, priority: int) -> Int64:
-        """What is kept on each row for pods of that priority or a higher one; shape (resources, len(rows))."""
+        """The room on each row that is kept for preemptors of that priority or a higher one; shape (resources, len(rows))."""
         kept = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
         for uid, nominee in self._nominees.items():
             hold = self._holds.get(holder(uid))
@@ -76,8 +80,8 @@ class NominatedRoom:
         return kept[:, rows]
 
     def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
-        """A context in which the room of nominees with lower priority does not count as taken. `number` is that of the pod's
-        own preemption: the room of later preemptions with its priority does not count either."""
+        """A context in which the room of nominees with lower priority counts as free. `number` is that of the pod's own
+        preemption; then the room of later preemptions with the same priority counts as free too."""
         columns = self._ledger.columns
         nominated_amounts = self._holds.nominated.below(priority, columns.n_rows)
         return (
@@ -111,9 +115,8 @@ class NominatedRoom:
 
 
 def holder(uid: PodUid) -> PodUid:
-    """The name under which a preemptor's room is held. It is not the pod's UID, under which its own hold from filter to bind
-    is.
-    """
+    """The key of the hold that keeps a preemptor's room. It differs from the pod's UID, which is the key of the pod's own hold
+    from filter to bind."""
     return PodUid(f"{_PREFIX}{uid}")
 
 

@@ -7,11 +7,11 @@ from slackwater.model.selectors import SelectorIndex
 
 
 class Budgets:
-    """Budgets by namespace, and by the labels that they select."""
+    """PodDisruptionBudgets by namespace, and by the labels that they select."""
 
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
-        #: The names of budgets that select some pods and not others; kube-scheduler reads no other ones.
+        #: The names of budgets whose selector is not empty: kube-scheduler's preemption ignores all others.
         self._selecting: dict[str, SelectorIndex[str]] = {}
         #: Increases with every change.
         self.version = 0
@@ -35,11 +35,11 @@ class Budgets:
             self._selecting.pop(namespace, None)
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
-        """For each pod, whether evicting it after those before it exceeds what some budget allows.
+        """For each pod, whether evicting it after the pods before it exceeds what some budget allows.
 
         The rules are those of kube-scheduler's preemption. A budget without a selector, or with an empty one, selects nothing,
-        and no budget selects a pod without labels. A budget that already counts the pod's eviction ignores the pod. Pods that
-        are being deleted count against no budget.
+        and no budget selects a pod without labels. A budget that already counts the pod's eviction (`status.disruptedPods`)
+        ignores the pod. Pods that are being deleted violate no budget.
         """
         left: dict[tuple[str, str], int] = {}
         return [not pod.deleting and self._spend(pod, left) for pod in pods]

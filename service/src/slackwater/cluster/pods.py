@@ -1,4 +1,4 @@
-"""The existing pods, as the watch shows them, and pods that a filter call contained before the watch showed them."""
+"""The pods that exist, as the watch shows them, and pods that a filter call contained before the watch showed them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from slackwater.model.objects import Pod
 #: How long a deleted pod is remembered as deleted. This is longer than any read of a pod can take: a read that was answered
 #: before the deletion must not bring the pod back. UIDs are never reused, so remembering them too long does no harm.
 _GONE_SECONDS: Final = 300.0
-#: How long a pod counts as existing because kube-scheduler asked about it; the watch shows it within moments, or it is gone.
+#: How long a pod that only a filter call contained counts as existing: the watch shows it within moments, or it is gone.
 _OVERHEARD_SECONDS: Final = 60.0
 
 
 class Disruption(NamedTuple):
     """A pod whose condition DisruptionTarget was seen for the first time. `why` is as in `Pod.disruption`.
 
-    The pod itself is kept here, because it may be gone when a reader looks.
+    It has copies of the pod's data, because the pod may be gone when a reader of the journal looks.
     """
 
     uid: PodUid
@@ -28,19 +28,19 @@ class Disruption(NamedTuple):
 
 
 class PodTable:
-    """Pods by UID and by name."""
+    """Pods by UID and by name; kept apart from these, the pods that only filter calls contained."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
         self._uid_of: dict[PodKey, PodUid] = {}
-        #: When to forget that the pod is gone, and whether a read showed that.
+        #: Deleted pods: when to forget the deletion, and whether a read (not the watch) showed it.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
         self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
-        #: UIDs of pods that came, changed or went.
+        #: The UIDs of pods that were added, changed or removed.
         self.journal = ChangeJournal[PodUid]()
         #: Pods that somebody began to disrupt.
         self.disruptions = ChangeJournal[Disruption]()
-        #: How often a pod was first said to fit nowhere: whoever adds nodes looks when it moves.
+        #: How often a pod's condition first said that it fits nowhere. The autoscaler plans again when this number changes.
         self.became_stuck = 0
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
@@ -52,11 +52,12 @@ class PodTable:
         self.vertical = 0
 
     def put(self, pod: Pod, *, read: bool = False) -> bool:
-        """Stores the pod as the newest known; False if it is older than the known one, or known to be gone.
+        """Stores the pod as its newest state. Returns False, and stores nothing, if a newer state is known or the pod is known
+        to be gone.
 
         A read may have been answered before a deletion that the watch has shown, and the watch may lag behind a read that found
-        nothing: neither brings a pod back. The watch itself may do so after its own deletion event: after a restore of etcd it
-        shows pods again.
+        nothing: neither brings a pod back. The watch may bring a pod back after its own deletion event, since it does so after
+        a restore of etcd.
         """
         known = self._pods.get(pod.uid)
         gone = self._gone.get(pod.uid)
@@ -77,13 +78,14 @@ class PodTable:
         return True
 
     def overhear(self, pod: Pod, now: Instant) -> None:
-        """Notes a pod from a filter call; ignored where the watch has shown it."""
+        """Notes a pod that a filter call contained; ignored if the watch has already shown it."""
         if pod.uid not in self._pods and pod.uid not in self._gone:
             self._overheard.pop(pod.uid, None)
             self._overheard[pod.uid] = (pod, Instant(now + _OVERHEARD_SECONDS))
 
     def drop(self, uid: PodUid, key: PodKey, now: Instant, *, read: bool = False) -> Pod | None:
-        """Removes a pod that is gone, as the watch or a read shows."""
+        """Removes a pod that is gone, as the watch or (with `read`) a read shows. Returns its last state, None if it was
+        unknown."""
         self._gone.pop(uid, None)
         self._gone[uid] = (Instant(now + _GONE_SECONDS), read)
         self._overheard.pop(uid, None)
@@ -104,11 +106,11 @@ class PodTable:
                 del self.priorities[pod.priority]
 
     def get(self, uid: PodUid) -> Pod | None:
-        """The pod as the watch shows it."""
+        """The pod as the watch shows it; None if it does not."""
         return self._pods.get(uid)
 
     def known(self, uid: PodUid) -> Pod | None:
-        """The pod as the watch shows it, or else as a filter call had it."""
+        """The pod as the watch shows it, or else as a filter call contained it; None if neither."""
         pod = self._pods.get(uid)
         if pod is None:
             overheard = self._overheard.get(uid)
@@ -123,8 +125,8 @@ class PodTable:
         return None if uid is None else self._pods.get(uid)
 
     def expire(self, now: Instant) -> list[PodUid]:
-        """Forgets pods that are long gone; returns pods that only filter calls had and that do not count as existing any
-        more."""
+        """Forgets pods that are long gone. Returns the pods that only filter calls contained and that no longer count as
+        existing."""
         # Both tables are in order of time, since all entries of one table live equally long.
         while self._gone and self._gone[first := next(iter(self._gone))][0] <= now:
             del self._gone[first]

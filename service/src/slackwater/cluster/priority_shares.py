@@ -1,9 +1,9 @@
-"""The amounts that pods of each priority have on each node, for all nodes at once.
+"""The amounts that the pods of each priority have on each node, for all nodes at once.
 
-One table has what is Reserved: it shows which priorities would have to leave where. Another has what is held for nominees: it
-shows how much of it a pod of higher priority ignores. Both follow the reservations and holds, so that a question costs some
-numpy operations for each priority, however many pods there are. The answer for a preemptor is a bound, not a choice: the caller
-checks which of the pods may be evicted.
+One table has what is Reserved: it shows up to which priority pods would have to leave a node. Another has what is held for
+nominees: it shows how much of that a pod of higher priority ignores. Both follow the reservations and holds, so a question
+costs some numpy operations for each priority, however many pods there are. The answer for a preemptor is only a bound: the
+caller checks which of the pods may be evicted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Row
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts, amounts_of
 
-#: Above each priority: even if all pods of lower priority left, there would be no room.
+#: The level of a row without room even if all pods of lower priority left. It is above each priority.
 NEVER: Final = np.iinfo(np.int64).max
 _FIRST_CAPACITY: Final = 64
 
@@ -33,14 +33,14 @@ class PriorityShares:
         self.change(row, priority, amounts)
 
     def release(self, row: Row, priority: int, amounts: Amounts) -> None:
-        """Takes off a pod's amounts that `admit` added."""
+        """Subtracts a pod's amounts that `admit` added."""
         self._pods[priority] -= 1
         self.change(row, priority, NOTHING.minus(amounts))
         if not self._pods[priority]:
             del self._pods[priority], self._reserved[priority]
 
     def change(self, row: Row, priority: int, difference: Amounts) -> None:
-        """Adds the difference by which a pod's amounts on the row changed."""
+        """Adds the difference if a pod's amounts on the row change."""
         column = self._reserved.get(priority)
         if column is None or row >= column.shape[1]:
             column = self._reserved[priority] = _grown(column, row)
@@ -54,7 +54,7 @@ class PriorityShares:
         return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
 
     def restate(self, row: Row, by_priority: Mapping[int, Amounts]) -> None:
-        """Sets the amounts on the row to values that were computed again."""
+        """Sets the amounts on the row to values that an audit computed again."""
         for priority in {*self._reserved, *by_priority}:
             column = self._reserved.get(priority)
             if column is None or row >= column.shape[1]:
@@ -64,11 +64,11 @@ class PriorityShares:
             column[:, row] = by_priority.get(priority, NOTHING)
 
     def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
-        """For each row the lowest priority such that `wanted` fits if the pods of that and all lower priorities leave.
+        """For each row the lowest priority such that `wanted` fits if the pods of that priority and all lower ones leave.
 
-        The shape is (len(rows),), with `NEVER` where that priority is not below `below`. `free`: shape (resources, len(rows));
-        may be negative. The level is also the highest priority among the victims that are left after the reprieve pass, if no
-        budget is violated.
+        The shape is (len(rows),); `NEVER` if no priority lower than `below` is enough. `free` has shape (resources, len(rows))
+        and may be negative. If no budget is violated, the level is also the highest priority among the victims that remain
+        after kube-scheduler's reprieve pass.
         """
         needed = vertical(wanted)
         room, found = free.copy(), np.full(len(rows), NEVER, np.int64)
@@ -81,11 +81,11 @@ class PriorityShares:
         return found
 
     def total(self, n_rows: int) -> Int64:
-        """The sum over all priorities, shape (resources, n_rows)."""
+        """The sum of the amounts over all priorities, shape (resources, n_rows)."""
         return self._sum(self._reserved, n_rows)
 
     def below(self, priority: int, n_rows: int) -> Int64 | None:
-        """The sum over all lower priorities, shape (resources, n_rows); None if no pod has one."""
+        """The sum of the amounts over all priorities below `priority`, shape (resources, n_rows); None if there are none."""
         lower = [each for each in self._reserved if each < priority]
         return self._sum(lower, n_rows) if lower else None
 

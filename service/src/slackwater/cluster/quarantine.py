@@ -2,8 +2,8 @@
 
 Pods on such a node stay, and other nodes are not affected. The quarantine of a doubted node ends when an audit finds its sums
 correct; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be read
-or is gone. Until then the free room is unknown, so workloads there do not grow either. This module does not decide what doubts
-a node, or what clears it.
+or is gone. Until then the free room is unknown, so workloads there do not grow either. This module does not decide which nodes
+are doubted, or when a doubt ends.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from slackwater.model.ids import Instant, NodeName
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """An entry of the quarantine; `why` is what was found, in words."""
+    """Why and since when a node is quarantined. `why` is a text for people."""
 
     why: str
     since: Instant
@@ -37,7 +37,8 @@ class Quarantine:
         self.rows: Rows = np.zeros(0, np.intp)
 
     def put(self, name: NodeName, why: str, now: Instant) -> bool:
-        """Doubts a node, or changes the reason; False where the node was doubted already or is not known."""
+        """Quarantines a node because an audit doubts its sums, or replaces the reason. False if the node was already doubted or
+        is unknown."""
         if name not in self._nodes.row_of:
             return False
         known = self._doubted.get(name)
@@ -47,7 +48,7 @@ class Quarantine:
         return known is None
 
     def lift(self, name: NodeName) -> bool:
-        """Ends the doubt about a node; False where there was none. Unreadable objects keep it quarantined."""
+        """Ends an audit's doubt about a node; False if there was none. Unreadable objects keep the node quarantined."""
         if self._doubted.pop(name, None) is None:
             return False
         self._changed(name)
@@ -59,7 +60,7 @@ class Quarantine:
         return len(self._doubted)
 
     def close_for(self, uid: str, name: NodeName, why: str, now: Instant) -> None:
-        """Quarantines the node of an object that cannot be read."""
+        """Quarantines the node on which an object counts that cannot be read."""
         if self._node_of.get(uid, name) != name:
             self.readable(uid)
         self._node_of[uid] = name
@@ -71,7 +72,7 @@ class Quarantine:
             self._changed(name)
 
     def readable(self, uid: str) -> bool:
-        """Removes an object that was read or is gone; True where that ends the quarantine of its node."""
+        """Removes an object that was read or is gone; True if that ends the quarantine of its node."""
         name = self._node_of.pop(uid, None) if self._node_of else None
         if name is None:
             return False
@@ -92,12 +93,13 @@ class Quarantine:
         return name in self._unreadable
 
     def node_opened(self, name: NodeName) -> None:
-        """Updates the rows after the node got a row."""
+        """Updates `rows` after the node got a row."""
         if name in self._unreadable:
             self._changed(name)
 
     def node_closing(self, name: NodeName) -> None:
-        """Removes a node that is about to lose its row."""
+        """Updates the quarantine before a node loses its row: an audit's doubt about the node ends, and its row is removed from
+        `rows`."""
         self._doubted.pop(name, None)
         row = self._nodes.row_of[name]
         node = self._nodes.by_row[row]
@@ -115,7 +117,7 @@ class Quarantine:
         return name in self._doubted or name in self._unreadable
 
     def items(self) -> Iterator[tuple[NodeName, Quarantined]]:
-        """Each quarantined node once: why it is doubted, or else the first object there that cannot be read."""
+        """Each quarantined node once, with the reason of its doubt, or else of the first object there that cannot be read."""
         unreadable = {name: next(iter(found.values())) for name, found in self._unreadable.items()}
         return iter({**unreadable, **self._doubted}.items())
 

@@ -1,4 +1,5 @@
-"""Sums of the accounting, computed again from a node's pods, the holds, and what the node reports; audits compare them.
+"""Computes the sums of the accounting again, from a node's pods, the holds, and what the node reports, so that audits can
+compare.
 
 - `SumDifference`, `Drift`: one difference, and the closed list of causes. A difference is between the cluster state and the
   cluster, or within the cluster state.
@@ -23,7 +24,7 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 
 class Drift(StrEnum):
-    """The cause of a difference."""
+    """The causes of differences that an audit can find: a closed list. `TEXTS` explains them."""
 
     MISSED_EVENT = "missed_event"
     STALE_OBJECT = "stale_object"
@@ -64,7 +65,7 @@ class SumDifference:
 
 
 class CountedTables(Protocol):
-    """The tables that these functions read: those of the state machine or of `ClusterState`."""
+    """The tables that the functions of this module read: those of the state machine or of `ClusterState`."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -80,7 +81,8 @@ class CountedTables(Protocol):
 
 @dataclass(slots=True)
 class Sums:
-    """What the pods of a node count for together, by column; and what of it is Reserved, by priority."""
+    """What the pods of a node count for together, by column; `by_priority` is what is Reserved for the pods of each
+    priority."""
 
     reserved: Amounts = NOTHING
     buffer: Amounts = NOTHING
@@ -94,7 +96,7 @@ SUMMED = ("reserved", "buffer", "capacity_pressure", "pressure_accounted_for")
 
 
 def sums_on(tables: CountedTables, name: NodeName) -> Sums:
-    """The sums over the pods that count on the node."""
+    """Adds up what the pods that count on the node count for."""
     sums = Sums()
     for uid in tables.reservations.on_node(name):
         reservation = tables.reservations.get(uid)
@@ -111,7 +113,7 @@ def sums_on(tables: CountedTables, name: NodeName) -> Sums:
 
 
 def orphans_on(tables: CountedTables, name: NodeName) -> list[PodUid]:
-    """Pods that count on the node as the watch showed them, and are no longer in the pod table."""
+    """Pods that count on the node in state "seen", but are missing in the pod table."""
     uids = tables.reservations.on_node(name)
     reservations = ((uid, tables.reservations.get(uid)) for uid in uids)
     return [
@@ -122,7 +124,7 @@ def orphans_on(tables: CountedTables, name: NodeName) -> list[PodUid]:
 
 
 def wanted_held(tables: CountedTables) -> Int64:
-    """The sum of the holds on each row, shape (resources, rows)."""
+    """What should be held on each row: the sum of its holds, shape (resources, rows)."""
     want = np.zeros((len(RESOURCES), tables.ledger.columns.n_rows), np.int64)
     holds = [hold for _, hold in tables.holds if len(hold.counted)]
     if holds:  # there may be thousands, so they are added at once
@@ -135,7 +137,7 @@ def wanted_held(tables: CountedTables) -> Int64:
 
 
 def wrong_held(tables: CountedTables) -> list[SumDifference]:
-    """Nodes where the held amounts differ from the sum of the holds; one comparison for all nodes."""
+    """Nodes where the held amounts differ from the sum of the holds; all nodes are compared at once."""
     want, columns = wanted_held(tables), tables.ledger.columns
     have = columns.held[:, : columns.n_rows]
     found = []
@@ -149,7 +151,7 @@ def wrong_held(tables: CountedTables) -> list[SumDifference]:
 
 
 def wrong_on(tables: CountedTables, name: NodeName) -> list[SumDifference]:
-    """The errors in a node's own sums, whatever the API server has. It takes about 3 µs for each of its pods."""
+    """The errors in a node's own sums, whatever the API server has. It takes about 3 µs for each pod of the node."""
     row = tables.nodes.row_of[name]
     return [*_places(tables, name, row), *_sums(tables, name, row), *_totals(tables, name, row)]
 
@@ -192,7 +194,7 @@ def _totals(tables: CountedTables, name: NodeName, row: Row) -> Iterator[SumDiff
 
 
 def not_zero(tables: CountedTables) -> list[str]:
-    """Columns that are not zero in a row without a node."""
+    """The names of the columns that are not zero in some row without a node."""
     free = np.array([node is None for node in tables.nodes.by_row], np.bool_)
     columns: NodeColumns = tables.ledger.columns
     return [column.name for column in SCHEMA if getattr(columns, column.name)[:, : len(free)][:, free].any()]

@@ -1,5 +1,5 @@
-"""Reservations: which pod counts on which node. They are made at bind, or when the watch shows a pod there that another
-scheduler bound."""
+"""Reservations: which pod counts on which node, and by how much. A reservation begins at bind, or when the watch shows a pod
+that another scheduler bound."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,17 +13,18 @@ from slackwater.model.ledger.ledger import Ledger, PodResources
 from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 
 #: - binding: the API call is under way.
-#: - repeated: another call is under way, and an earlier one had no answer: that one may have happened.
+#: - repeated: a call is under way, and an earlier call had no answer, so the earlier one may have succeeded.
 #: - bound: the API server has accepted the bind, the watch has not shown it yet.
 #: - unsure: no answer came.
 #: - doubted: a deadline passed, and the pod is being read; if it is unbound, the reservation ends.
-#: - seen: the watch shows the pod there. Only `seen` has no deadline.
+#: - seen: the watch shows the pod on the node. This is the only state without a deadline.
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """The room that counts for a pod on a node. `deadline` says when to read the pod from the API server."""
+    """The room that counts for a pod on a node. `deadline` is when to read the pod from the API server; None in state
+    "seen"."""
 
     key: PodKey
     node: NodeName
@@ -31,19 +32,19 @@ class Reservation:
     state: ReservationState
     deadline: Instant | None
     priority: int
-    vertical: bool = False  #: counts by other amounts than its requests
+    vertical: bool = False  #: the pod counts by other amounts than its requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPod:
-    """A pod that counts on a node: the row of the node, and what is Reserved for the pod."""
+    """A pod that counts on a node with a row: the row, and what is Reserved for the pod."""
 
     row: Row
     reserved: Amounts
 
 
 class Reservations:
-    """All reservations. Each is in the ledger exactly as long as its node has a row."""
+    """All reservations. A reservation counts in the ledger exactly as long as its node has a row."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable, dropped: Callable[[PodUid, Reservation], None]) -> None:
         """Creates an empty table. `dropped` is called with each reservation that ends."""
@@ -54,11 +55,11 @@ class Reservations:
         self._dropped = dropped
         self._reservations: dict[PodUid, Reservation] = {}
         self._by_node: dict[NodeName, dict[PodUid, None]] = {}
-        #: Reservations that wait for something; few, unlike those that the watch shows.
+        #: The reservations in another state than "seen"; few, unlike those that the watch shows.
         self._waiting: dict[PodUid, None] = {}
         #: The reservations whose node has a row.
         self.placed: dict[PodUid, PlacedPod] = {}
-        #: UIDs of pods whose place or account changed.
+        #: The UIDs of pods whose node or amounts changed.
         self.journal = ChangeJournal[PodUid]()
 
     def _note(self, uid: PodUid) -> None:
@@ -68,9 +69,9 @@ class Reservations:
         return self._reservations.get(uid)
 
     def put(self, uid: PodUid, reservation: Reservation) -> None:
-        """Counts a pod on a node, in place of where it counted before.
+        """Counts a pod on a node, in place of the node where it counted before.
 
-        :raises OverflowError: the node has `MOST_PODS_ON_NODE` other pods, or more; nothing has changed.
+        :raises OverflowError: the node already has `MOST_PODS_ON_NODE` other pods; nothing has changed.
         """
         on_node = self._by_node.get(reservation.node, {})
         if len(on_node) >= MOST_PODS_ON_NODE and uid not in on_node:
@@ -86,7 +87,7 @@ class Reservations:
             self._admit(uid, reservation, row)
 
     def drop(self, uid: PodUid) -> Reservation | None:
-        """Ends the pod's reservation; room appears on its node."""
+        """Ends the pod's reservation, so room appears on its node. Returns the reservation, None if there was none."""
         reservation = self._reservations.pop(uid, None)
         if reservation is None:
             return None
@@ -106,7 +107,7 @@ class Reservations:
         return reservation
 
     def recount(self, uid: PodUid, pod_resources: PodResources) -> None:
-        """Replaces the amounts of a reservation, on the same node."""
+        """Replaces the amounts of a reservation; the node stays."""
         reservation = self._reservations[uid]
         self._note(uid)
         self._reservations[uid] = replace(reservation, pod_resources=pod_resources)
@@ -127,13 +128,14 @@ class Reservations:
             self._waiting.pop(uid, None)
 
     def node_opened(self, name: NodeName, row: Row) -> None:
-        """Admits the reservations on a node that were made before the node was seen. Called once, when a row is first given."""
+        """Adds to the ledger the reservations on a node that were made before the node was seen. Called once, when the node
+        gets a row."""
         for uid in self._by_node.get(name, ()):
             self._admit(uid, self._reservations[uid], row)
 
     def node_closing(self, name: NodeName) -> None:
-        """Takes the reservations of a node that loses its row off the ledger; they stay until the watch shows their pods
-        gone."""
+        """Subtracts the reservations on a node from the ledger, because the node loses its row. The reservations themselves
+        stay until the watch shows that their pods are gone."""
         for uid in self._by_node.get(name, ()):
             row, reservation = self.placed.pop(uid).row, self._reservations[uid]
             self._ledger.release(row, reservation.pod_resources)
@@ -141,7 +143,7 @@ class Reservations:
             self._nodes.count_vertical(row, -reservation.vertical)
 
     def place_again(self, name: NodeName, row: Row) -> None:
-        """Computes again on which row the reservations of a node count, without changing the ledger; only audits do this."""
+        """Computes again on which row the reservations of a node count, without changing the ledger; only audits call this."""
         for uid in self._by_node.get(name, ()):
             self.placed[uid] = PlacedPod(row=row, reserved=self._reservations[uid].pod_resources.reserved)
 
@@ -169,7 +171,7 @@ class Reservations:
         return len(self._waiting)
 
     def copy(self) -> Mapping[PodUid, Reservation]:
-        """A copy of all reservations; 150,000 take about 3 ms."""
+        """A copy of the table of reservations; for 150,000 it takes about 3 ms."""
         return dict(self._reservations)
 
     def __len__(self) -> int:

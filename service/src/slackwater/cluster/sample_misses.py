@@ -1,9 +1,9 @@
 """Sample misses: pods whose whole sample of nodes was refused although another node fits (seen with kube-scheduler 1.36).
 
-kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. When our accounting refuses all
-of them, the pod is unschedulable although it would fit elsewhere. We nominate a node that fits: the next cycle tries that one
-first and alone. A wrong nomination (an in-tree filter that we do not know refuses it) costs time, never correctness; each node
-is tried once for a pod until the pod was bound or forgotten.
+kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. If our accounting refuses all
+of them, the pod is unschedulable although it would fit elsewhere. We then nominate a node that fits: the next cycle tries that
+node first and alone. A wrong nomination (an in-tree filter that we do not know refuses the node) costs time, never correctness.
+Each node is tried once for a pod, until the pod is bound or forgotten.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,8 @@ _FORGET_SECONDS: Final = 300.0
 
 @dataclass(slots=True)
 class SampleMiss:
-    """A sample miss of one pod. `due` is when to nominate next; None while a nomination is under way or none is wanted."""
+    """The sample misses of one pod. `due` is when to nominate the next node; None while a nomination is under way or none is
+    wanted. `tried` are the nodes nominated so far."""
 
     key: PodKey
     tried: dict[NodeName, None] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class SampleMisses:
         self._pods: dict[PodUid, SampleMiss] = {}
 
     def report(self, uid: PodUid, key: PodKey, due: Instant) -> None:
-        """Notes that the pod's sample was refused, and that another node fits."""
+        """Notes that the whole sample of the pod was refused although another node fits. A nomination becomes due at `due`."""
         sample_miss = self._pods.setdefault(uid, SampleMiss(key))
         sample_miss.nominated = None
         sample_miss.forget_at = Instant(due + _FORGET_SECONDS)
@@ -48,7 +49,7 @@ class SampleMisses:
             sample_miss.due = None
 
     def hasten(self, uid: PodUid, now: Instant) -> None:
-        """Makes the nomination due now, because kube-scheduler has written the end of the failed cycle."""
+        """Makes the nomination due now, because kube-scheduler has reported the end of the failed cycle."""
         sample_miss = self._pods.get(uid)
         if sample_miss is not None and sample_miss.due is not None:
             sample_miss.due = min(sample_miss.due, now)

@@ -1,7 +1,7 @@
-"""Pods that filter refused, and when they are activated: kube-scheduler retries on the events that it sees, not on ours.
+"""Pods that filter refused, and when to activate them: kube-scheduler retries pods on the events that it sees, not on ours.
 
 - `UnschedulablePods`: the refusals, until the pod is feasible, bound or gone.
-- `Conditions`: whose refusal a pod's new condition reports.
+- `Conditions`: whether a pod's new condition reports our refusal or that of in-tree filters.
 
 Invariant: each refusal is activated at most once. The activation leads to a new filter call, which may refuse again.
 """
@@ -15,11 +15,12 @@ from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 
-#: How far our watch usually lags behind kube-scheduler's. Room that appears later reaches kube-scheduler after the refusal.
+#: How far our watch usually lags behind kube-scheduler's. Room that appears later than that reaches kube-scheduler after the
+#: refusal.
 _LAG_SECONDS: Final = 2.0
-#: If kube-scheduler saw the room, it has tried the pod again after this time: it backs pods off for ten seconds at most.
+#: The time after which kube-scheduler has tried the pod again if it saw the room: it backs pods off for ten seconds at most.
 _OWN_SECONDS: Final = 12.0
-#: Refusals checked in one tick; the others follow with the next.
+#: The most refusals checked in one tick; the others follow in the next ticks.
 _MOST_PER_TICK: Final = 8
 
 
@@ -34,8 +35,8 @@ class UnschedulablePods:
     """The refusals by pod, until the pod is feasible, bound or gone. Oldest first.
 
     Three causes free room without an event that makes kube-scheduler retry: a hold that ends unused; a change of configuration;
-    and room whose watch event reached kube-scheduler before it reached us. In the last case kube-scheduler asked again, was
-    refused from our older state, and has used up the event.
+    and room whose watch event reached kube-scheduler before it reached us. In the last case kube-scheduler has used up the
+    event: it asked again, and we refused from our older state.
 
     Room that appears within seconds of a refusal activates the pod at once. Our watch may lag by any time, so every other
     refusal is checked again from time to time (`runtime.flows.activation`).
@@ -43,7 +44,7 @@ class UnschedulablePods:
 
     def __init__(self) -> None:
         self._refused: dict[PodUid, _UnschedulablePod] = {}
-        #: When each refusal is checked, the next one first; refusals that ended stay here until then.
+        #: When each refusal is checked, the earliest first. Refusals that ended stay here until that time.
         self._looks: deque[tuple[Instant, _UnschedulablePod]] = deque()
 
     def note(self, pod: Pod, *, held: bool, now: Instant) -> None:
@@ -60,7 +61,7 @@ class UnschedulablePods:
         return self._wake([uid for uid, refusal in self._refused.items() if refusal.held], "hold-ended")
 
     def activate_recent(self, now: Instant) -> list[Effect]:
-        """Activates pods refused within the lag, after room or a node appeared."""
+        """Activates the pods that were refused within the last `_LAG_SECONDS`, because room or a node appeared."""
         recent = []
         for uid, refusal in reversed(self._refused.items()):
             if refusal.at + _LAG_SECONDS < now:
@@ -69,7 +70,8 @@ class UnschedulablePods:
         return self._wake(recent, "room-appeared")
 
     def overdue(self, now: Instant) -> list[Pod]:
-        """Pods that kube-scheduler has not tried again by itself: each every 12 s, a few at a time."""
+        """The refused pods whose check is due, because kube-scheduler has not tried them again by itself. Each is due every 12
+        s; a call returns only a few."""
         found: list[Pod] = []
         while self._looks and self._looks[0][0] <= now and len(found) < _MOST_PER_TICK:
             _, refusal = self._looks.popleft()
@@ -79,11 +81,11 @@ class UnschedulablePods:
         return found
 
     def wake_overdue(self, uid: PodUid) -> list[Effect]:
-        """Activates the pod, because there is room for it."""
+        """Activates a pod that `overdue` returned, because there is room for it now."""
         return self._wake([uid], "room-missed")
 
     def activate_all(self) -> list[Effect]:
-        """Activates all refused pods, after the rules changed."""
+        """Activates all refused pods, after the settings changed."""
         return self._wake(list(self._refused), "settings-changed")
 
     def _wake(self, uids: list[PodUid], why: str) -> list[Effect]:
@@ -95,10 +97,9 @@ class UnschedulablePods:
 
 
 class Conditions:
-    """Says which refusal the condition PodScheduled of a pod reports: ours, or that of kube-scheduler's own filters.
+    """Decides which refusal a pod's new condition PodScheduled reports: ours, or that of kube-scheduler's own filters.
 
-    It has the pods that filter refused: the next new condition of such a pod reports our refusal, every other one reports
-    in-tree filters.
+    For a pod that filter refused, the next new condition reports our refusal; every other condition reports in-tree filters.
     """
 
     def __init__(self, event_counts: EventCounts) -> None:
@@ -106,7 +107,7 @@ class Conditions:
         self._refused_by_us: set[PodUid] = set()
 
     def judged(self, uid: PodUid, *, refused: bool) -> None:
-        """Notes filter's answer for the pod."""
+        """Notes whether filter refused the pod."""
         if refused:
             self._refused_by_us.add(uid)
         else:
@@ -116,7 +117,8 @@ class Conditions:
         self._refused_by_us.discard(uid)
 
     def newly_failed(self, before: Pod | None, pod: Pod) -> bool:
-        """Whether the pod's condition reports a newly failed attempt. Counts the attempt if in-tree filters ended it."""
+        """Whether the pod's condition reports a newly failed attempt. If in-tree filters ended the attempt, it is added to
+        `EventCounts`: filter was not called for it."""
         message = pod.unschedulable_message
         if message is None or (before is not None and before.unschedulable_message == message):
             return False

@@ -1,6 +1,6 @@
-"""The state of each counted pod that grows in place, and how its resources begin and change.
+"""The state of each counted pod that grows in place, and which resources it counts for, at first and after each change.
 
-The state lives as long as the pod's reservation. The ledger has the formulas; this module decides which of them applies.
+The state lives as long as the pod's reservation. The formulas are in the ledger; this module decides which formula applies.
 """
 
 from dataclasses import dataclass, replace
@@ -23,29 +23,29 @@ from slackwater.model.vertical import Vertical
 
 @dataclass(slots=True)
 class VerticalPodState:
-    """The state of one pod that grows in place. `exact`: its resources are known, not assumed after a restart."""
+    """The state of one pod that grows in place. `exact`: what it may use is known, not assumed after a restart."""
 
     vertical: Vertical
     machine: PodKey | None
     exact: bool
-    #: For a plain pod: what its agent was permitted, to which its node may not have resized it yet.
+    #: For a plain pod: what its agent was permitted. The node may not have resized the pod to that yet.
     permitted: Amounts | None = None
-    resized_from: Amounts | None = None  #: what it had before it last grew
-    #: The most that its agent may use: what it was permitted, less what it has asked to give back since. None: it has not asked
-    #: yet.
+    resized_from: Amounts | None = None  #: what the pod had before it last grew
+    #: The most that its agent may use: what it was permitted, minus what it has asked to give back since. None: the agent has
+    #: not asked yet.
     has: Amounts | None = None
     heard_at: Instant | None = None
     load: Load | None = None
     denied_since: Instant | None = None
-    odd: bool = False  #: has asked for an amount that is not a multiple of its compute unit
+    odd: bool = False  #: the agent has asked for an amount that is not a multiple of its compute unit
     # State of the annotation: only `controllers.permits.permit_limits` changes these fields.
     writing: PersistedPermit | None = None
-    unconfirmed: tuple[PersistedPermit, ...] = ()  #: texts of failed writes: the annotation may have any of them all the same
-    fenced: bool = True  #: no write of a former process can change the annotation any more
-    found_on: str | None = None  #: the text that its resources rest on until its agent has asked
-    doubtful: bool = False  #: that text may have arrived late: until its agent has asked, all of Reserved is Buffer
+    unconfirmed: tuple[PersistedPermit, ...] = ()  #: texts of failed writes; the annotation may have any of them
+    fenced: bool = True  #: no write of an earlier process can change the annotation any more
+    found_on: str | None = None  #: the text from which its resources are computed until its agent has asked
+    doubtful: bool = False  #: `found_on` may be a late write: until the agent has asked, all of Reserved is Buffer
     urgent: bool = False  #: an agent waits for its permit limit to be written
-    lagging: bool = False  #: has grown into room that persisted permits of other pods still cover
+    lagging: bool = False  #: it has grown into room that persisted permits of other pods still cover
     attempts: int = 0
     oscillating: int = 0  #: how often in a row its permit limit was lowered too soon
     lowered_from: Amounts | None = None  #: the permit limit before it was last lowered, until it has to be raised
@@ -55,19 +55,19 @@ class VerticalPodState:
 
 
 class VerticalPods:
-    """The vertical pods' states by pod UID."""
+    """The states of vertical pods by UID, and the rules for the resources that they count for."""
 
     def __init__(self, annotations: PermitAnnotations) -> None:
         self._annotations = annotations
         self._vertical_pods: dict[PodUid, VerticalPodState] = {}
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
-        #: What a restart would count, as last computed: each request reads it several times.
+        #: What would count after a restart, as last computed; cached because each request reads it several times.
         self._restored: dict[PodUid, tuple[Vertical, str | None, str, PodResources]] = {}
-        #: By the name of a migration: what its source was permitted, to which the source may still grow before it leaves.
+        #: By the migration's key: what the source pod was permitted. The source may still grow to that before it leaves.
         self.arriving: dict[PodKey, Amounts] = {}
-        #: True until everything was listed once: annotations seen until then were written by a former process.
+        #: True until everything was listed once. Annotations seen until then were written by an earlier process.
         self.listing = True
-        #: The epoch of this process in what it writes: above all epochs that it found.
+        #: The epoch that this process writes into permit annotations: one more than all epochs that it found.
         self.epoch = 1
 
     def get(self, uid: PodUid) -> VerticalPodState | None:
@@ -116,8 +116,8 @@ class VerticalPods:
         return self.expecting(_placed_resources(pod.vertical), pod)
 
     def expecting(self, pod_resources: PodResources, pod: Pod) -> PodResources:
-        """The resources including, for the target of a migration, what its machine may have when it arrives; the difference is
-        Buffer until its agent asks on this node."""
+        """The resources with room for what the machine may have when it arrives, if the pod is the target of a migration; the
+        additional room is Buffer until the agent asks on this node. Other pods have no Buffer afterwards."""
         certain = pod_resources.reserved.minus(pod_resources.buffer)
         reserved = certain.at_least(self._arriving(pod))
         return replace(pod_resources, reserved=reserved, buffer=reserved.minus(certain))
@@ -129,11 +129,12 @@ class VerticalPods:
         return self.arriving.get(PodKey(pod.key.namespace, vertical.migration.name), NOTHING)
 
     def need(self, pod: Pod) -> Amounts:
-        """What the pod will count for on the node where it is placed."""
+        """The amounts that the pod will count for on the node where it is placed."""
         return pod.need.at_least(self._arriving(pod))
 
     def found(self, pod: Pod, *, scheduler_name: str) -> PodResources:
-        """The resources of a pod that was found bound: before our start, or by another scheduler."""
+        """The resources of a pod that was already bound when we first saw it: bound before our start, or by another
+        scheduler."""
         vertical = pod.vertical
         if vertical is None:
             return ordinary_resources(pod.kind.requests)
@@ -146,20 +147,20 @@ class VerticalPods:
 
     def _found_again(self, pod: Pod, vertical: Vertical, vertical_pod: VerticalPodState, scheduler_name: str) -> PodResources:
         """The resources of a pod whose agent has not asked yet, after the pod or its machine changed."""
-        if self.listing:  # otherwise it is a late write of a former process, which no agent was answered
+        if self.listing:  # otherwise the text is a late write of an earlier process: no agent was answered from it
             vertical_pod.found_on = self._annotations.place_of(pod).text
         pod_resources = self._restored_resources(pod, vertical, vertical_pod.found_on, scheduler_name)
         return replace(pod_resources, buffer=pod_resources.reserved) if vertical_pod.doubtful else pod_resources
 
     def listed(self) -> None:
-        """Ends the initial listing: what is written from now on has a new epoch."""
+        """Ends the initial listing, and chooses the epoch for what is written from now on."""
         self.listing = False
         found = (read_written(vertical_pod.found_on) for vertical_pod in self._vertical_pods.values())
         self.epoch = 1 + max((written.epoch for written in found if written is not None), default=0)
 
     def epoch_of(self, uid: PodUid) -> int | None:
-        """The epoch of the persisted permit that the pod's resources rest on; None where they rest on none, or on one in doubt
-        already."""
+        """The epoch of the persisted permit from which the pod's resources were computed. None if they were not, or the permit
+        is already in doubt."""
         vertical_pod = self._vertical_pods.get(uid)
         if vertical_pod is None or vertical_pod.exact or vertical_pod.doubtful:
             return None
@@ -167,19 +168,19 @@ class VerticalPods:
         return written.epoch if written is not None and written.pod in {"", uid} else None
 
     def own(self, pod: Pod) -> PersistedPermit | None:
-        """The persisted permit of this pod; None where there is none that can be read, or it is another pod's."""
+        """The persisted permit of this pod; None if no permit can be read, or it is another pod's."""
         return _own(read_written(self._annotations.place_of(pod).text), pod)
 
     def may_write(self, pod: Pod) -> bool:
-        """Whether a permit of the pod may be written. After a migration, the machine's annotation has the permit of its new
-        pod."""
+        """Whether a permit of the pod may be written. After a migration, the machine's annotation has the permit of the
+        machine's new pod."""
         if pod.vertical is None or _is_target(pod.vertical):
             return False
         written = read_written(self._annotations.place_of(pod).text)
         return pod.vertical.migration is None or written is None or _own(written, pod) is not None
 
     def after_restart(self, pod: Pod, *, scheduler_name: str) -> PodResources:
-        """What a process that knows only the API's objects counts for the pod."""
+        """The resources that a new process, which knows only the API's objects, would compute for the pod."""
         vertical = pod.vertical
         assert vertical is not None
         text = self._annotations.place_of(pod).text
@@ -210,7 +211,8 @@ class VerticalPods:
     # --- how it changes ---------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Pod, pod_resources: PodResources, *, scheduler_name: str) -> PodResources:
-        """The resources of a counted pod after the watch has shown it. If it cannot be read any more, they stay the same."""
+        """The resources of a counted pod after the watch has shown it. They stay the same if its annotations cannot be read any
+        more."""
         vertical_pod = self._vertical_pods.get(pod.uid)
         vertical = pod.vertical
         if vertical is None:
@@ -247,15 +249,15 @@ def _placed_resources(vertical: Vertical) -> PodResources:
 
 
 def _withheld(vertical: Vertical) -> Amounts:
-    """What the spec of a plain pod requests and its node has put off."""
+    """The growth that the spec of a plain pod requests and the node has put off."""
     if vertical.resizing is None or vertical.resizing.pending is None:
         return NOTHING
     return vertical.resizing.whole.minus(vertical.using).not_below_zero()
 
 
 def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: PodResources) -> PodResources:
-    """The resources of a plain pod after a resize: what it has or was permitted, whichever is more; what its node puts off is
-    CapacityPressure."""
+    """The resources of a plain pod after a resize: Reserved is what the pod has or was permitted, whichever is more; growth
+    that the node puts off is CapacityPressure."""
     vertical, resizing = vertical_pod.vertical, vertical_pod.vertical.resizing
     pod_resources = replace(pod_resources, min=vertical.min, max=vertical.max)
     if resizing is not None and resizing.pending is not None:
@@ -272,7 +274,7 @@ def _resized(before: Vertical, vertical_pod: VerticalPodState, pod_resources: Po
 
 
 def _followed(before: Vertical, after: Vertical, pod_resources: PodResources) -> PodResources:
-    """The resources after a machine's annotations or labels changed (neondatabase/autoscaling v0.36.1)."""
+    """The resources of a machine's pod after annotations or labels changed (neondatabase/autoscaling v0.36.1)."""
     if before.scaling and not after.scaling:
         pod_resources = scaling_disabled(pod_resources)
     if (before.min, before.max) != (after.min, after.max):

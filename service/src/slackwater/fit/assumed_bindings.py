@@ -1,7 +1,8 @@
 """The assumptions that kube-scheduler makes once it has chosen a node: what the pod's claims will be bound to.
 
-With them the next pod finds these volumes and devices taken. Claims of volumes that several pods share wait for the same node;
-claims of devices that several pods share are allocated once, for the first of them.
+Because of them the next pod finds these volumes and devices taken. If several pods share a claim of a volume that is not bound
+yet, the later pods must go to the node that was selected for the first. If several pods share a claim of devices, the claim is
+allocated once, for the first of them.
 """
 
 from collections.abc import Sequence
@@ -23,14 +24,14 @@ _EXTENDED = "<extended-resources>"
 
 
 def has_claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    """Whether placing a pod of the group takes more than room: its claims get volumes or devices."""
+    """Whether placing a pod of the group takes more than room, because its claims get volumes or devices."""
     return bool(kind.asks.claims) or needs_devices(snapshot, kind)
 
 
 def assume_claims(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[ResourceClaim]:
     """Reserves volumes and devices for the claims of a pod that goes to the row, which must be feasible.
 
-    Returns the claims of devices that the pod uses, as they are then.
+    Returns the claims of devices that the pod uses, with their allocations.
     """
     numbered = snapshot.of(kind)
     if numbered.asks.claims and snapshot.volumes.objects.claims is not None:
@@ -39,7 +40,8 @@ def assume_claims(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[Res
 
 
 def assume_free_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> None:
-    """Reserves devices for the claims of a pod that counts on the row, whether it fits or not; none where they are not free."""
+    """Reserves devices for the claims of a pod that counts on the row, even if the row is not feasible for the pod. Reserves
+    nothing if the devices are not free."""
     numbered = snapshot.of(kind)
     if not needs_devices(snapshot, numbered):
         return
@@ -81,7 +83,8 @@ def _extended_claim(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row
 
 
 def _free_extended(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> tuple[ClaimKey, ClaimKey | None]:
-    """A key for the claim of one more pod of the group on the row, and the key of the last one there."""
+    """An unused key for the extended-resource claim of one more pod of the group on the row, and the last used key there (None
+    if none)."""
     last: ClaimKey | None = None
     for nth in range(1_000_000):
         key = (numbered.kind.namespace, f"{_EXTENDED} of {numbered.id}/{row}/{nth}")
@@ -92,13 +95,13 @@ def _free_extended(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row)
 
 
 def take_off(snapshot: ClusterSnapshot, kind: KindId, row: Row, pod: PodUid) -> None:
-    """Removes one pod of the group from the row, and gives its devices back."""
+    """Removes one pod of the group from the row, and releases its devices."""
     snapshot.remove(kind, row)
     release_devices(snapshot, kind, row, [pod])
 
 
 def release_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row, pods: Sequence[PodUid]) -> None:
-    """Gives back the devices of pods that leave the row. A claim that other pods use keeps its devices."""
+    """Releases the devices of pods that leave the row. A claim that other pods use keeps its devices."""
     numbered = snapshot.of(kind)
     if not needs_devices(snapshot, numbered):
         return
@@ -114,7 +117,8 @@ def release_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row, pods: Seq
 
 
 def _without(claim: ResourceClaim, pod: PodUid) -> ResourceClaim | None:
-    """The claim after a pod has left. The controller of claims deallocates a claim that no pod uses."""
+    """The claim after a pod has left; None if the claim ends with the pod. A claim that no pod uses is deallocated, as
+    Kubernetes' controller of claims does."""
     users = list(claim.users)
     for user in (pod, _SOMEBODY):
         if user in users:

@@ -6,13 +6,13 @@
     placements.rows                        # for each pod its row, NOWHERE where it has none
 
 The result is exactly that of placing pod by pod, but a run of pods of one equivalence group costs a few operations on whole
-columns: how many copies each row takes is a division (`copies_on`), and the limits that copies set one another are counted
-(`fit.domain_limits`). Pods of one group cost least when they come together; pods with claims or in-line disks are placed one by
-one.
+columns. How many copies each row takes is a division (`copies_on`), and the limits that copies set for one another are counted
+(`fit.domain_limits`). The cost is lowest if pods of one group come together. Pods with claims or in-line disks are placed one
+by one.
 
-Hints come first: every pod with its own hint is tried there, in order, before any other pod is placed. Then the others are
-tried on their group's hint, and on the rows. `stop` is called between steps and may cut the packing off anywhere: pods placed
-by then are where the whole packing would have put them, the rest is `unreached`.
+Hints come first: every pod with a hint of its own is tried there, in order, before any other pod is placed. The other pods are
+then tried at their group's hint, and on the rows. `stop` is called between steps and may cut the packing off anywhere: pods
+placed until then are where the whole packing would have put them, the rest is `unreached`.
 
 The caller decides the order of pods and of rows. This module adds no nodes, and reads no clock.
 """
@@ -40,7 +40,8 @@ from slackwater.snapshot.node_facts import PODS
 
 
 def copies_on(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
-    """How many copies each of `rows` takes, shape (len(rows),), >= 1. The rows must be feasible for the group."""
+    """How many pods of the group each of `rows` takes by itself, shape (len(rows),), >= 1. The rows must be feasible for the
+    group."""
     if kind.asks.host_ports:
         return np.ones(len(rows), np.int64)
     copies: Int64 = snapshot.facts.allocatable[PODS][rows] - snapshot.used[PODS][rows]
@@ -61,9 +62,10 @@ NOWHERE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Rows to be tried first; hints that are not among the rows of the packing are ignored.
+    """The rows to try first. Hints that are not among the rows of the packing are ignored.
 
-    `pods` has one for each pod, NOWHERE where there is none; shape (pods,). `kinds` has one for some equivalence groups.
+    `pods` has a row for each pod, NOWHERE for a pod without a hint; shape (pods,). `kinds` has a row for some equivalence
+    groups.
     """
 
     pods: Rows | None = None
@@ -77,7 +79,7 @@ NO_HINTS: Final = Hints()
 class UnplacedPods:
     """Pods of one equivalence group that fit nowhere.
 
-    `reasons` are the verdicts on the rows when the first of them was tried, each with its number of rows; most rows first.
+    `reasons` are (verdict, number of rows) pairs from when the first of the pods was tried, most rows first.
     """
 
     kind: KindId
@@ -87,8 +89,9 @@ class UnplacedPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placements:
-    """The result of a packing: `rows` has a row for each pod, or NOWHERE; shape (pods,). `order` are the placed pods in
-    order. `claims` are the claims of devices of placed pods, by the pods' positions."""
+    """The result of a packing. `rows` has a row for each pod, or NOWHERE; shape (pods,). `order` has the positions of the
+    placed pods, in the order in which they were placed. `left` are the pods that fit nowhere. `claims` are the claims of
+    devices of placed pods, by the pods' positions."""
 
     rows: Rows
     order: Rows
@@ -114,9 +117,10 @@ def place_pods(
     stop: Callable[[], bool] = lambda: False,
     reasons: bool = True,
 ) -> Placements:
-    """Places pods, in the order of their equivalence groups in `kinds`, on the snapshot. `rows` are distinct.
+    """Places pods on the snapshot one after another. `kinds` has each pod's equivalence group, `rows` the rows to try, in order
+    and distinct.
 
-    Finding the reasons why pods are left costs as much as placing them: without `reasons` it is skipped.
+    To find the reasons why pods are left costs as much as placing them; without `reasons` this is skipped.
     """
     packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
     everyone = np.arange(len(kinds))
@@ -129,7 +133,7 @@ def place_pods(
 
 
 def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
-    """Runs of pods of one equivalence group, in order."""
+    """Splits `pods` (positions in `kinds`) into runs of the same equivalence group, in order: (group, positions)."""
     if not len(pods):
         return
     of = kinds[pods]
@@ -139,7 +143,7 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
 
 
 class _Packing:
-    """A packing under way. `at` are the placements so far."""
+    """A packing under way. `at` has the row of each pod, NOWHERE for pods not placed yet."""
 
     def __init__(self, snapshot: ClusterSnapshot, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
         self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
@@ -155,7 +159,7 @@ class _Packing:
         self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
 
     def knows(self, hints: Rows) -> Mask:
-        """Which hints are among the rows of the packing."""
+        """Which of the hints are among the rows of the packing."""
         inside = (hints >= 0) & (hints < len(self._among))
         known: Mask = inside & self._among[np.where(inside, hints, 0)] if len(self._among) else inside
         return known
@@ -173,7 +177,8 @@ class _Packing:
             self._fill_hints(kind, pods, hints)
 
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
-        """Places a run of pods of one equivalence group, from the front on; the others are left, or the packing is cut off."""
+        """Places a run of pods of one equivalence group, from the front on. Pods that do not fit are left, unless the packing
+        is cut off."""
         numbered = self._snapshot.of(kind)
         if self._cut:
             return
@@ -205,7 +210,7 @@ class _Packing:
         return self._cut
 
     def _leave(self, kind: KindId, pods: Rows) -> None:
-        """Notes pods that fit nowhere now."""
+        """Notes that these pods fit nowhere now."""
         if kind not in self._left:
             self._left[kind] = ([], self._why(kind) if self._reasons else ())
         self._left[kind][0].extend(pods.tolist())
@@ -216,8 +221,8 @@ class _Packing:
         return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
 
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
-        """Places a single pod as `_put_some` would, at half the cost: it needs no limits among copies. Returns the number
-        placed."""
+        """Places a single pod as `_put_some` would, at half the cost, since there are no limits among copies. Returns the
+        number placed, 0 or 1."""
         fits = feasible(self._snapshot, kind).feasible[order]
         at = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[at]:
@@ -231,7 +236,7 @@ class _Packing:
         return 1
 
     def _put_some(self, kind: KindId, pods: Rows, order: Rows) -> int:
-        """Places as many of a batch as fit, from the front on; returns how many."""
+        """Places as many pods of a batch as fit, from the front on; returns how many."""
         snapshot, numbered = self._snapshot, self._snapshot.of(kind)
         spreads = counts_itself(snapshot, numbered)
         fits = feasible(snapshot, kind, without=(SPREAD,) if spreads else ()).feasible
@@ -247,7 +252,7 @@ class _Packing:
         return len(steps)
 
     def _fill_hints(self, kind: KindId, pods: Rows, hints: Rows) -> None:
-        """Places pods at their hints: of pods with the same hint the first ones, as many as the row takes copies."""
+        """Places pods at their hints. If several pods have the same hint, the first ones get it, as many as the row takes."""
         fits = feasible(self._snapshot, kind).feasible[hints]
         pods, hints = pods[fits], hints[fits]
         rows, steps = np.unique(hints, return_inverse=True)
@@ -266,7 +271,7 @@ class _Packing:
 
 
 def _ranks(values: Rows) -> Rows:
-    """How many equal values come before each value."""
+    """For each value, how many equal values come before it."""
     order = np.argsort(values, kind="stable")
     counts = np.bincount(values)
     ranks = np.empty(len(values), np.intp)
@@ -275,7 +280,7 @@ def _ranks(values: Rows) -> Rows:
 
 
 def _batches(snapshot: ClusterSnapshot, kind: NumberedGroup, pods: Rows) -> Iterator[Rows]:
-    """The pods of a run, cut where verdicts on copies change in ways that `fit.domain_limits` does not count."""
+    """Splits a run of pods where verdicts on copies change in ways that `fit.domain_limits` does not count."""
     if kind.asks.disks or has_claims(snapshot, kind):
         # Volumes and devices that the first pod takes are not available to the next, or restrict it to the same node.
         yield from np.split(pods, len(pods))
@@ -288,7 +293,7 @@ def _batches(snapshot: ClusterSnapshot, kind: NumberedGroup, pods: Rows) -> Iter
 
 
 def _heeds_its_copies(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    """Whether a copy may close a row for the next copy other than by filling it."""
+    """Whether a copy may close a row for the next copy by something else than filling it."""
     asks = kind.asks
     rules = asks.disks or asks.affinity or asks.anti_affinity or has_claims(snapshot, kind)
     return bool(rules) or any(constraint.hard for constraint in asks.spread)

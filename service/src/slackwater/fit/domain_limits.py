@@ -1,10 +1,10 @@
-"""Limits that a pod's own copies set for the next copy: counts by the values of a node label, kept while copies are placed.
+"""Limits for placing several copies of a pod: each copy may close topology domains (values of a node label) for the next copy.
 
-Anti-affinity of an equivalence group against itself allows one copy at each value. A hard topology spread allows a copy where
-the count at the value exceeds the smallest count by at most the skew; when the smallest count rises, a closed value may open
-again. Nothing here changes the snapshot.
+Anti-affinity of an equivalence group against itself allows one copy for each value. A hard topology spread allows a copy if the
+value's count then exceeds the smallest count by at most the skew; when the smallest count rises, a closed value may open again.
+This module keeps these counts while copies are placed. It does not change the snapshot.
 
-"Candidates" are rows that take a copy by all other rules, in the order in which they are tried.
+"Candidates" are the rows that take a copy by all other rules, in the order in which they are tried.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +29,20 @@ from slackwater.snapshot.node_facts import ABSENT
 
 Int32 = npt.NDArray[np.int32]
 
-#: The smallest count where nothing is counted.
+#: The smallest count if no value is counted.
 _NOBODY: Final = int(np.iinfo(np.int64).max)
-#: Labels with at most so many values are handled value by value.
+#: Labels with at most this many values are handled value by value.
 _FEW_VALUES: Final = 64
-#: Steps between two calls of the caller's `stop`.
+#: The number of steps between two calls of the caller's `stop`.
 _STEPS: Final = 64
 
 
 class DomainLimit:
-    """The limit of one label key over the candidates.
+    """The limit that one topology key sets for further copies on the candidates.
 
-    A value takes a copy while `counts[value] - least <= room`. With `moving`, `least` is the smallest of the counts that are
-    not ABSENT; otherwise it stays 0. `adds` is what a copy adds to its value. Candidates without the label are not limited.
+    `ids` is the number of each candidate's value, `counts` the count for each value. A value takes a copy while `counts[value]
+    - least <= room`. With `moving`, `least` is the smallest of the counts that are not ABSENT; otherwise it stays 0. `adds` is
+    what a copy adds to its value's count. Candidates without the label are not limited.
     """
 
     __slots__ = ("adds", "counts", "ids", "least", "moving", "n_least", "room")
@@ -64,14 +65,14 @@ class DomainLimit:
         return self.room == 0 and self.adds == 1 and not self.moving
 
     def open(self) -> Mask:
-        """Which candidates take one more copy."""
+        """Which candidates may take one more copy, shape (candidates,)."""
         allowed = np.append(np.maximum(self.counts, 0) - self.least <= self.room, True)
         opened: Mask = allowed[self.ids]
         return opened
 
     def copies_at(self, at: int, most: int) -> int:
-        """How many copies an open candidate takes until the answer of `open` changes for some candidate, the last copy
-        included."""
+        """How many copies, at most `most`, an open candidate takes until the answer of `open` changes for some candidate. The
+        last copy may be the one that changes it."""
         value = int(self.ids[at])
         if value == ABSENT or not self.adds:
             return most
@@ -81,7 +82,7 @@ class DomainLimit:
         return min(most, self.room + self.least - count + 1)
 
     def add(self, at: int, copies: int) -> bool:
-        """Adds copies at a candidate. Returns whether the answer of `open` changes for some candidate."""
+        """Adds copies to a candidate. Returns whether this changes the answer of `open` for some candidate."""
         value = int(self.ids[at])
         if value == ABSENT or not self.adds:
             return False
@@ -96,10 +97,9 @@ class DomainLimit:
 
 
 def own_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> list[DomainLimit]:
-    """The limits per topology domain that placing several pods of the group causes for the group itself (anti-affinity,
-    spread).
+    """The limits that the pods of a group set for one another when several of them are placed (anti-affinity, spread).
 
-    If `counts_itself` is true, they include all hard spread constraints, and each row must have their topology keys.
+    If `counts_itself` is true, they include all hard spread constraints, and each row must have the topology keys of these.
     """
     limits = [_apart(snapshot, key, rows) for key in _own_keys(snapshot, kind)]
     if not counts_itself(snapshot, kind):
@@ -140,9 +140,11 @@ def _apart(snapshot: ClusterSnapshot, key: str, rows: Rows) -> DomainLimit:
 
 
 def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """The candidates of `wanted` copies, each the first candidate that takes one at that moment; and whether `stop` cut it off.
+    """Places `wanted` copies one after another, each on the first candidate that takes one at that moment. Returns the
+    candidate of each copy (an index), and whether `stop` cut the placing off.
 
-    `copies` is how many copies each candidate takes by all other rules. The result is shorter than `wanted` where no more fit.
+    `copies` is how many copies each candidate takes by all other rules. The result is shorter than `wanted` if no more copies
+    fit.
     """
     if not limits:
         return _filled(copies, wanted), False
@@ -154,24 +156,25 @@ def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop:
 
 
 def _filled(copies: Int64, wanted: int) -> Rows:
-    """The candidates of the copies, one candidate filled after another."""
+    """The candidate of each copy if one candidate is filled after another."""
     before = np.cumsum(copies) - copies
     return np.repeat(np.arange(len(copies)), np.clip(wanted - before, 0, copies))
 
 
 def _one_for_each_value(copies: Int64, limit: DomainLimit) -> Int64:
-    """The copies that each candidate takes where each open value takes one."""
+    """How many copies each candidate takes if each open value takes one."""
     at = np.flatnonzero(limit.open() & (limit.ids != ABSENT))
     values = limit.ids[at]
     first = np.zeros(len(limit.counts), np.intp)
-    first[values[::-1]] = at[::-1]  # where several have the same value, the first is written last
+    first[values[::-1]] = at[::-1]  # of candidates with the same value, the first is written last
     left = np.where(limit.ids == ABSENT, copies, 0)
     left[at[first[values] == at]] = 1
     return left
 
 
 def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """Places copies in steps: as many to one candidate as possible before the limits open or close another one."""
+    """Places copies in steps: in each step one candidate takes as many as possible before the limits open or close another one.
+    Returns what `in_sequence` returns."""
     left = copies.copy()
     steps: list[tuple[int, int]] = []
     cut = False
@@ -198,8 +201,8 @@ def _step_by_step(copies: Int64, limits: Sequence[DomainLimit], wanted: int, sto
 
 
 def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:
-    """Does what `_step_by_step` does for one limit with few values, such as zones: a step looks at values, not at
-    candidates."""
+    """Places copies as `_step_by_step` does, with the same result, for one limit with few values, such as zones: a step looks
+    at values, not at candidates."""
     queues = _Queues(copies, limit)
     steps: list[tuple[int, int]] = []
     while wanted and (step := queues.step(wanted)):
@@ -212,7 +215,8 @@ def _value_by_value(copies: Int64, limit: DomainLimit, wanted: int, stop: Callab
 
 
 class _Queues:
-    """The candidates of each value that take a copy, in reverse order: only the first candidate of each value matters.
+    """The candidates of each value that take a copy, last candidate first: only the first candidate of each value, the end of
+    the list, matters.
 
     Candidates without the label form one more value, which is always open. For few values this is faster than numpy.
     """
@@ -227,7 +231,8 @@ class _Queues:
             self._waiting.setdefault(self._ids[at], []).append(at)
 
     def step(self, wanted: int) -> tuple[int, int] | None:
-        """The first candidate that takes a copy, and how many copies it takes before another one becomes the first."""
+        """The first candidate that takes a copy, and how many copies it takes before another candidate becomes the first; None
+        if no candidate takes one."""
         least = self._least()
         open_to = [queue[-1] for value, queue in self._waiting.items() if self._is_open(value, least)]
         if not open_to:
@@ -237,7 +242,7 @@ class _Queues:
         return at, most if value == ABSENT or not self._adds else min(most, self._run(at, value, least))
 
     def _run(self, at: int, value: int, least: int) -> int:
-        """How many copies the value takes one after another, until it closes or an earlier candidate opens."""
+        """How many copies the value takes in a row until it closes or an earlier candidate opens."""
         count = self._counts[value]
         if not self._moving or count > least:
             return self._room + least - count + 1

@@ -1,17 +1,17 @@
 """Evacuation: whether all pods of a node fit on other nodes, on which, and in what order; for several nodes, one after another.
 
     with snapshot.fork() as trial:
-        facts = Facts(now=now, disruptions=Disruptions(budgets))
+        facts = RuleFacts(now=now, disruptions=Disruptions(budgets))
         evacuations = Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts)
         for row in candidates:
-            found = evacuations.evacuate(row, rows=order)       # Evacuated, Kept, or None: cut off
+            found = evacuations.evacuate(row, rows=order)       # Evacuated, NotEvacuated, or None: cut off
         evacuations.destinations                                # the final row of each moved pod
 
 First the rules (`fit.drainability`) judge every pod of the node. Then, in a trial, the node is tainted and emptied, and the
 pods that have to move are placed on the other rows: by priority, then by size. Each is tried at its hint, at the row where the
 last pod of its equivalence group went, and at the other rows in the given order. If all fit somewhere, the node is closed, and
-later pods do not go there. A pod that came from an evacuated node moves on with the others, and costs its budgets nothing
-again.
+later pods do not go there. If a pod came from a node that was evacuated before, it moves on with the others and uses up no
+second disruption of its budgets.
 
 Meanwhile the tainted node still counts as a value of topology spread, as it does while a real node is drained. The snapshot
 keeps only evacuations that succeeded, until the trial around them is dropped. Deliberately absent: which nodes, in what order,
@@ -55,8 +55,8 @@ class Destination(NamedTuple):
 class Evacuated:
     """The result for a node whose pods all fit elsewhere. `moves` are in the order in which the pods were placed.
 
-    `moves` include pods that an earlier evacuation brought here. `daemons` go with the node. The node has to wait until the
-    `awaited` have completed. `risky`: some budget allows fewer disruptions now than the node has pods that it selects.
+    `moves` include pods that an earlier evacuation brought to this node. `daemons` go with the node. The node has to wait until
+    the `awaited` have completed. `risky`: some budget allows fewer disruptions now than it has pods on the node.
     """
 
     row: Row
@@ -74,8 +74,7 @@ class Evacuated:
 class NotEvacuated:
     """The result for a node that has to stay because of `pod`.
 
-    Where the pod fits nowhere, `reasons` are the verdicts on the rows that were tried, each with its number of rows; most rows
-    first.
+    If the pod fits nowhere, `reasons` are (verdict, number of rows) pairs for the rows that were tried, most rows first.
     """
 
     row: Row
@@ -85,7 +84,7 @@ class NotEvacuated:
 
 
 class Evacuations:
-    """Finds other nodes for the pods of one node after another. Evacuations that succeed spend `facts.disruptions`."""
+    """Finds other nodes for the pods of one node after another. Each evacuation that succeeds uses up `facts.disruptions`."""
 
     def __init__(
         self,
@@ -116,11 +115,11 @@ class Evacuations:
     def evacuate(
         self, row: Row, *, rows: Rows, begun: bool = False, stop: Callable[[], bool] = lambda: False
     ) -> Evacuated | NotEvacuated | None:
-        """Tries to move a row's pods to others, tried in the order of `rows`; None where `stop` cut it off.
+        """Tries to move a row's pods to other rows, in the order of `rows`. None if `stop` cut the attempt off.
 
-        With `begun` the node's removal is under way, so rules block nothing: its pods leave, and need another node. Pods that
-        are being deleted do not: their replacements are pending, or the caller accounts for them. Raises ValueError for a row
-        that was evacuated before.
+        With `begun` the node's removal is already under way, so no rule blocks any more: pods that would block need another
+        node like the others. Pods that are being deleted need none: their replacements are pending, or the caller accounts for
+        them. Raises ValueError for a row that was evacuated before.
         """
         if row in self._evacuated:
             raise ValueError(f"row {row}: is evacuated already")
@@ -162,7 +161,8 @@ class Evacuations:
         return bool(self._rescheduled_pods.get(row))
 
     def _renewed(self, running_pod: RunningPod) -> RunningPod:
-        """The pod as its controller makes it again, if it is being deleted or has a `successor`; otherwise the pod itself."""
+        """The pod in the form in which its controller makes it again, if it is being deleted or has a `successor`; otherwise
+        the pod itself."""
         pod = running_pod.pod
         if not pod.deleting and pod.successor is None:
             return running_pod
@@ -215,7 +215,7 @@ class Evacuations:
         return open_rows
 
     def _settle(self, row: Row, pods: Sequence[Pod], moved: Sequence[tuple[RunningPod, Row]]) -> None:
-        """Notes what later evacuations need: the closed row, the spent budgets and the new rows of the pods."""
+        """Notes what later evacuations need: the closed row, the used-up disruptions and the new rows of the pods."""
         self._evacuated.add(row)
         self._shut[row] = True
         self._rescheduled_pods.pop(row, None)
@@ -228,7 +228,7 @@ class Evacuations:
 
 
 def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
-    """Positions and rows of the placed pods, in order."""
+    """(position, row) of each placed pod, in the order in which they were placed."""
     return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 

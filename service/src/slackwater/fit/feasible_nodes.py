@@ -1,5 +1,5 @@
-"""Feasibility: every predicate for an equivalence group over all rows, in the order of kube-scheduler's default profile of the
-snapshot's Kubernetes version (`predicates_of`).
+"""Feasibility: judges all rows for an equivalence group by every predicate, in the order of kube-scheduler's default profile of
+the snapshot's Kubernetes version (`predicates_of`).
 
     verdicts = feasible(snapshot, kind)        # kind: a KindId of the snapshot
     verdicts.codes                            # a model.reasons.Reason for each row, shape (n_rows,), uint8
@@ -8,10 +8,10 @@ snapshot's Kubernetes version (`predicates_of`).
 The first predicate that rejects a row gives its code. The pod itself may be refused before any row is judged (kube-scheduler's
 PreFilter); then every row has the code of that refusal.
 
-Answers are cached for each predicate and the part of a `Kind` that it reads, so that groups that differ elsewhere share them.
-What a predicate reads decides how its answer is renewed. Rows without changes keep their code (resources, ports, volume limits,
-node facts). Rules about other pods judge again only when a pod that they count moved. After one pod moved, renewing a group
-costs one row and the rules that count that pod, whatever the number of nodes and groups.
+Codes are cached by predicate and by the part of an equivalence group that the predicate reads, so groups that differ elsewhere
+share them. Predicates that read only a row's node and pods (resources, ports, volume limits, node facts) judge again only rows
+that changed. Predicates about other pods judge all rows again, but only if a pod that they count came or went. So after one pod
+came or went, renewing a group costs one row and the predicates that count that pod, whatever the number of nodes and groups.
 
 `admitting` applies only the predicates that depend on nodes alone. This module does not choose among the rows
 (`fit.node_scores`), and does not change the snapshot (`ClusterSnapshot.place`).
@@ -64,7 +64,7 @@ from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.row_journal import Selection, coded
 
-#: Names of predicates that a caller may leave out because it keeps the counts itself.
+#: The names of predicates that a caller may leave out because it keeps the counts itself.
 SPREAD: Final = "PodTopologySpread"
 AFFINITY: Final = "InterPodAffinity"
 RESOURCES: Final = "NodeResourcesFit"
@@ -75,7 +75,7 @@ _MOST_KEPT: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """A reason for each row. `refusal` is set where the pod itself is refused, whatever the node."""
+    """A reason for each row. `refusal` is set if the pod itself is refused, whatever the node."""
 
     codes: Codes
     refusal: Refusal | None = None
@@ -90,15 +90,16 @@ class Verdicts:
         return np.flatnonzero(self.codes == Reason.OK)
 
 
-#: facts: a row's node. room: the node and the row's own pods. anywhere: pods and nodes of other rows too.
+#: What a predicate reads to judge a row. facts: the row's node. room: also the row's pods. anywhere: also nodes and pods of
+#: other rows.
 _Reads = Literal["facts", "room", "anywhere"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Predicate:
-    """One predicate. `part` is what it reads of an equivalence group, None where it does not apply to the group.
+    """One predicate. `part` returns what it reads of an equivalence group, or None if it does not apply to the group.
 
-    All rows are judged again when `stamp` changes.
+    All rows are judged again when the result of `stamp` changes.
     """
 
     name: str
@@ -109,8 +110,8 @@ class _Predicate:
 
 
 class _Kept:
-    """The cached codes of one predicate for one part, over the capacity of the snapshot, and the versions that they are based
-    on."""
+    """The cached codes of one predicate for one part of equivalence groups, shape (capacity of the snapshot,), and the versions
+    that the codes are based on."""
 
     __slots__ = ("codes", "facts", "n_rows", "pods", "stamp")
 
@@ -122,7 +123,7 @@ class _Kept:
 
 
 def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str] = ()) -> Verdicts:
-    """The verdicts on all rows. The arrays belong to the caller.
+    """Judges all rows for the equivalence group. The caller may write to the arrays.
 
     `without` names predicates that are left out, for a caller that judges by them itself.
     """
@@ -147,7 +148,8 @@ def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str
 
 
 def _given_up(snapshot: ClusterSnapshot, kind: NumberedGroup, codes: Codes) -> Verdicts:
-    """Refuses the pod itself where kube-scheduler fails on one of the nodes: it then gives the pod's cycle up."""
+    """Replaces the verdicts by a refusal of the pod if kube-scheduler fails on one of the nodes, since it then ends the pod's
+    scheduling cycle with an error."""
     failing = np.flatnonzero(codes == Reason.DEVICES_FAILED)
     if not len(failing):
         return Verdicts(codes)
@@ -157,10 +159,10 @@ def _given_up(snapshot: ClusterSnapshot, kind: NumberedGroup, codes: Codes) -> V
 
 
 def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
-    """The codes of each predicate that applies to the equivalence group, by its name; callers must not write to them.
+    """The codes of each predicate that applies to the equivalence group, by the predicate's name. Callers must not write to
+    them.
 
-    Where several predicates reject a row, `feasible` has only the first one's code. Refusals of the pod itself are not
-    included.
+    If several predicates reject a row, `feasible` has only the first one's code. Refusals of the pod itself are not included.
     """
     numbered = snapshot.of(kind)
     predicates = predicates_of(snapshot.facts.kubernetes)
@@ -169,7 +171,7 @@ def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
 
 
 def refused(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
-    """The refusal of the pod itself, from the first plug-in that refuses it; None where none does."""
+    """The refusal of the pod itself by the first plug-in that refuses it; None if none does."""
     if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
         return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
     if kind.asks.claims:
@@ -217,7 +219,7 @@ def _renew_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Pred
 
 
 def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
-    """The rows of nodes that have to be judged again because they changed; `None` means all rows."""
+    """The rows to judge again because their node changed, or their pods if the predicate reads them. None means all rows."""
     if kept.facts < 0:
         return None
     most = max(8, snapshot.n_rows // 4)
@@ -240,7 +242,7 @@ def _live(snapshot: ClusterSnapshot, _kind: NumberedGroup, rows: Selection) -> C
 
 
 def _left_out(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
-    """Rejects nodes other than those that the affinity names one by one: kube-scheduler looks at no others."""
+    """Rejects nodes that the affinity does not list, if it lists nodes by name: kube-scheduler looks at no others."""
     row_of = snapshot.facts.row_of
     named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
     return coded(~np.isin(np.arange(snapshot.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
@@ -258,8 +260,8 @@ def _of_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | N
     return kind.id if asks or repelling_counters(snapshot, kind) else None
 
 
-#: The predicates in the order of kube-scheduler's default profile until 1.36, ours last. The first that rejects a row gives its
-#: code.
+#: The predicates in the order of kube-scheduler's default profile until 1.36; our own accounting is last. The first that
+#: rejects a row gives its code.
 PREDICATES: Final = (
     _Predicate(name="Live", part=lambda _, kind: True, judge=_live, reads="facts"),
     _Predicate(
@@ -351,7 +353,7 @@ PREDICATES: Final = (
     ),
 )
 _NODE_UNSCHEDULABLE, _NODE_NAME = PREDICATES[2:4]
-#: The same in the order since 1.37.
+#: The predicates in the order of kube-scheduler's default profile since 1.37.
 _NAME_FIRST: Final = (*PREDICATES[:2], _NODE_NAME, _NODE_UNSCHEDULABLE, *PREDICATES[4:])
 
 
@@ -360,12 +362,12 @@ def predicates_of(version: KubernetesVersion) -> tuple[_Predicate, ...]:
     return _NAME_FIRST if version.follows(Rule.NODE_NAME_FIRST) else PREDICATES
 
 
-#: The predicates in kube-scheduler's order.
+#: The predicates that depend on nodes alone, in kube-scheduler's order.
 NODE_RULES = (judge_node_unschedulable, judge_taint_toleration, judge_node_affinity)
 
 
 def admitting(kind: Kind, facts: NodeFacts) -> Mask:
-    """Which rows these predicates accept for the equivalence group, shape (n_rows,); closed rows are not accepted."""
+    """Which rows `NODE_RULES` accept for the equivalence group, shape (n_rows,); closed rows are not accepted."""
     rows = slice(0, facts.n_rows)
     mask: Mask = facts.live[rows].copy()
     for rule in NODE_RULES:

@@ -2,7 +2,7 @@
 
     ScoreProfile()                                   # kube-scheduler's default profile, whatever the version
     ScoreProfile(weights={"NodeResourcesFit": 5})    # one that scores by free room only
-    scores(snapshot, kind, rows)                     # of the default profile
+    scores(snapshot, kind, rows)                     # by the default profile
 
 Scores compare the given rows with one another, so callers pass all feasible rows together.
 """
@@ -38,7 +38,7 @@ from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 
 #: Scores rows for pods of an equivalence group; shape (len(rows),).
 Score = Callable[[ClusterSnapshot, NumberedGroup, Rows], Int64]
-#: Whether a plug-in may score rows differently at all.
+#: Whether a plug-in may score the rows differently for an equivalence group.
 Differs = Callable[[ClusterSnapshot, NumberedGroup], bool]
 
 #: The score plug-ins of kube-scheduler's default profile with their weights, as in k8s.io/kubernetes v1.34.4 to v1.37.2,
@@ -59,8 +59,8 @@ DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
 class ScorePlugin(NamedTuple):
     """A score plug-in of a profile.
 
-    `differs` says whether the score of rows can differ for a group, which holds while nodes and groups stay the same, wherever
-    pods are. It is None for plug-ins that do not compare rows with one another.
+    `differs` says whether the scores of rows can differ at all for a group. Its answer holds while nodes and groups stay the
+    same, wherever pods are. `differs` is None for plug-ins that score each row by itself.
     """
 
     score: Score
@@ -70,7 +70,7 @@ class ScorePlugin(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreProfile:
-    """What a profile of kube-scheduler says about scores. Plug-ins that are not in `weights` do not score."""
+    """The scoring of a kube-scheduler profile. Plug-ins that are not in `weights` do not score."""
 
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     resources: ResourceScoring = LEAST_ALLOCATED
@@ -103,8 +103,8 @@ class ScoreProfile:
 
 
 def scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, profile: ScoreProfile | None = None) -> dict[str, Int64]:
-    """The scores of each plug-in for `rows`, which are the feasible ones; shape (len(rows),). Without `profile` those of
-    kube-scheduler's default one."""
+    """The scores of each plug-in for `rows`, which must be the feasible ones; shape (len(rows),). Without `profile`,
+    kube-scheduler's default profile is used."""
     numbered = snapshot.of(kind)
     plugins = (profile or ScoreProfile()).plugins(snapshot.facts.kubernetes)
     return {name: plugin.score(snapshot, numbered, rows) for name, plugin in plugins.items()}

@@ -1,10 +1,10 @@
-"""How many more disruptions each PodDisruptionBudget allows while a plan empties several nodes.
+"""Tracks how many more disruptions each PodDisruptionBudget allows while a plan empties several nodes.
 
 - `Disruptions`: the remaining disruptions, by the rules of the Eviction API.
 - `counted`, `Scales`: what a budget without a status allows, by the algorithm of Kubernetes' disruption controller.
 
-In: budgets, pods and the number of pods that controllers want. Out: whether a pod's eviction is allowed. Invariant: two nodes
-never count on the same disruption.
+In: budgets, pods and the number of pods that controllers want. Out: whether a pod's eviction is allowed. Invariant: a plan uses
+no allowed disruption for two nodes.
 """
 
 from collections import Counter
@@ -25,12 +25,12 @@ class Disruptions:
     whatever they allow. It evicts a pod that is not ready whatever the budget allows, if the budget's policy says so.
 
     The numbers begin as the API reports them (`status.disruptionsAllowed`) and shrink with every pod that is moved. They may
-    fall below 0: a node's pods leave one after another, each when its budget allows it, but the next node with such a pod has
-    to wait.
+    fall below 0, since the pods of one node leave one after another, each when its budget allows it; but then the next node
+    with such a pod has to wait.
     """
 
     def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
-        #: Positions of a namespace's budgets, by the labels that they select.
+        #: The positions in `_names` of a namespace's budgets, by the labels that the budgets select.
         self._of_namespace: dict[str, SelectorIndex[int]] = {}
         self._names: list[tuple[str, str]] = []
         self._left: dict[tuple[str, str], int] = {}
@@ -45,7 +45,7 @@ class Disruptions:
                 self._unready_may_go.add((budget.namespace, budget.name))
 
     def left(self, namespace: str, name: str) -> int:
-        """How many disruptions a budget still allows; below 0 where more were spent."""
+        """How many disruptions a budget still allows; below 0 if more were used up."""
         return self._left[namespace, name]
 
     def covers(self, pod: Pod) -> bool:
@@ -53,17 +53,17 @@ class Disruptions:
         return bool(self.of(pod))
 
     def never_evicted(self, pod: Pod) -> bool:
-        """Whether the Eviction API refuses the pod whatever its budgets allow, because there are several."""
+        """Whether the Eviction API refuses the pod whatever its budgets allow, because several budgets select it."""
         return bool(self._left) and _is_asked_about(pod) and len(self.of(pod)) > 1
 
     def allows(self, pod: Pod) -> bool:
-        """Whether each budget of the pod, taken alone, allows a disruption now."""
+        """Whether each budget of the pod, judged alone, allows a disruption now."""
         if not self._left or not _is_asked_about(pod):
             return True
         return not self.against(pod)
 
     def against(self, pod: Pod) -> list[tuple[str, str]]:
-        """Namespace and name of the budgets that do not allow the pod to be disrupted now."""
+        """The budgets that do not allow the pod to be disrupted now, as (namespace, name)."""
         refusing = [budget for budget in self.of(pod) if self._left[budget] < 1]
         return refusing if pod.ready else [budget for budget in refusing if budget not in self._unready_may_go]
 
@@ -75,7 +75,7 @@ class Disruptions:
         return all(self._left[budget] >= count for budget, count in wanted.items())
 
     def spend(self, pods: Iterable[Pod]) -> None:
-        """Takes the disruptions of pods that will move off what budgets allow."""
+        """Subtracts the disruptions of pods that will move from what their budgets allow."""
         if not self._left:
             return
         for pod in pods:
@@ -83,7 +83,7 @@ class Disruptions:
                 self._left[budget] -= 1
 
     def of(self, pod: Pod) -> tuple[tuple[str, str], ...]:
-        """Namespace and name of the budgets that select the pod."""
+        """The budgets that select the pod, as (namespace, name)."""
         namespace = pod.key.namespace
         budgets = self._of_namespace.get(namespace)
         if budgets is None:
@@ -98,26 +98,27 @@ class Disruptions:
 
 
 def _is_asked_about(pod: Pod) -> bool:
-    """Whether the Eviction API looks at budgets for the pod at all."""
+    """Whether the Eviction API checks budgets for the pod at all."""
     return not pod.starting and not pod.deleting
 
 
 def _costs(pod: Pod) -> bool:
-    """Whether evicting the pod uses up a disruption: budgets count neither unready pods nor those that are being deleted."""
+    """Whether evicting the pod uses up a disruption. Budgets count neither pods that are not ready nor those that are being
+    deleted."""
     return pod.ready and not pod.deleting
 
 
 DEPLOYMENT: Final = ("apps", "Deployment")
-#: Built-in owners of pods that have no scale.
+#: Built-in kinds of owners without a scale subresource.
 _WITHOUT_SCALE: Final = frozenset({("batch", "Job"), ("apps", "DaemonSet"), ("", "Node")})
 _WHOLE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scales:
-    """How many pods controllers want. For each (API group, kind) in `known`, `replicas` has all controllers.
+    """How many pods controllers want. For each (API group, kind) in `known`, `replicas` is complete.
 
-    `deployments` names the Deployment of each ReplicaSet that has one: its scale counts instead of the ReplicaSet's.
+    `deployments` maps a ReplicaSet to its Deployment, if it has one: the Deployment's scale then replaces the ReplicaSet's.
     """
 
     replicas: Targets = field(default_factory=dict)
@@ -130,20 +131,21 @@ NO_SCALES: Final = Scales()
 
 @dataclass(frozen=True, slots=True)
 class CountedBudgets:
-    """All budgets, each with what it allows; and the controller kinds whose scale had to be assumed."""
+    """All budgets with the disruptions that they allow. `assumed` are the kinds of controllers whose scale had to be
+    assumed."""
 
     budgets: tuple[DisruptionBudget, ...]
     assumed: tuple[str, ...]
 
 
 def counted(budgets: Sequence[DisruptionBudget], pods: Iterable[Pod], scales: Scales) -> CountedBudgets:
-    """The budgets, with the allowed disruptions filled in where a budget has no status.
+    """Fills in the allowed disruptions of budgets without a status.
 
     The algorithm is that of pkg/controller/disruption. A percentage applies to the sum of what the controllers of the selected
-    pods want, each controller counted once. Healthy pods are the selected ones that are ready and not being deleted. Where the
-    controller of a pod has no scale, or does not exist, the count fails and nothing is allowed. Pods without a controller count
-    for no percentage. Where the objects of a controller's kind are not read, its scale is unknown: it counts with as many pods
-    as it has.
+    pods want, each controller counted once. Healthy pods are the selected ones that are ready and not being deleted. If the
+    controller of a pod has no scale, or does not exist, the count fails and nothing is allowed. Pods without a controller add
+    nothing to that sum. If the objects of a controller's kind are not read, its scale is unknown, and the number of its pods is
+    assumed.
     """
     if all(budget.uncounted is None for budget in budgets):
         return CountedBudgets(tuple(budgets), ())
@@ -181,7 +183,7 @@ class _Counting:
         )
 
     def _wanted(self, rule: BudgetRule, pods: Sequence[Pod]) -> tuple[int, int] | None:
-        """How many pods are expected, and how many of them have to be healthy; None where that cannot be counted."""
+        """How many pods are expected, and how many of them have to be healthy; None if that cannot be counted."""
         if not rule.percent and not rule.unavailable:
             return len(pods), rule.amount
         expected = self._expected(pods)
@@ -201,7 +203,7 @@ class _Counting:
         return sum(scales.values())
 
     def _scale(self, namespace: str, owner: Owner) -> tuple[ControllerKey, int] | None:
-        """The controller that counts for an owner, and how many pods it wants; None where it has no scale or does not exist."""
+        """The controller that counts for an owner, and how many pods it wants; None if it has no scale or does not exist."""
         key, kind, scales = (namespace, owner), (owner.group, owner.kind), self._scales
         deployment = scales.deployments.get(key)
         if deployment is not None:

@@ -1,4 +1,4 @@
-"""The texts of refusals, as kube-scheduler's plug-ins word them."""
+"""The messages of refusals, in the words of kube-scheduler's plug-ins."""
 
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.filter.dynamic_resources import (
@@ -18,13 +18,13 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 def reasons(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[str]:
-    """Why a row is not feasible, in kube-scheduler's texts; empty where it is feasible."""
+    """kube-scheduler's messages that say why a row is not feasible; empty if it is feasible."""
     verdicts = feasible(snapshot, kind)
     return words(snapshot, kind, row, Reason(verdicts.codes[row]), verdicts.refusal)
 
 
 def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
-    """kube-scheduler's texts for a verdict that is known already."""
+    """kube-scheduler's messages for a verdict that the caller already has. `refusal` is that of the pod itself, or None."""
     if refusal is not None:
         return [refusal.text]
     numbered = snapshot.of(kind)

@@ -1,4 +1,4 @@
-"""The score curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
+"""Scores by the curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
 pkg/plugin/framework_methods.go)."""
 
 from dataclasses import dataclass
@@ -10,13 +10,15 @@ import numpy.typing as npt
 from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
 from slackwater.model.resources import Amounts
 
-#: kube-scheduler takes 0..10 from an extender and multiplies by weight x 10, without clamping (seen with kube-scheduler 1.36).
+#: kube-scheduler takes scores of 0..10 from an extender and multiplies them by weight x 10, without clamping (seen with
+#: kube-scheduler 1.36).
 MAX_EXTENDER_SCORE: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreCurve:
-    """The score by fullness x in 0..1: `min_usage` at 0, rising to 1 at `peak`, falling to `max_usage` at 1."""
+    """The score of a node by its fullness, the share of Total that is Reserved: `min_usage` at 0, rising to 1 at `peak`,
+    falling to `max_usage` at 1."""
 
     min_usage: float = 0.5
     max_usage: float = 0.0
@@ -24,9 +26,9 @@ class ScoreCurve:
 
 
 def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    """The score of each row as a fraction 0..1: the minimum over the resources, scaled by the node's size.
+    """The score of each row, 0..1: the minimum over the resources, scaled by the node's size.
 
-    The size factor is Total / largest Total of all rows. 0 where the pod does not fit, or the node has no Total.
+    The size factor is Total / largest Total of all rows. The score is 0 if the pod does not fit, or the node has no Total.
     """
     total = np.take(columns.total, rows, axis=1)
     after = np.take(columns.reserved, rows, axis=1) + vertical(wanted)
@@ -34,11 +36,11 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
 
 
 def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    """The score fractions from `after`, what would be Reserved, and `total`, both of shape (resources, rows); `largest` is the
-    largest Total of all rows, (resources,)."""
+    """The score of each row, 0..1, from `after`, what would be Reserved with the pod, and `total`, both of shape (resources,
+    rows). `largest` is the largest Total of all rows, shape (resources,)."""
     fullness, scores = _points(curve)
     least, fits = np.full(total.shape[1], np.inf), np.ones(total.shape[1], np.bool_)
-    # Line by line: numpy needs twice the time to reduce over so short an axis.
+    # One resource after the other: numpy needs twice the time to reduce over so short an axis.
     for want, there, most in zip(after, total, largest.tolist(), strict=True):
         score = np.interp(want / np.maximum(there, 1), fullness, scores) * (there / max(most, 1))
         np.minimum(least, score, out=least)
@@ -47,7 +49,7 @@ def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) 
 
 
 def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
-    """The curve's corners: fullness and score. With a peak at one end the slope towards that end is missing."""
+    """The curve's corners: their fullness and their score. If the peak is at one end, the slope towards that end is missing."""
     if curve.peak <= 0.0:
         return [0.0, 1.0], [1.0, curve.max_usage]
     if curve.peak >= 1.0:
@@ -56,21 +58,21 @@ def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
 
 
 def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """Scores 0..100 as the plugin itself answers them, truncated."""
+    """The scores 0..100 that Neon's plugin itself answers, truncated."""
     return np.asarray(100 * fractions(wanted, columns, rows, curve), np.int64)
 
 
 def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """Scores 0..10 for each row: the fraction to the nearest tenth, and at least 1 wherever it is above 0.
+    """Scores 0..10 for each row: the fraction to the nearest tenth, and at least 1 if it is above 0.
 
-    Trap T5 proposes that an extender with 11 levels spreads ranks within the call. We do not: that would turn a difference of
-    one percent into most of the range and so override image locality and spread (docs/adr/0002).
+    An extender could instead spread the rows of a call over all 11 levels by rank. We do not, because that would turn a
+    difference of one percent into most of the range, and so override image locality and spread (docs/adr/0002).
     """
     return tenths(fractions(wanted, columns, rows, curve))
 
 
 def tenths(score: npt.NDArray[np.float64]) -> Int64:
-    """Fractions as an extender answers them: 0..10, as in `extender_scores`."""
+    """Converts fractions to the scores 0..10 of an extender, as in `extender_scores`."""
     return np.where(score > 0, np.maximum(np.rint(score * MAX_EXTENDER_SCORE), 1), 0).astype(np.int64)
 
 

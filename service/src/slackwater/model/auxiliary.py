@@ -1,4 +1,4 @@
-"""Auxiliary objects, which only planners read: namespaces, storage, and controllers of pods, with their events.
+"""Auxiliary objects, which only planners read (namespaces, storage, devices, pods' controllers), and the events about them.
 
 - `AuxiliarySeen`, `AuxiliaryGone`: the events.
 - `AuxiliaryObjects`: what planners get.
@@ -65,7 +65,7 @@ AuxiliaryKind = Literal[
 DEVICE_KINDS: Final[frozenset[AuxiliaryKind]] = frozenset(
     {"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}
 )
-#: The objects that ask for placeholders; they are watched only where slack is planned.
+#: The kinds of objects that can ask for placeholders; they are watched only where slack is planned.
 ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
     {
         "deployments",
@@ -77,7 +77,7 @@ ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
         "capacitybuffers",
     }
 )
-#: The resource of a workload, by its API group and kind.
+#: The API resource of each kind of workload, by API group and kind.
 WORKLOAD_KINDS: Final[Mapping[tuple[str, str], AuxiliaryKind]] = {
     ("apps", "Deployment"): "deployments",
     ("apps", "ReplicaSet"): "replicasets",
@@ -96,16 +96,16 @@ class AuxiliaryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceLabels:
-    """A namespace; selectors read its labels only."""
+    """A namespace, reduced to its labels: selectors read nothing else."""
 
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet, represented by a pod that it would make.
+    """A DaemonSet, represented by an example of its pods.
 
-    `pod` has no node, and tolerates what the DaemonSet controller lets its pods tolerate.
+    `pod` has no node. Its tolerations include those that the DaemonSet controller adds.
     """
 
     pod: Pod
@@ -153,8 +153,8 @@ AuxiliaryEvent = AuxiliarySeen | AuxiliaryGone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuxiliaryObjects:
-    """The auxiliary objects that changed since planners last collected them. A field is None where nothing of that type
-    changed."""
+    """The auxiliary objects that changed since planners last collected them. A field is None if nothing of that type changed;
+    otherwise it has all objects of the type."""
 
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None

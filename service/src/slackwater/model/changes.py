@@ -1,9 +1,9 @@
-"""Changes of the cluster state since they were last collected.
+"""Changes of the cluster state since they were last collected, for snapshots that follow it.
 
-The values are frozen, so that they may be handed to another thread or process. A pod is *as it counts*: `node` is the node
-where it takes room, also while its bind is under way, and its requests are what is Reserved for it where that is more. A node's
-allocatable is what may be reserved on it. An object that counts otherwise than the API server shows it is there in both forms.
-Changes are collected in `runtime.change_collector` and applied in `snapshot.snapshot_replica`.
+`runtime.change_collector` collects the changes, `snapshot.snapshot_replica` applies them. They are frozen values, so another
+thread or process may read them. Nodes and pods are in the form that our accounting uses. A pod has the node where it takes
+room, also while its bind is under way; if more is Reserved for the pod than it requests, its requests are what is Reserved. A
+node's allocatable is what may be reserved on it. Where the API server's object differs from this form, a change has both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ from slackwater.model.storage import Storage
 
 
 class NodeChange(NamedTuple):
-    """A node as it counts now; None: the node is gone. `seen`: the node as the API server shows it, where that differs."""
+    """A changed node. `node` has the form that our accounting uses; None if the node is gone. `seen` is the API server's
+    object, only if it differs from `node`, for example because the node is in quarantine."""
 
     name: NodeName
     node: Node | None
@@ -27,8 +28,8 @@ class NodeChange(NamedTuple):
 
 
 class PodChange(NamedTuple):
-    """A pod as it counts now; None: the pod is gone, or has ended. `seen`: the pod as the API server shows it, where that
-    differs."""
+    """A changed pod. `pod` has the form that our accounting uses; None if the pod is gone or has ended. `seen` is the API
+    server's object, only if it differs from `pod`."""
 
     uid: PodUid
     pod: Pod | None
@@ -37,11 +38,11 @@ class PodChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """One collection of changes. If several entries are about one object, the last one is valid. A field that is None did not
-    change.
+    """The changes of one collection. If several entries are about the same object, the last one is valid. A field that is None
+    has not changed.
 
-    `awaiting_victims` are pods without a node for which room is kept, because victims leave for them. Each collection names all
-    of them. `daemons`: one pod per DaemonSet. `replicas`: the number of pods that each known controller wants. `kubernetes` is
+    `awaiting_victims` are all pods without a node for which room is kept because victims are leaving; it is always complete.
+    `daemons` has one pod for each DaemonSet. `replicas` is the number of pods that each known controller wants. `kubernetes` is
     the version whose rules hold; it never changes while a service runs.
     """
 

@@ -1,7 +1,8 @@
-"""Nodes as rows of integer columns, so that all nodes are judged at once.
+"""The accounting of all nodes as integer columns, so that all nodes are judged at once.
 
-A column has shape (2, rows): one line for each accounted resource, in the order of `resources.RESOURCES` (milliCPU, bytes). A
-row is reused after its node is gone. A free row has Total 0, so that no pod ever fits there.
+A column has shape (2, rows): the first axis has CPU in milliCPU and memory in bytes, in the order of `resources.RESOURCES`; the
+second has the nodes. A node's row is given to a later node once the node is gone. A row without a node has Total 0, so no pod
+ever fits there.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Column:
     meaning: str
 
 
-#: Every (resources, rows) column. All are >= 0 and int64.
+#: The accounting columns, each of shape (resources, rows) and int64. No value is below 0.
 SCHEMA: Final = (
     Column("total", "what may be promised: allocatable less the system amounts"),
     Column("watermark", "share of total above which live migration starts; never limits placement"),
@@ -80,12 +81,14 @@ class NodeColumns:
         self.n_rows = max(self.n_rows, n_rows)
 
     def unreserved(self, rows: Rows | int) -> Int64:
-        """Total less Reserved; negative where more is promised. Shape (resources, len(rows)), of one row (resources,)."""
+        """Total minus Reserved of the rows; negative where more than Total is reserved. Shape (resources, len(rows)), for a
+        single row (resources,)."""
         free: Int64 = self.total.take(rows, axis=1) - self.reserved.take(rows, axis=1)
         return free
 
     def free(self, rows: Rows | int) -> Int64:
-        """The room for new pods: Total less Reserved and what is held. Shape as of `unreserved`."""
+        """The room for new pods on the rows: Total minus Reserved minus what is held; may be negative. Shape as of
+        `unreserved`."""
         return self.unreserved(rows) - self.held.take(rows, axis=1)
 
     def clear(self, row: int) -> None:

@@ -1,6 +1,6 @@
 """Devices of dynamic resource allocation (resource.k8s.io/v1), with the fields that placement reads.
 
-Drivers publish devices in slices, claims request devices, classes say which ones a request may take. Amounts (capacity,
+Drivers publish devices in slices, claims request devices, classes define which devices a request may take. Amounts (capacity,
 counters) are integers in units of 10^-9, so that every quantity of the API is exact.
 """
 
@@ -10,16 +10,17 @@ from typing import Final, NamedTuple
 
 from slackwater.model.pod_constraints import NodeSelectorTerm
 
-#: Classes back the extended resource of this prefix and their name, beside the one that they state.
+#: Every DeviceClass backs the extended resource named by this prefix and the class's name, in addition to the one that its spec
+#: names.
 CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-#: An allocation has at most so many devices.
+#: The API's limit of devices in one allocation.
 MOST_RESULTS: Final = 32
-#: An object of a namespace: namespace and name.
+#: The key of a claim or a claim template: namespace and name.
 ClaimKey = tuple[str, str]
 
 
 class DeviceId(NamedTuple):
-    """A device: its driver, the pool it belongs to, and its name there."""
+    """A device: its driver, its pool, and its name in the pool."""
 
     driver: str
     pool: str
@@ -31,7 +32,7 @@ class DeviceId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A semantic version as text: a value of an attribute."""
+    """The value of an attribute that is a semantic version, as text."""
 
     text: str
 
@@ -42,9 +43,9 @@ Attribute = str | int | bool | Version | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPolicy:
-    """How much of a capacity a request may consume: one of `values`, or at least `least` in steps, and at most `most`.
+    """How much of a capacity a request may consume: one of `values`, or an amount from `least` to `most` in steps of `step`.
 
-    `default` counts where a request states no amount. `ranged`: the policy has a range, even if no bound of it is set.
+    `default` applies if a request states no amount. `ranged`: the policy has a range, even if no bound of it is set.
     """
 
     default: int | None = None
@@ -57,7 +58,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """An amount of something that a device has."""
+    """An amount of something that a device has, such as memory. `policy` limits what a request may consume of it."""
 
     name: str
     amount: int
@@ -75,7 +76,7 @@ class DeviceTaint:
 
 @dataclass(frozen=True, slots=True)
 class DeviceToleration:
-    """A toleration of a request. An empty key tolerates every key, an empty effect every effect."""
+    """A device taint that a request tolerates. An empty key tolerates every key, an empty effect every effect."""
 
     key: str
     operator: str
@@ -85,7 +86,7 @@ class DeviceToleration:
 
 @dataclass(frozen=True, slots=True)
 class CounterSet:
-    """Counters that devices share, or what a device consumes of them: pairs of name and amount."""
+    """A set of counters that devices of a pool share, or what one device consumes of it: pairs of counter name and amount."""
 
     name: str
     counters: tuple[tuple[str, int], ...]
@@ -93,7 +94,8 @@ class CounterSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChoice:
-    """The nodes that can use a slice or a device: one by name, all, or those that a selector accepts. Empty: none."""
+    """The nodes that can use a slice or a device: one by name, or every node, or those that `terms` select. None of these set:
+    no node."""
 
     name: str = ""
     every: bool = False
@@ -102,10 +104,10 @@ class NodeChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A device of a slice. `nodes` is set where the slice leaves the choice of nodes to its devices.
+    """A device of a slice. `nodes` is set if the slice leaves the choice of nodes to its devices.
 
-    `shareable`: several requests may share it, each consuming some of its capacity. `binding` conditions have to become true
-    before a pod may use it, `failures` are conditions that say it never will.
+    `shareable`: several requests may share the device, each consuming some of its capacity. `binding` are conditions that must
+    become true before a pod may use the device; `failures` are conditions that say that they never will.
     """
 
     name: str
@@ -122,10 +124,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceSlice:
-    """A part of a pool of devices, published by a driver. The newest generation of a pool counts.
+    """A part of a pool of devices, published by a driver. Only the newest generation of a pool is used.
 
     A pool is complete when it has `slices` slices of that generation. `per_device`: each device states its own nodes. A slice
-    has devices, or counters that devices of the pool share.
+    has either devices, or counters that devices of the pool share.
     """
 
     name: str
@@ -141,7 +143,8 @@ class ResourceSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClass:
-    """A DeviceClass: CEL selectors that its devices meet, and the extended resource that it backs. `created` orders classes."""
+    """A DeviceClass: CEL selectors that its devices must meet, and the extended resource that it backs. `created` is its
+    creation time: of several classes that back the same resource the newest is used."""
 
     name: str
     selectors: tuple[str, ...] = ()
@@ -151,9 +154,11 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAsk:
-    """What one request, or one of its alternatives, asks for: `count` devices, or all (None) that the selectors accept.
+    """What a request, or one of its alternatives, asks for: `count` devices (None: all) that the class and the selectors
+    accept.
 
-    `consumes` are amounts of the device's capacity. With `admin` access devices in use count as free, and stay so.
+    `consumes` are amounts of a device's capacity. With `admin` access the ask may get devices that others use, and its own
+    allocation does not put a device in use.
     """
 
     name: str
@@ -167,7 +172,8 @@ class DeviceAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """A request of a claim: one ask, or alternatives (`firstAvailable`), of which the first that can be allocated counts."""
+    """A request of a claim: a single ask, or several alternatives (`firstAvailable`), of which the first that can be allocated
+    is used."""
 
     name: str
     asks: tuple[DeviceAsk, ...]
@@ -176,7 +182,8 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConstraint:
-    """A constraint: the devices of the named requests (none: of all) have the same attribute, or all a different one."""
+    """A constraint of a claim: the devices of `requests` (empty: of all requests) have the same value of the attribute, or with
+    `distinct` all different ones."""
 
     attribute: str
     distinct: bool
@@ -185,7 +192,7 @@ class DeviceConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimSpec:
-    """What a claim asks for. Equal specs can be allocated on the same nodes."""
+    """What a claim asks for. Claims with equal specs can be allocated on the same nodes."""
 
     requests: tuple[DeviceRequest, ...]
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -193,7 +200,8 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatedDevice:
-    """A device of an allocation. `share` is its share's id where requests share the device, with what it consumes.
+    """A device of an allocation. If requests share the device, `share` is the id of this request's share, and `consumed` the
+    capacity that it consumes.
 
     `binding` and `failures` are the conditions of the device at the time of the allocation.
     """
@@ -219,8 +227,8 @@ class Allocation:
 class ResourceClaim:
     """A ResourceClaim. `owner` is the UID of its controlling owner, `users` the UIDs of the pods that it is reserved for.
 
-    `failed`: a device reports a condition that says binding will never be complete. `extended`: kube-scheduler made it for the
-    extended resources of a pod.
+    `failed`: one of its devices reports a condition that says that binding will never be complete. `extended`: kube-scheduler
+    created the claim for a pod's extended resources.
     """
 
     namespace: str
@@ -241,7 +249,8 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceObjects:
-    """All known objects about devices. Unlike those of storage, objects that are not here count as absent."""
+    """All known objects about devices. An object that is missing here does not exist, while missing storage objects may only be
+    unread."""
 
     slices: Mapping[str, ResourceSlice] = field(default_factory=dict)
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)

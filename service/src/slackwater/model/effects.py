@@ -1,8 +1,8 @@
 """Effects: writes, reads and reports that `StateMachine` returns.
 
-- The dispatcher makes an API call of each `ApiEffect`. An effect names its object by UID as well, so that a write meant for one
+- The dispatcher makes an API call for each `ApiEffect`. An effect names its object also by UID, so that a write meant for one
   pod never reaches a later pod of the same name.
-- `DrainReport`: what a drain reports to the autoscaler. `DrainOrder` is what a drain begins with.
+- `DrainReport`: what a drain reports to the autoscaler. `DrainOrder` is the order that starts a drain.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leavin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainOrder:
-    """The order to remove one node. `stamp` is the taint's time.
+    """The order to remove one node. `stamp` is the time that is written into the node's taint.
 
-    `empty`: the node is removed as one without pods, and only as long as it has none. `ready` and `gpu`: what the node was, for
-    metrics. `destinations`: where the plan sees each pod go, for people; none after a restart.
+    `empty`: the node has no pods to move, and is removed only as long as that is so. `ready` and `gpu` describe the node for
+    metrics. `destinations` say where the plan expects each pod to go, for people; empty after a restart.
     """
 
     node: NodeName
@@ -37,9 +37,8 @@ class DrainOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainEnd:
-    """A drain has ended. removed: we removed the node. gone: another client deleted it. rolled-back: the node stays, with the
-    reason.
-    """
+    """Reports the end of a drain. Outcomes: "removed": we removed the node. "gone": another client deleted it. "rolled-back":
+    the node stays, with the reason."""
 
     order: DrainOrder
     outcome: Literal["removed", "gone", "rolled-back"]
@@ -59,7 +58,8 @@ class RemoveNode:
 
 @dataclass(frozen=True, slots=True)
 class PodEvicted:
-    """An eviction was accepted, or the pod was gone: the autoscaler keeps room for its successor for a while."""
+    """Reports that an eviction was accepted, or that the pod was already gone. The autoscaler keeps room for the pod's
+    successor for a while."""
 
     pod: Pod
 
@@ -98,7 +98,8 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Patches status.nominatedNodeName: kube-scheduler tries that node first and alone (seen with kube-scheduler 1.36)."""
+    """Patches status.nominatedNodeName of a pending pod: kube-scheduler then tries that node first and alone (seen with
+    kube-scheduler 1.36)."""
 
     uid: PodUid
     key: PodKey
@@ -107,7 +108,8 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class NominateInAdvance:
-    """Patches status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod is unchanged since `version`.
+    """Patches status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod has not changed since
+    `version`.
 
     With `opens` our gate is removed after that, so that kube-scheduler never sees the pod without the nomination. Ends as
     `AdvanceNominationEnded`.
@@ -130,10 +132,10 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Publishes an Event for people: on a pod, on a node (without a namespace), or on the status object (whose UID is not known
-    here).
+    """Publishes an Event for people: on a pod, on a node (without a namespace), or on the status ConfigMap (whose UID is not
+    known here).
 
-    It is dropped under load; nothing depends on it.
+    It may be dropped under load; nothing depends on it.
     """
 
     uid: PodUid
@@ -146,7 +148,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePermit:
-    """Sets the permit annotation of a VirtualMachine (`on` machine) or a Pod to `text`, if it still is `before`.
+    """Sets the permit annotation of a VirtualMachine or a Pod (`on`) to `text`, if its text is still `before`.
 
     `uid` and `key` name the annotated object, `pod` the pod whose permit it is. Ends as `PermitWritten` or `PermitNotWritten`.
     """
@@ -161,7 +163,7 @@ class WritePermit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """Patches `pods/resize` of a plain pod, so that its container requests `to`; limits follow where they equal the request.
+    """Patches `pods/resize` of a plain pod: the container then requests `to`, and limits that equal the request change with it.
 
     The watch shows the result.
     """
@@ -197,7 +199,7 @@ class DeleteMigration:
 
 @dataclass(frozen=True, slots=True)
 class WritePreempting:
-    """Sets annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None removes it.
+    """Sets the annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None removes it.
 
     Ends as `PreemptingWritten` or `PreemptingNotWritten`.
     """
@@ -211,7 +213,7 @@ class WritePreempting:
 class DeleteVictim:
     """Sets the condition DisruptionTarget (reason PreemptionByScheduler) on a victim, then deletes the victim.
 
-    Ends as `VictimEnded`, or as `PodGone` where the pod was gone already.
+    Ends as `VictimEnded`, or as `PodGone` if the victim was already gone.
     """
 
     uid: PodUid
@@ -221,8 +223,8 @@ class DeleteVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkNode:
-    """Puts the taint on a node, in place of one with the same key. With `cordon` it also makes the node unschedulable, and an
-    annotation remembers that it was schedulable before. Ends as `NodeMarked`."""
+    """Puts the taint on a node, in place of one with the same key. With `cordon` it also makes a schedulable node
+    unschedulable, and an annotation then says that we did so. Ends as `NodeMarked`."""
 
     uid: str
     name: NodeName

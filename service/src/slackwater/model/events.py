@@ -1,4 +1,4 @@
-"""Events: facts from watches, ends of API calls, and time. `StateMachine.apply` takes these and nothing else."""
+"""Events: what watches showed, how API calls ended, and that time passed. `StateMachine.apply` takes these and nothing else."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +26,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod as the API server has it now. Ignored if its resource version is older than the known one."""
+    """A pod as the API server has it now. Ignored if its resource version is older than that in the cluster state."""
 
     pod: Pod
 
@@ -40,7 +40,7 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The pod is deleted, as the watch shows; with `read`: a GET did not find it."""
+    """The pod is deleted, as the watch shows. With `read`: a GET did not find it."""
 
     uid: PodUid
     key: PodKey
@@ -74,8 +74,8 @@ class PausesSeen:
 #: - elsewhere: the pod is bound to another node.
 #: - refused: the API server refused the binding.
 #: - unreachable: the API server could not be reached; nothing happened.
-#: - unknown: no answer came in time; the bind may have happened or not.
-#: - unsent: the bind was given up before anything was sent.
+#: - unknown: no answer came within the time limit; the bind may have happened or not.
+#: - unsent: the bind was abandoned before anything was sent.
 BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown", "unsent"]
 
 
@@ -99,7 +99,7 @@ class PodNomination:
 
 @dataclass(frozen=True, slots=True)
 class PodsNominated:
-    """The nominations that were chosen in advance. `unfit` are pods that fit on no node now."""
+    """The nominations in advance that were chosen. `unfit` are pods that fit on no node now."""
 
     picks: tuple[PodNomination, ...]
     unfit: tuple[PodUid, ...] = ()
@@ -109,7 +109,7 @@ class PodsNominated:
 class AdvanceNominationEnded:
     """The API calls of a `NominateInAdvance` effect ended. `written`: the pod has the nomination now.
 
-    If it is false the pod may have the nomination nevertheless, where no answer came.
+    If `written` is false and no answer came, the pod may have the nomination nevertheless.
     """
 
     uid: PodUid
@@ -120,7 +120,7 @@ class AdvanceNominationEnded:
 
 @dataclass(frozen=True, slots=True)
 class ActivationLost:
-    """The API call of an `Activate` effect did not succeed in time, so kube-scheduler does not retry the pod yet."""
+    """The API call of an `Activate` effect failed or took too long, so kube-scheduler does not retry the pod yet."""
 
     uid: PodUid
     key: PodKey
@@ -129,14 +129,14 @@ class ActivationLost:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """Time passed: holds expire, waits end."""
+    """Time passed, so holds may expire and waits may end."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyTimePassed:
     """Time passed while this replica is a standby; comes instead of `TimePassed`.
 
-    Nothing falls due, but entries of pods that are long gone are forgotten.
+    Holds and waits do not end, but entries of pods that are long gone are forgotten.
     """
 
 
@@ -144,16 +144,15 @@ class StandbyTimePassed:
 class LeadershipTaken:
     """This replica takes over from another leader; `Synced` follows.
 
-    The state machine forgets which writes it took for its own, and derives its state from the objects again.
+    The state machine forgets which writes were its own, and derives its state from the objects again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PodAudited:
-    """A pod as a GET of the audit found it, after the audit found that the cluster state differs. The pod is taken over as it
-    is here.
+    """A pod as the audit read it (GET), because it differs from the cluster state. The cluster state takes over this pod.
 
-    Ignored where the cluster state has a newer version, or knows that the pod is gone.
+    Ignored if the cluster state has a newer version, or knows that the pod is gone.
     """
 
     pod: Pod
@@ -169,18 +168,18 @@ class NodeDoubted:
 
 @dataclass(frozen=True, slots=True)
 class NodeAudited:
-    """The cluster state has the same pods on the node as the API server: its sums are computed again, and its quarantine
-    ends."""
+    """The audit found that the cluster state has the same pods on the node as the API server. The node's sums are computed
+    again, and its quarantine ends."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
-    """An object cannot be decoded, or its content could not be applied. `node` is the node where it counts; None: it counts
-    nowhere.
+    """An object cannot be decoded, or its content could not be applied. `node` is the node on which the object counts; None if
+    it counts on none.
 
-    What was known of the object stays. Its node is quarantined until the object is seen again, or is gone.
+    The cluster state keeps what it has of the object. The object's node is quarantined until the object can be read or is gone.
     """
 
     uid: str
@@ -191,7 +190,7 @@ class ObjectUnreadable:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """All objects have been listed once: events that follow are changes."""
+    """All objects have been listed once. From now on, events are changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +235,7 @@ class PermitWritten:
 
 @dataclass(frozen=True, slots=True)
 class PermitNotWritten:
-    """The permit annotation was not written: the object is gone, or the API server refused or could not be reached."""
+    """The permit annotation was not written: the object is gone, the API server refused, or it could not be reached."""
 
     pod: PodUid
     detail: str
@@ -244,7 +243,7 @@ class PermitNotWritten:
 
 @dataclass(frozen=True, slots=True)
 class MigrationStarted:
-    """The VirtualMachineMigration for the pod exists: it was created now, or found under its name."""
+    """The VirtualMachineMigration for the pod exists: it was created now, or already existed under its name."""
 
     pod: PodUid
 
@@ -259,7 +258,7 @@ class MigrationNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class MigrationDeleteEnded:
-    """The API call of a `DeleteMigration` ended; `deleted` where the API server has accepted it."""
+    """The API call of a `DeleteMigration` ended. `deleted`: the API server has accepted the deletion."""
 
     key: PodKey
     deleted: bool
@@ -267,7 +266,7 @@ class MigrationDeleteEnded:
 
 @dataclass(frozen=True, slots=True)
 class PreemptingWritten:
-    """The preemptor's annotation is `text` now."""
+    """The preemptor's annotation `slackwater.dev/preempting` is `text` now."""
 
     pod: PodUid
     text: str | None
@@ -275,7 +274,7 @@ class PreemptingWritten:
 
 @dataclass(frozen=True, slots=True)
 class PreemptingNotWritten:
-    """The preemptor's annotation was not set to `text`."""
+    """The preemptor's annotation `slackwater.dev/preempting` was not set to `text`."""
 
     pod: PodUid
     text: str | None
@@ -299,12 +298,12 @@ class VictimEnded:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The service is about to stop: nothing new begins, and all our scheduling gates are opened."""
+    """The service is about to stop: it begins nothing new, and opens all its scheduling gates."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMarked:
-    """The API call of a `MarkNode` ended."""
+    """The API call of a `MarkNode` ended. `done`: the node has the taint now."""
 
     name: NodeName
     taint_key: str
@@ -314,7 +313,7 @@ class NodeMarked:
 
 @dataclass(frozen=True, slots=True)
 class NodeUnmarked:
-    """The API call of an `UnmarkNode` ended."""
+    """The API call of an `UnmarkNode` ended. `done`: the node does not have the taint any more."""
 
     name: NodeName
     taint_key: str
@@ -328,7 +327,7 @@ class NodeUnmarked:
 #: - refused: the API server refused the eviction.
 #: - unreachable: no answer came; the eviction may have happened or not.
 EvictionOutcome = Literal["accepted", "gone", "blocked", "refused", "unreachable"]
-#: How the removal of a node by its provider ended.
+#: How a provider's call that deletes a node's machine ended.
 RemovalOutcome = Literal["deleted", "failed", "unknown"]
 
 
@@ -344,11 +343,8 @@ class EvictionEnded:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """The provider's call that deletes a node's machine ended. deleted: the provider accepted it. failed: the provider refused
-    it.
-
-    unknown: no answer came in time; the deletion may have happened or not.
-    """
+    """The provider's call that deletes a node's machine ended. Outcomes: "deleted": the provider accepted the deletion.
+    "failed": it refused. "unknown": no answer came in time; the deletion may have happened or not."""
 
     name: NodeName
     outcome: RemovalOutcome

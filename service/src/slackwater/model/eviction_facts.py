@@ -22,12 +22,13 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class EvictionFacts:
-    """The eviction facts of one pod. `owner` is None where no controller makes a new pod for this one.
+    """The facts about one pod that decide whether it may leave its node. `owner` is None if no controller makes a new pod for
+    this one.
 
-    `mirror_pod`: the kubelet runs the pod from a file; the API only shows it. `daemon`: an annotation says that the pod counts
-    as a DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation exempts.
-    `deletion_cost` is its controller's order of removal: the lower, the sooner. `slack` is the annotation that asks for room
-    for more such pods, "" without one.
+    `mirror_pod`: the kubelet runs the pod from a file; the API only shows it. `daemon`: an annotation says that the pod is to
+    be treated like a DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation
+    exempts. `deletion_cost` says in which order the controller removes its pods: the lowest first. `slack` is the text of the
+    annotation that asks for room for more such pods, "" without one.
     """
 
     owner: Owner | None = None

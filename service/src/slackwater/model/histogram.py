@@ -1,11 +1,12 @@
-"""A histogram in plain numbers, read at scrape: a metrics library's histogram takes a lock for each value."""
+"""A histogram in plain numbers, which the metrics endpoint reads at scrape. A metrics library's histogram would take a lock for
+each value."""
 
 from bisect import bisect_left
 
 
 class Spread:
-    """A histogram. `counts[i]` values were at most `bounds[i]` and above the bound before it; the last count has the values
-    above all bounds."""
+    """A histogram of the noted values. `counts[i]` is the number of values that were at most `bounds[i]` and above the bound
+    before; the last count is of values above all bounds. `total` is the sum of the values."""
 
     __slots__ = ("bounds", "counts", "total")
 

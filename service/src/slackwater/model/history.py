@@ -1,6 +1,6 @@
-"""What happened to pods and nodes: one entry of the persisted history, and its text for people.
+"""The history of pods and nodes: one entry of what is persisted, and its text for people.
 
-Only decisions that somebody may ask about later are entries: who evicted, preempted, moved or refused a pod, and why.
+Only decisions that somebody may ask about later become entries: who evicted, preempted, moved or refused a pod, and why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-#: acts: what disturbs running pods, and the removal of nodes. waits: why pods waited, and how that ended. Each has its own
-#: bound, so that a thousand refused pods do not push out the one eviction.
+#: - acts: what disturbs running pods, and the removal of nodes.
+#: - waits: why pods waited, and how that ended.
+#: Each ring has a bound of its own, so that a thousand refused pods do not push out the one eviction.
 Ring = Literal["acts", "waits"]
 
 
@@ -31,23 +32,23 @@ class HistoryAction(StrEnum):
     BOUND = "bound"
 
 
-#: How a pod's stay on a node ends.
+#: The actions that end a pod's stay on a node.
 ENDS: Final = frozenset({HistoryAction.EVICTED, HistoryAction.PREEMPTED, HistoryAction.DISRUPTED})
 _WAITS: Final = frozenset({HistoryAction.SCALE_UP, HistoryAction.REFUSED, HistoryAction.BOUND})
 _LONGEST_WHY: Final = 500
-#: How a text ends that was longer.
+#: The end of a text that was shortened.
 SHORTENED: Final = " ..."
 #: Characters of a UID that are kept: enough to tell pods of one name apart.
 _UID_CHARACTERS: Final = 8
-#: No time is later: the year 2248.
+#: The latest time that can be read, in Unix milliseconds: the year 2248.
 _LATEST_MS: Final = 2**43
-#: Texts of a persisted entry after its action.
+#: The number of texts that follow the action in a persisted entry.
 _TEXTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One thing that happened. `pod` and `other` are `namespace/name`; "" for none.
+    """One thing that happened to a pod or a node. `pod` and `other` are `namespace/name`; "" for none.
 
     `at_ms` is Unix milliseconds. `node` is where the pod was, is, or was tried; `target` the node of a migration. `other` is
     the preemptor of a victim, or the target pod of a migration.
@@ -68,18 +69,18 @@ class HistoryEntry:
 
 
 def short_uid(uid: str) -> str:
-    """The beginning of a UID, as entries have it."""
+    """The first characters of a UID: history entries keep no more of it."""
     return uid[:_UID_CHARACTERS]
 
 
 def fitting(why: str) -> str:
-    """The text, shortened to what an entry may have."""
+    """The text in one line, shortened to the length that an entry may have."""
     text = " ".join(why.split())
     return text if len(text) <= _LONGEST_WHY else text[: _LONGEST_WHY - len(SHORTENED)] + SHORTENED
 
 
 def who(entry: HistoryEntry) -> str:
-    """The actor of the entry, for people."""
+    """Who acted, for people: "slackwater", "scheduler", or who disrupted the pod."""
     match entry.action:
         case HistoryAction.REFUSED | HistoryAction.BOUND:
             return "scheduler"
@@ -100,7 +101,8 @@ _DISRUPTORS: Final = {
 }
 
 
-#: The sentence for each action. `on` and `why` begin with what joins them to the rest, and are empty if unknown.
+#: The sentence for each action. `on`, `room` and `why` include the words that join them to the sentence; they are empty if
+#: unknown.
 _WORDS: Final[Mapping[HistoryAction, str]] = {
     HistoryAction.EVICTED: "evicted from {node}, because the node was being removed{why}",
     HistoryAction.PREEMPTED: "preempted{on} to make room for {other}{why}",
@@ -151,13 +153,13 @@ def as_json(entry: HistoryEntry) -> dict[str, Any]:
 
 
 def row_of(entry: HistoryEntry) -> tuple[int | str, ...]:
-    """The entry as it is persisted: a list of its values, in this order."""
+    """Converts the entry to the tuple that is persisted: time, action, pod, UID, node, target, other, why."""
     texts = (entry.pod, entry.uid, entry.node, entry.target, entry.other, entry.why)
     return (entry.at_ms, str(entry.action), *texts)
 
 
 def entry_of(row: Sequence[int | str]) -> HistoryEntry:
-    """Reads what `row_of` returned. Raises ValueError."""
+    """Converts a persisted tuple back to its entry (the reverse of `row_of`). Raises ValueError."""
     at, action, *texts = row
     if (
         not isinstance(at, int)

@@ -1,4 +1,5 @@
-"""Sharing of values that many objects repeat (namespaces, node names, label sets, creation times): one instance of each."""
+"""Shares values that many objects repeat (namespaces, node names, label sets, creation times): equal values become one
+instance."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(slots=True)
 class Shared(Generic[T]):
-    """Returns the first instance of each value. Bounded: at `most` values it starts again, which costs memory only.
+    """Maps equal values to one instance: the first that was seen. When it has `most` values it forgets all of them, which costs
+    memory only: later values are shared among themselves.
 
     `sys.intern` is no alternative for texts: from Python 3.12 on interned texts may stay until the process ends.
     """

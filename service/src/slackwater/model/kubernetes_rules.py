@@ -23,14 +23,15 @@ _SHOWN: Final = 60
 
 
 class Gate(NamedTuple):
-    """A feature gate of kube-scheduler: since which minor version it exists, is on by default, and can no longer be set."""
+    """A feature gate of kube-scheduler. The fields are minor versions: `since` has the gate, from `on` it is on by default,
+    from `locked` nobody can change it."""
 
     since: int
     on: int | None = None
     locked: int | None = None
 
 
-#: The gates that change a filter or score plug-in of the default profile, as of pkg/features/kube_features.go.
+#: The gates that change a filter or score plug-in of the default profile, as in pkg/features/kube_features.go.
 GATES: Final[Mapping[str, Gate]] = {
     "DRAConsumableCapacity": Gate(since=34, on=36),
     "DRADeviceBindingConditions": Gate(since=34, on=36),
@@ -49,7 +50,7 @@ GATES: Final[Mapping[str, Gate]] = {
 
 
 class SinceRule(NamedTuple):
-    """A rule that holds from a minor version on. `effect` describes it for the documentation."""
+    """A rule that holds from a minor version on. `effect` describes it in the documentation."""
 
     minor: int
     plugin: str
@@ -158,7 +159,7 @@ class Rule(Enum):
 class KubernetesVersion:
     """A version of Kubernetes 1 with the feature gates of its kube-scheduler.
 
-    `gates` are those that were set, sorted, as (name, on). Gates that no rule here reads are kept and do nothing.
+    `gates` are those that the user set, sorted, as (name, on) pairs. Gates that no rule here reads are kept and have no effect.
     """
 
     minor: int
@@ -167,7 +168,7 @@ class KubernetesVersion:
 
     @classmethod
     def parse(cls, text: str, gates: Mapping[str, bool] | None = None) -> Self:
-        """The version of a text like "v1.36.3" or "1.36". Vendors' endings ("-gke.100", "+k3s1") are ignored.
+        """Parses a text like "v1.36.3" or "1.36". Vendors' endings ("-gke.100", "+k3s1") are ignored.
 
         Raises ValueError for other texts, and for a gate that this version does not have, or whose value is fixed.
         """
@@ -178,7 +179,8 @@ class KubernetesVersion:
         return new if not gates else new.with_gates(gates)
 
     def with_gates(self, gates: Mapping[str, bool]) -> Self:
-        """This version with these gates set besides its own. Raises ValueError for a gate that cannot be set so."""
+        """This version with these gates set in addition to its own. Raises ValueError for a gate that this version does not
+        have, or whose value is fixed."""
         for name, value in gates.items():
             self._check(name, value)
         merged = {**dict(self.gates), **gates}
@@ -194,17 +196,17 @@ class KubernetesVersion:
             raise ValueError(f"feature gate {name}: cannot be changed since Kubernetes 1.{gate.locked}")
 
     def follows(self, rule: Rule) -> bool:
-        """Whether kube-scheduler of this version, with these gates, behaves by the rule. Versions newer than the newest known
-        behave like it, older ones like the oldest."""
+        """Whether kube-scheduler of this version, with these gates, behaves by the rule. A version above `NEWEST_MINOR` behaves
+        like the newest one, a version below `OLDEST_MINOR` like the oldest."""
         value: SinceRule | GateRule = rule.value
         return self.minor >= value.minor if isinstance(value, SinceRule) else self.enabled(value.gate)
 
     def agrees_with(self, other: "KubernetesVersion") -> bool:
-        """Whether all rules are the same for both."""
+        """Whether both versions follow the same rules."""
         return all(self.follows(rule) == other.follows(rule) for rule in Rule)
 
     def enabled(self, gate: str) -> bool:
-        """Whether one of `GATES` is on."""
+        """Whether a gate, one of `GATES`, is on."""
         for name, value in self.gates:
             if name == gate:
                 return value
@@ -221,7 +223,7 @@ class KubernetesVersion:
 
     @property
     def unread_gates(self) -> tuple[str, ...]:
-        """Gates that were set and that no rule reads."""
+        """The gates that the user set and that no rule reads."""
         return tuple(name for name, _ in self.gates if name not in GATES)
 
     def __str__(self) -> str:
@@ -229,7 +231,7 @@ class KubernetesVersion:
 
 
 def read_gates(text: str) -> dict[str, bool]:
-    """Gates as kube-scheduler's own flag has them: "A=true,B=false". Raises ValueError."""
+    """Parses gates in the form of kube-scheduler's flag, "A=true,B=false". Raises ValueError."""
     gates = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")

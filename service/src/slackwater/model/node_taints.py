@@ -1,4 +1,5 @@
-"""Meanings of taints: whether a taint says that a node has not started, how a node is now, or something about its group.
+"""Classifies taints: whether one says that its node has not started, describes the node's present condition, or is a property
+of the whole node group.
 
 The terms are Cluster Autoscaler's. A start-up taint keeps pods away until something on the node has started; a node that has
 one counts as upcoming. A status taint describes the present condition of a node that has started. Neither is a property of the
@@ -13,7 +14,7 @@ from typing import Final
 from slackwater.model.objects import Taint
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
-#: `*` stands for anything. CNI and CSI drivers agree on `agent-not-ready`: Cilium, those of AWS, Azure and others.
+#: `*` matches any text. Many CNI and CSI drivers name their taint `agent-not-ready`: Cilium's, those of AWS, Azure and others.
 STARTUP_TAINTS: Final = (
     "*/agent-not-ready",
     "startup-taint.cluster-autoscaler.kubernetes.io/*",

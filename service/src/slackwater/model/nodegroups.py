@@ -1,7 +1,7 @@
 """Node groups as their provider reports them: their sizes, instances, options and templates.
 
 A provider's answer, refreshed once a loop, becomes these values. What is remembered of a group between loops (cool-downs,
-back-off, requested sizes) is in `cluster.nodegroups`. No decision is made here.
+back-off, requested sizes) is in `cluster.nodegroups`. This module decides nothing.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ GroupName = NewType("GroupName", str)
 #: The provider's name of a machine, which a Node carries as `spec.providerID`.
 InstanceId = NewType("InstanceId", str)
 
-#: - out-of-resources: the provider has no more of these for now.
+#: - out-of-resources: the provider has no more such machines for now.
 #: - quota: the quota of the account is used up.
 #: - other: anything else.
 InstanceErrorKind = Literal["out-of-resources", "quota", "other"]
@@ -36,9 +36,9 @@ class InstanceError:
 class Instance:
     """A machine of a group, whether its node has registered or not.
 
-    `node` is the name of its Node, None where the provider does not know it: then the Node is found by `id`. creating: the
-    machine is being created; with an `error` it will not come unless it is requested again. running: the machine exists, its
-    Node may still be missing.
+    `node` is the name of its Node, None if the provider does not know it: the Node is then found by `id`. States: "creating":
+    the machine is being created; with an `error` it will not come unless it is requested again. "running": the machine exists,
+    but its Node may still be missing.
     """
 
     id: InstanceId
@@ -49,16 +49,16 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """A provider's options for one group. Where a field is None, the configuration's value applies."""
+    """A provider's options for one group. If a field is None, the value of the configuration file applies."""
 
     utilization_threshold: float | None = None
     gpu_utilization_threshold: float | None = None
     unneeded_seconds: float | None = None
     unready_seconds: float | None = None
-    #: An instance that has not come after this time counts as lost.
+    #: An instance whose node has not registered and started after this time counts as lost.
     provision_seconds: float | None = None
     ignore_daemon_sets: bool | None = None
-    #: The group is either empty or at its maximum.
+    #: The group must be either empty or at its maximum size.
     all_or_nothing: bool | None = None
 
 
@@ -67,10 +67,10 @@ NO_OPTIONS: Final = GroupOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """A node group as its provider has it now.
+    """A node group as its provider reports it now.
 
-    `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is a node as a new
-    one would be, None where the provider cannot say: then a real node of the group is copied.
+    `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is an example of a
+    new node, None if the provider cannot say: a real node of the group is then copied.
     """
 
     name: GroupName
@@ -84,9 +84,9 @@ class NodeGroup:
 
 
 class Membership:
-    """Maps a node to its group: the group that its label names, else the group whose provider knows its machine.
+    """Maps a node to its group: the group that the node's label names, else the group whose provider knows the node's machine.
 
-    The label counts only where it names one of the groups, so that a node copied from another cluster belongs to none.
+    The label counts only if it names one of the groups, so that a node copied from another cluster belongs to none.
     """
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:
@@ -108,8 +108,8 @@ _MOST_DIGITS: Final = 10
 
 
 def read_attach_limits(text: str) -> CsiNode | None:
-    """Reads the annotation with the volume limits of a new node, as a CsiNode without a name. None where the text names no
-    driver.
+    """Reads the annotation with the volume limits of a group's new nodes. Returns a CsiNode without a name, or None if the text
+    names no driver.
 
     A group without nodes has no CSINode that shows the limits. The form is Cluster Autoscaler's,
     `ebs.csi.aws.com=25,efs.csi.aws.com`: a driver without a number is installed and attaches any number of volumes. Raises

@@ -1,7 +1,7 @@
-"""Nodes, pods and disruption budgets, with only the fields that some decision reads.
+"""Nodes, pods and disruption budgets, with only the fields that decisions read.
 
-`adapters.kube` decodes the API's objects into these once; nothing here keeps a reference to the JSON it came from.
-`read_preempting` reads a preemptor's annotation.
+`adapters.kube` decodes the API's objects into these once; nothing here keeps a reference to the JSON. `read_preempting` reads
+the annotation of a preemptor.
 """
 
 import json
@@ -20,7 +20,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.model.storage import CsiNode
 from slackwater.model.vertical import Vertical
 
-#: How the message of a victim's condition begins; the preemptor's name follows. `controllers.history` reads it again.
+#: The first words of the message in a victim's condition; the preemptor's name follows. `controllers.history` reads them again.
 VICTIM_MESSAGE: Final = "slackwater: preempting to accommodate the higher priority pod "
 
 
@@ -36,8 +36,8 @@ class OngoingPreemption:
 
 
 def read_preempting(text: str | None) -> OngoingPreemption | None:
-    """Reads `slackwater.dev/preempting`, the part of a preemption that outlives the process. None where it is missing or cannot
-    be read.
+    """Reads a preemptor's annotation `slackwater.dev/preempting`, the part of a preemption that outlives the process. None if
+    it is missing or cannot be read.
 
     The text is `{"node": "n", "victims": ["uid", ...]}`. It is written before the first victim is deleted.
     """
@@ -70,7 +70,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that a node has already: all its names, and its size in bytes."""
+    """An image that a node has: all names of the image, and its size in bytes."""
 
     names: tuple[str, ...]
     size: int
@@ -78,12 +78,13 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node. `allocatable` falls back to capacity where the node reports none.
+    """A node. `allocatable` is capacity if the node reports no allocatable.
 
     `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
-    resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine; may be empty.
-    `csi` and `slices` are set only on templates of nodes: what their CSINodes and ResourceSlices will have. For an existing
-    node these are objects of their own.
+    resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine, or "". `keep`:
+    the annotation scale-down-disabled is true. `deletion_delayed`: annotations delay the deletion of the node.
+    `cordoned_by_us`: an annotation says that we made the node unschedulable. `csi` and `slices` are set only on templates of
+    nodes: what the CSINode and ResourceSlices of a new node will have. For an existing node these are objects of their own.
     """
 
     name: NodeName
@@ -112,10 +113,10 @@ class Pod:
 
     `node` is None until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod takes no room.
     `unschedulable_message` is the text of condition PodScheduled=False, reason Unschedulable: the scheduler's latest message.
-    `ready` is false where condition Ready exists and is not True. `starting` is true in phase Pending, with or without a node.
+    `ready` is false if condition Ready exists and is not True. `starting` is true in phase Pending, with or without a node.
     `overdue_at` is when a pod that is being deleted should have ended: its deletion timestamp plus its grace period; None for
-    every other pod. `eviction_facts` are its controller and the like. `successor` is the `Kind` of the pod that its controller
-    makes after this one, where that asks for more: the node calls a resize of this one infeasible.
+    every other pod. `successor` is set only if the node calls the pod's resize infeasible: the `Kind` of the pod that its
+    controller makes next, which requests the larger amounts.
     """
 
     uid: PodUid
@@ -143,7 +144,7 @@ class Pod:
     grace_seconds: int = 30
     #: The preemption of a pending preemptor: see `read_preempting`.
     preempting: OngoingPreemption | None = None
-    #: Names in `spec.schedulingGates`, ours perhaps among them: no scheduler looks at the pod while there are any.
+    #: Names in `spec.schedulingGates`, perhaps with ours: no scheduler looks at the pod while there are any.
     gates: tuple[str, ...] = ()
     #: For how long after the pod's creation no node may be added for it, by its annotation.
     scale_up_delay_seconds: float | None = None
@@ -154,11 +155,12 @@ class Pod:
 
     @property
     def renewed_kind(self) -> Kind:
-        """The `Kind` of the pod that its controller makes after this one."""
+        """The `Kind` of the pod that the controller makes after this one."""
         return self.successor or self.kind
 
     def on(self, node: NodeName) -> "Pod":
-        """The same pod with that node. `dataclasses.replace` takes four times as long, and planners call this for each pod."""
+        """A copy of the pod with this node. `dataclasses.replace` takes four times as long, and planners call this for each
+        pod."""
         other = object.__new__(Pod)
         for name, value in zip(_OF_A_POD, _parts(self), strict=True):
             object.__setattr__(other, name, value)
@@ -167,7 +169,7 @@ class Pod:
 
     @property
     def need(self) -> Amounts:
-        """What the pod needs of a node by our accounting: what it uses where it grows in place, else its requests."""
+        """What the pod needs of a node in our accounting: what it uses now if it grows in place, else its requests."""
         return self.kind.requests if self.vertical is None else self.vertical.using
 
 
@@ -177,10 +179,8 @@ _parts: Final = attrgetter(*_OF_A_POD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRule:
-    """The rule of a PodDisruptionBudget: an amount of pods, or a percentage of the expected pods.
-
-    That many have to be available, or (`unavailable`) may be unavailable.
-    """
+    """The rule in a PodDisruptionBudget's spec: minAvailable, or with `unavailable` maxUnavailable. `amount` is a number of
+    pods, or with `percent` a percentage of the expected pods."""
 
     amount: int
     percent: bool
@@ -189,13 +189,13 @@ class BudgetRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget: how many more of the pods it selects may be disrupted now.
+    """A PodDisruptionBudget: how many more of the pods that it selects may be disrupted now.
 
-    `selector` is None where the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
+    `selector` is None if the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
     `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the budget's
-    `unhealthyPodEvictionPolicy` is AlwaysAllow or as many pods are healthy as it wants. `uncounted` is the budget's rule, where
-    no status says yet what it allows. `disrupted`: names of pods whose eviction `disruptions_allowed` counts already, though
-    they are still there (`status.disruptedPods`).
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `uncounted` is the budget's rule if it has no status
+    yet that says what it allows. `disrupted` are the names of pods whose eviction `disruptions_allowed` already includes
+    although they still exist (`status.disruptedPods`).
     """
 
     namespace: str
@@ -210,7 +210,8 @@ class DisruptionBudget:
 
 
 def is_daemon(pod: Pod) -> bool:
-    """Whether the pod belongs to its node: a DaemonSet's pod, a mirror pod, or one whose annotation says so."""
+    """Whether the pod belongs to its node: a DaemonSet's pod, a mirror pod, or a pod whose annotation says that it counts as a
+    DaemonSet's."""
     owner = pod.eviction_facts.owner
     return (
         pod.eviction_facts.daemon
@@ -221,7 +222,7 @@ def is_daemon(pod: Pod) -> bool:
 
 @lru_cache(maxsize=8_192)
 def created_at_of(text: str) -> UnixTime:
-    """A creation time in the API's format as Unix time; 0 for an empty text, as in a manifest."""
+    """Converts a creation time in the API's format to Unix time; 0 for an empty text, which pods from a manifest have."""
     if not text:
         return UnixTime(0.0)
     at = datetime.fromisoformat(text)

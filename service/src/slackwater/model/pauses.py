@@ -1,6 +1,7 @@
 """The activities that a person can pause, and those that are paused now.
 
-A ConfigMap has a key for each paused activity; its text is a note for people: since when, by whom, why.
+People pause activities in a ConfigMap: each key names a paused activity, and its text is a note for people (since when, by
+whom, why).
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 #: - scale-down: removing nodes. Drains under way are rolled back.
-#: - scale-up: adding nodes, for slack too.
+#: - scale-up: adding nodes, also those for slack.
 #: - preemption: deleting pods for more important ones, also by kube-scheduler through our preempt verb.
 #: - migration: starting live migrations.
 #: - nomination: nominating nodes for pods, apart from preemptors. Filter still names one node.
@@ -27,11 +28,11 @@ class Pause:
 
 
 def pauses_of(data: Mapping[str, str]) -> tuple[Pause, ...]:
-    """The pauses that the data of the ConfigMap means, in the order of `ACTIVITIES`. Unknown keys are ignored."""
+    """The pauses that the ConfigMap's data asks for, in the order of `ACTIVITIES`. Unknown keys are ignored."""
     notes = {activity: data.get(activity, data.get(ALL)) for activity in ACTIVITIES}
     return tuple(Pause(activity=activity, note=note) for activity, note in notes.items() if note is not None)
 
 
 def unknown_keys(data: Iterable[str]) -> list[str]:
-    """The keys that name no activity, sorted."""
+    """The keys of the ConfigMap's data that name no activity, sorted."""
     return sorted(set(data) - {ALL, *ACTIVITIES})

@@ -1,11 +1,11 @@
 """An agent's request for its pod, the answer, and the permit annotation.
 
-- `PermitAsk`, `PermitAnswer`, `PermitRefusal`: the values between the HTTP adapter and `controllers.permits`. A request is
-  already read and checked against the protocol.
+- `PermitAsk`, `PermitAnswer`, `PermitRefusal`: the values between the HTTP adapter and `controllers.permits`. The adapter has
+  already decoded a request and checked it against the protocol.
 - `PersistedPermit`: the part of an agent's permit that outlives this process.
 
-All amounts are integers, so that every order of additions is exact. JSON and names of versions are the adapter's, the formula
-is in `model.ledger.transitions`.
+All amounts are integers, so a sum does not depend on the order of additions. Only the HTTP adapter knows the JSON and the names
+of versions; the formula is in `model.ledger.transitions`.
 """
 
 import json
@@ -29,7 +29,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The authenticated caller, where the HTTP adapter authenticates: it may ask for pods of its own node only."""
+    """The caller, where the HTTP adapter authenticates callers: it may ask only for pods of its own node."""
 
     node: NodeName
     name: str  #: as the certificate or the token has it; for messages
@@ -37,16 +37,17 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermitAsk:
-    """One agent request. Amounts are milliCPU and bytes; with `slots`, memory of all three counts slots instead.
+    """One agent request. Amounts are milliCPU and bytes; with `slots`, the memory of all three amounts is a number of slots
+    instead.
 
-    A slot's size is the pod's, so `controllers.permits` multiplies. Fields of `asked` and `compute_unit` are > 0, of
-    `last_permit` >= 0, and all are < 2^63: their sums and products need not fit a column.
+    The size of a slot is a property of the pod, so `controllers.permits` converts slots to bytes. Fields of `asked` and
+    `compute_unit` are > 0, of `last_permit` >= 0. All are < 2^63, but their sums and products may exceed an int64 column.
     """
 
     key: PodKey
     version: int  #: on the wire: 5 (v3.0), 6 (v4.0), 7 (v5.0)
-    asked: Amounts  #: the total wanted; less than reserved: the agent has already given back the rest
-    last_permit: Amounts | None  #: what a scheduler, ours or another, last permitted; None before the first answer
+    asked: Amounts  #: the total wanted; if it is less than Reserved, the agent has already given back the rest
+    last_permit: Amounts | None  #: what a scheduler last permitted, we or another; None before the first answer
     compute_unit: Amounts | None  #: None (v3.0 only): the configured one
     load: Load | None
     slots: bool  #: memory counts slots (v3.0)
@@ -74,7 +75,8 @@ class PermitRefusal:
     node: NodeName | None = None  #: where the pod counts, if it does; for metrics
 
 
-#: How many distinct texts are cached, for reading and for writing: every request reads those of all counted pods.
+#: How many distinct annotation texts are cached, for reading and for writing: every request reads the texts of all counted
+#: pods.
 _CACHED_TEXTS: Final = 32_768
 #: The largest `number` and `epoch`: far above what counting reaches, and still exact in JSON.
 _LARGEST_COUNTER: Final = 2**53 - 1
@@ -82,16 +84,17 @@ _LARGEST_COUNTER: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistedPermit:
-    """The content of a permit annotation; `permit` <= `permit_limit`. `pod` is "" in a text of a version that did not write it.
+    """The content of a permit annotation; `permit` <= `permit_limit`. `pod` is the UID of the pod whose permit it is, "" in
+    texts of old versions that did not write it.
 
-    Text of `slackwater.dev/permit`: `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "limit": {...}, "pod": "<uid>", "number": 7,
-    "epoch": 3}`, quantities as in the agent protocol. Every permit that was answered since the text was written is at most
-    `limit`. A machine's annotation outlives its pods: `pod` says whose permit it is. `number` grows with each text that is
-    written, so that no text ever occurs twice, and a write with an older precondition fails. `epoch` identifies the writing
-    process: each process begins one above all epochs that it finds. Of texts that cannot all be true, those of lower epochs may
-    have arrived late.
+    The text of `slackwater.dev/permit` is `{"permit": {"vCPUs": "250m", "mem": "1Gi"}, "limit": {...}, "pod": "<uid>",
+    "number": 7, "epoch": 3}`, with quantities as in the agent protocol. Every permit that was answered since the text was
+    written is at most `limit`. `pod` is needed because a machine's annotation outlives its pods. `number` grows with each text
+    that is written: no text ever occurs twice, and a write with an older precondition fails. `epoch` identifies the process
+    that wrote the text: each process uses one more than the highest epoch that it finds. If texts contradict one another, those
+    of lower epochs may be late writes of an earlier process.
 
-    Two are equal where their amounts are.
+    Values with equal amounts are equal, whatever the other fields.
     """
 
     permit: Amounts
@@ -112,7 +115,7 @@ def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def read_written(text: str | None) -> PersistedPermit | None:
-    """The content of the annotation; None where it is missing or cannot be read: both count as unknown."""
+    """The content of the annotation; None if it is missing or cannot be read: in both cases the permit is unknown."""
     if text is None:
         return None
     try:

@@ -1,10 +1,10 @@
 """Placeholders, and the API objects that request them.
 
 - `a_placeholder`, `is_placeholder`: pods that exist only inside the autoscaler's plans, to keep room for pods to come.
-- `HeadroomRequests`: marked workloads, and CapacityBuffer objects (autoscaling.x-k8s.io/v1beta1), with the fields that slack
-  reads.
+- `HeadroomRequests`: CapacityBuffer objects (autoscaling.x-k8s.io/v1beta1) and workloads with the slack annotation, with the
+  fields that slack reads.
 
-How many placeholders there are, and where they are placed, is decided in `controllers.slack`.
+`controllers.slack` decides how many placeholders there are and where they are placed.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A workload that makes pods from a template: `pod` is one that it would make.
+    """A workload that makes pods from a template. `pod` is an example of such a pod.
 
-    `slack` is the workload's annotation, "" without one. A PodTemplate is a workload too, with no replicas. `generation` is
-    that of the object.
+    `slack` is the text of the workload's slack annotation, "" without one. `generation` is the object's metadata.generation. A
+    PodTemplate is represented as a workload too, with no replicas.
     """
 
     ref: Owner
@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferStatus:
-    """The status of a CapacityBuffer. A field is None where the status does not have it."""
+    """The status of a CapacityBuffer. A field that the status does not have is None."""
 
     template: str | None = None
     template_generation: int | None = None
@@ -60,7 +60,8 @@ class BufferStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityBuffer:
-    """A CapacityBuffer. `limits` are in milliCPU, bytes and whole numbers, by the resource's name."""
+    """A CapacityBuffer. `limits` are (resource name, amount) pairs: CPU in milliCPU, memory in bytes, other resources as whole
+    numbers."""
 
     key: PodKey
     uid: str
@@ -77,10 +78,11 @@ class CapacityBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomRequests:
-    """All requests for placeholders that are not pods: CapacityBuffers, the objects they refer to, and marked workloads.
+    """The API objects that ask for placeholders: CapacityBuffers with the objects they refer to, and workloads with the slack
+    annotation.
 
-    `workloads` and `templates` are those that some buffer names, keyed by namespace and by reference or name. `marked` are the
-    workloads with the slack annotation.
+    `workloads` and `templates` are what the buffers refer to, keyed by namespace and by reference or name. `marked` are the
+    workloads with the annotation.
     """
 
     buffers: tuple[CapacityBuffer, ...] = ()
@@ -97,12 +99,13 @@ NAMESPACE: Final = "slack"
 #: The least int32: nothing is ever preempted for a placeholder.
 LOWEST_PRIORITY: Final = -(2**31)
 _UID_PREFIX: Final = "placeholder:"
-#: Their owner is an invented replica set, so that they count as pods that a controller makes again elsewhere.
+#: The owner of all placeholders is an invented ReplicaSet, so that rules treat them as pods that a controller creates again
+#: elsewhere.
 _EVICTION_FACTS: Final = EvictionFacts(owner=Owner("apps", "ReplicaSet", NAMESPACE), safe_to_evict="true")
 
 
 def a_placeholder(number: int, kind: Kind, labels: Labels = (), *, node: NodeName | None = None) -> Pod:
-    """The placeholder `slack/<number>`, with the scheduling needs of a pod of this `Kind` with these labels.
+    """Creates the placeholder `slack/<number>`, with the scheduling needs of a pod of this `Kind` with these labels.
 
     It is a `Pod` like any other, so planners judge it by the same rules. Its UID marks it: no API server assigns such a UID. It
     has the lowest priority there is, and may leave any node.

@@ -1,11 +1,12 @@
 """The scheduling needs of pods: equivalence groups (`Kind`), and the constraints that only some pods have.
 
 - `Kind`: what all pods of an equivalence group have in common. A verdict on a `Kind` holds for all its pods.
-- `PodConstraints`: what only some pods ask of a node, beyond CPU, memory, node selectors and tolerations. Most pods have none,
-  so a `Kind` has one value or None, and decoding such a pod costs one comparison.
+- `PodConstraints`: what only some pods ask of a node, beyond CPU, memory, node selectors and tolerations. Most pods have none:
+  their `Kind` has None here, and decoding them costs one comparison.
 
-Invariant: a `Kind` contains only what some decision reads, so pods without controllers share one too. Defaults are applied
-already: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see `adapters.kube`).
+Invariant: a `Kind` contains only what decisions read. So pods of different controllers, or without one, can share a `Kind`.
+Defaults are already applied: namespaces of terms are filled in, `matchLabelKeys` is merged into selectors (see
+`adapters.kube`).
 """
 
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from slackwater.model.selectors import Requirement, Selector
 
 #: The `ip` of a host port that binds to every address of the node.
 EVERY_ADDRESS: Final = "0.0.0.0"
-#: The declared feature of a pod with user namespaces on the host's network.
+#: The feature that a node must declare for a pod with user namespaces on the host's network.
 HOST_USERS: Final = "UserNamespacesHostNetworkSupport"
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node. `ip` is EVERY_ADDRESS and `protocol` TCP where the pod names none."""
+    """A host port that a pod asks for. `ip` is EVERY_ADDRESS and `protocol` TCP if the pod names none."""
 
     ip: str
     protocol: str
@@ -32,10 +33,11 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadConstraint:
-    """One of topologySpreadConstraints. `hard` is DoNotSchedule; soft ones only score.
+    """One of a pod's topologySpreadConstraints. `hard` means DoNotSchedule; a soft constraint only scores.
 
-    `selector` contains the merged matchLabelKeys. The policies say whether nodes are left out that the pod's node affinity
-    excludes (`honor_affinity`, by default yes), or whose taints the pod does not tolerate (`honor_taints`, by default no).
+    `selector` contains the merged matchLabelKeys. With `honor_affinity` (the default) nodes that the pod's node affinity
+    excludes do not count; with `honor_taints` (not the default) nodes whose taints the pod does not tolerate do not count
+    either.
     """
 
     hard: bool
@@ -78,7 +80,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedNodeTerm:
-    """A preferred node selector term."""
+    """A preferred node selector term. `weight` is 1..100."""
 
     weight: int
     term: NodeSelectorTerm
@@ -86,22 +88,22 @@ class WeightedNodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class ClaimMount:
-    """A volume that is a PersistentVolumeClaim of the pod's namespace.
+    """A pod's volume that is a PersistentVolumeClaim of the pod's namespace.
 
-    `owner` is the pod's UID where the claim belongs to a generic ephemeral volume: that pod must then own the claim.
+    `owner` is set only if the claim belongs to a generic ephemeral volume: the UID of the pod, which must then own the claim.
     """
 
     claim: str
     owner: str | None = None
-    pod: str = ""  #: the pod's name, where there is an owner
+    pod: str = ""  #: the pod's name, if there is an owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskMount:
-    """An in-line disk that a node may mount only once (VolumeRestrictions).
+    """A pod's in-line disk that only one pod of a node may mount (VolumeRestrictions).
 
     `disk` identifies it: the PD's name, the EBS volume's id, the IQN, or pool and image of an RBD. `monitors` is set for RBD
-    alone: two are the same disk only if they share a monitor. `exclusive` disks (EBS) conflict even where all mounts are
+    alone: two are the same disk only if they share a monitor. `exclusive` disks (EBS) conflict even if all mounts are
     read-only.
     """
 
@@ -123,10 +125,10 @@ class InlineDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUse:
-    """A claim of dynamic resource allocation that a pod uses, under the pod's own `name` for it.
+    """A claim of dynamic resource allocation that a pod uses. `name` is the name by which the pod's spec calls the claim.
 
-    `claim` is the ResourceClaim; empty where it is made from `template` and the pod's status does not name it yet. `owner` is
-    the UID of the pod that must own a claim made from a template, `pod` that pod's name.
+    `claim` is the ResourceClaim; empty if it is made from `template` and the pod's status does not name it yet. `owner` is the
+    UID of the pod that must own a claim made from a template, `pod` that pod's name.
     """
 
     name: str
@@ -138,10 +140,10 @@ class ClaimUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerDevices:
-    """What one container requests of an extended resource, which a DeviceClass may back.
+    """What one container requests of an extended resource that a DeviceClass may back.
 
-    `container` is its number, init containers first; `ends`: it ends before the pod's main containers start. `place` is the
-    resource's number among all that the container requests, in the order of names.
+    `container` is the container's index, init containers first. `ends`: the container ends before the pod's main containers
+    start. `place` is the resource's index among all that the container requests, sorted by name.
     """
 
     container: int
@@ -156,12 +158,12 @@ class PodConstraints:
     """What a pod asks of a node beyond CPU, memory, node selectors and tolerations. Empty fields ask nothing.
 
     `scalars` are requests beyond CPU and memory, sorted by name: ephemeral-storage, huge pages, extended resources. `scored` is
-    the request that scores assume where containers state none (kube-scheduler's non-zero request); None: the request itself.
-    `scored_before` is the same while the pod has no node, where that differs (kube-scheduler reads requests of the pod as a
+    the request that scores assume if containers state none (kube-scheduler's non-zero request); None: the request itself.
+    `scored_before` is the same while the pod has no node, only if it differs (kube-scheduler reads requests of the pod as a
     whole in two ways). `image_volumes` are images mounted as volumes. `spread_by_default` selects the pods of the same Service
-    or controller, where the pod states no spread constraints and its Service or controller is known. `features` are those that
-    its node has to declare. `resource_claims` are claims of devices (dynamic resource allocation). `container_devices` are the
-    containers' requests of extended resources, which devices may stand for.
+    or controller; set only if the pod states no spread constraints and its Service or controller is known. `features` are those
+    that the pod's node must declare. `resource_claims` are claims of devices (dynamic resource allocation). `container_devices`
+    are the containers' requests of extended resources, which devices may satisfy.
     """
 
     scalars: tuple[tuple[str, int], ...] = ()
@@ -201,9 +203,9 @@ class Toleration:
 class Kind:
     """The scheduling needs that all pods of an equivalence group have in common.
 
-    `node_affinity` is None where the pod requires no node affinity; otherwise one of its terms must match. `missing_request`
-    names the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers,
-    in order. `pod_constraints` is None where the pod has none of the rarer constraints.
+    `node_affinity` is None if the pod requires no node affinity; otherwise one of its terms must match. `missing_request` names
+    the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers, in
+    order. `pod_constraints` is None if the pod has none of the rarer constraints.
     """
 
     namespace: str
@@ -218,16 +220,16 @@ class Kind:
     pod_constraints: PodConstraints | None = None
 
     def __hash__(self) -> int:
-        """Leaves tolerations out: hashing them takes as long as all the rest, and few groups differ by them alone."""
+        """The hash, without tolerations: hashing them takes as long as all the rest, and few groups differ by them alone."""
         asks = self.node_selector, self.node_affinity, self.pod_constraints
         return hash((self.namespace, self.requests, self.images, self.missing_request, asks))
 
 
 class KindInterner:
-    """Keeps one instance of each distinct `Kind`, so that pods share memory and comparison by identity comes first.
+    """Keeps one instance of each distinct `Kind`, so that equal pods share memory and are mostly compared by identity.
 
-    References are weak, so that a `Kind` without pods is forgotten: each pod of a DaemonSet has another one, which names its
-    node.
+    References are weak, so that a `Kind` without pods is forgotten. This matters for DaemonSets: each of their pods has a
+    `Kind` of its own, which names its node.
     """
 
     def __init__(self) -> None:

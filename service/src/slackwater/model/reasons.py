@@ -1,7 +1,7 @@
 """The closed lists of reasons: verdicts, wait reasons and unremovable reasons.
 
-- `Reason`: why a node does not suit a pod, and why a request was refused.
-- `WaitReason`: why something waits where neither of the other lists explains it.
+- `Reason`: why a node does not suit a pod, or why a request was refused.
+- `WaitReason`: why something waits, where neither of the other lists explains it.
 - `UnremovableReason`: why a node is not removed, for now or permanently.
 
 The text that kube-scheduler shows, the label of a metric, the reason of an Event and the answers of explain all come from here.
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Reason(IntEnum):
-    """A verdict on one node for one pod, or on one request. Its number fits into a column.
+    """A verdict on one node for one pod, or on one request. Columns of verdicts store its number as uint8.
 
     Texts name no amounts and no objects: kube-scheduler counts equal texts ("0/50 nodes are available: 30 Slackwater: not
     enough CPU") and would otherwise print one for each node.
@@ -76,7 +76,8 @@ class Reason(IntEnum):
 
 
 class ReasonInfo(NamedTuple):
-    """The presentation of a reason: its label and text, whether preemption could help, and the plug-in that it belongs to."""
+    """What people and metrics see of a reason: its label and text, whether preemption could help, and the plug-in that it
+    belongs to."""
 
     label: str  #: in metrics and JSON
     text: str  #: for people; constant for each reason
@@ -194,7 +195,8 @@ MEANINGS: Final[dict[Reason, ReasonInfo]] = {
 
 
 class WaitReason(StrEnum):
-    """Why something does not happen, or need not. Explain uses these where no `Reason` and no `UnremovableReason` applies."""
+    """Why something does not happen, or need not happen. Explain uses these where no `Reason` and no `UnremovableReason`
+    applies."""
 
     # A pod.
     PLACED = "placed"
@@ -261,11 +263,12 @@ WAIT_TEXTS: Final[dict[WaitReason, str]] = {
 
 
 class UnremovableReason(StrEnum):
-    """Why a node is not removed, for now or permanently: a pod keeps it, it is no candidate, or a candidate is not removed now.
+    """Why a node is not removed, for now or permanently: one of its pods keeps it, it is no candidate, it is a candidate that
+    is not removed now, or its removal was rolled back.
 
-    The names are Cluster Autoscaler's where it has one, since people and dashboards know them. Reasons of a pod come from the
-    rules of `fit.drainability`. `NO_PLACE` comes from the search for another node, whose verdicts are in `Reason`. Reasons of
-    the node come from the plan and its batch (`controllers.scaledown`), those of a removal under way from
+    The names are Cluster Autoscaler's where it has such a reason, since people and dashboards know them. Reasons of a pod come
+    from the rules of `fit.drainability`. `NO_PLACE` comes from the search for another node, whose verdicts are in `Reason`.
+    Reasons of the node come from the plan and its batch (`controllers.scaledown`), those of a removal under way from
     `controllers.scaledown.drains`.
     """
 
@@ -316,7 +319,7 @@ class UnremovableReason(StrEnum):
     ROOM_NEEDED = "RoomNeededAgain"
 
 
-#: For people; constant for each unremovable reason.
+#: The text for people; constant for each unremovable reason.
 UNREMOVABLE_TEXTS: Final[dict[UnremovableReason, str]] = {
     UnremovableReason.CONTROLLER_NOT_FOUND: "the pod's controller is gone: nothing would create the pod again",
     UnremovableReason.MIN_REPLICAS_REACHED: "the pod's controller has fewer replicas than may be disturbed",

@@ -24,8 +24,8 @@ MEMORY: Final = 1
 #: No machine has as much. Larger numbers count as this one, so that sums over thousands of pods and products with scores'
 #: factors stay far below 2^63, where int64 wraps.
 LARGEST_AMOUNT: Final = 2**50
-#: The largest amount counted for a node: less by one, so that a pod of the largest amount fits nowhere, whatever a node
-#: reports.
+#: The largest amount counted for a node. It is one less than `LARGEST_AMOUNT`, so a pod of the largest amount fits nowhere,
+#: whatever a node reports.
 LARGEST_ON_NODE: Final = LARGEST_AMOUNT - 1
 #: The most pods that are counted on one node, so that their sum stays within 2^62. A kubelet takes 110 by default; nodes with
 #: more than 1,000 are not known.
@@ -79,19 +79,18 @@ _NANO = 10**9
 
 
 class InitRequest(NamedTuple):
-    """The request of one init container; a pod has them in order. A sidecar (restart policy Always) keeps running with the app
-    containers.
-    """
+    """The request of one init container. `sidecar`: its restart policy is Always, so it keeps running with the app
+    containers."""
 
     nanos: int
     sidecar: bool
 
 
 def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible: bool) -> int:
-    """What a container, or a pod as a whole, takes while it may be in the middle of a resize.
+    """The request of one resource that counts for a container, or for a pod as a whole, also during an in-place resize.
 
-    `asked` is the spec's request; `reported` the status's (actual, allocated), None where the status has no resources. A resize
-    that the node called `infeasible` will not happen, so `asked` does not count then.
+    `asked` is the spec's request; `reported` the status's (actual, allocated), None if the status has no resources. A resize
+    that the node calls `infeasible` will not happen, so `asked` does not count then.
     """
     if reported is None:
         return asked
@@ -100,10 +99,10 @@ def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible:
 
 
 def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None, overhead: int) -> int:
-    """The pod's request of one resource: the most that runs at once, or `pod_level` where that is set, plus `overhead`.
+    """The pod's request of one resource: the most that runs at the same time, or `pod_level` if that is set, plus `overhead`.
 
-    The formula is `PodRequests` of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize
-    status counts, of containers as well as of the pod as a whole; how it counts depends on the version
+    The formula is `PodRequests` of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize the
+    status counts too, both that of the containers and that of the pod; how it counts depends on the version
     (`adapters.kube.pod_requests`). An amount that is not set counts as 0: the API refuses negative ones, so sums and maxima
     stay the same. Node-allocatable claims of DRA are not supported (an alpha gate, off).
 
@@ -122,6 +121,7 @@ def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: i
 
 
 def rounded_up(*, cpu_nanos: int, memory_nanos: int) -> Amounts:
-    """The amounts as kube-scheduler counts them: `MilliValue` and `Value` of the exact sum, at most `LARGEST_AMOUNT`."""
+    """Rounds exact amounts as kube-scheduler does (`MilliValue` and `Value`): up to whole milliCPU and bytes, and to
+    `LARGEST_AMOUNT` at most."""
     cpu, memory = -(-cpu_nanos // _NANOS_PER_MILLI), -(-memory_nanos // _NANO)
     return Amounts(MilliCpu(min(cpu, LARGEST_AMOUNT)), Bytes(min(memory, LARGEST_AMOUNT)))

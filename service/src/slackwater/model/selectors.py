@@ -1,7 +1,7 @@
-"""Requirements on labels, as label selectors and node selector terms state them, and whether labels meet them.
+"""Requirements on labels, as in label selectors and node selector terms, and whether labels meet them.
 
-A selector is a tuple of requirements, all of which must hold: an empty one selects everything. None selects nothing (the API's
-absent selector). `SelectorIndex` finds those of many selectors that select given labels.
+A selector is a tuple of requirements, all of which must hold: an empty tuple selects everything. None selects nothing (the
+API's absent selector). `SelectorIndex` finds, among many selectors, those that select given labels.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,8 @@ _LARGEST: Final = 2**63 - 1
 
 
 def whole_number(text: str | None) -> int | None:
-    """The text as a signed 64-bit integer, as Gt and Lt read it; None where it is not one (Go's strconv.ParseInt)."""
+    """The text as a signed 64-bit integer, as the operators Gt and Lt read it (Go's strconv.ParseInt); None if it is not
+    one."""
     if not text or len(text) > _MOST_DIGITS:
         return None
     digits = text[1:] if text[0] in "+-" else text
@@ -72,11 +73,12 @@ Pair = tuple[str, str | None]
 
 
 class SelectorIndex(Generic[T]):
-    """An index of things with selectors, each by its unique name: finds those that select given labels without evaluating all.
+    """An index of things that have a selector: finds the things that select given labels without evaluating every selector.
+    Each thing is known by a unique name.
 
     A namespace may have a thousand PodDisruptionBudgets, and nearly all require the value of some label. The index evaluates
-    such a selector only for pods that have the value. Where a selector requires several labels, the index files it under the
-    one that has the fewest selectors so far, so that a label which all of them require does not put them all into one entry.
+    such a selector only for pods that have the value. A selector that requires several labels is filed under the label that has
+    the fewest selectors so far. So a label that all selectors require does not put all of them into one entry.
     """
 
     def __init__(self) -> None:
@@ -95,7 +97,7 @@ class SelectorIndex(Generic[T]):
             self._by_pair.setdefault(pair, {})[name] = selector
 
     def drop(self, name: T) -> None:
-        """Removes a thing; does nothing where it is not there."""
+        """Removes a thing; does nothing if the index does not have it."""
         for pair in self._found_by.pop(name, ()):
             found = self._by_pair[pair]
             del found[name]
@@ -112,13 +114,13 @@ class SelectorIndex(Generic[T]):
         yield from _selecting(self._others, labels)
 
     def _rarest(self, selector: Selector) -> tuple[Pair, ...]:
-        """The pairs under which the selector is filed; empty where it requires no label."""
+        """The pairs under which the selector is filed; empty if it requires no label."""
         asked = [pairs for requirement in selector or () if (pairs := _pairs(requirement))]
         return min(asked, key=lambda pairs: sum(len(self._by_pair.get(pair, ())) + 1 for pair in pairs), default=())
 
 
 def _pairs(requirement: Requirement) -> tuple[Pair, ...]:
-    """Labels of which the requirement needs one; empty where it needs none."""
+    """The labels of which the requirement demands at least one; empty if it demands none."""
     match requirement.operator:
         case "In":
             return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))

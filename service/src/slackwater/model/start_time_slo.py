@@ -1,5 +1,4 @@
-"""Start-time SLOs of pods: the class of pods that each applies to, its target, and what was observed of the class. Values
-only."""
+"""Start-time SLOs: the class of pods that each applies to, its target, and what was observed of the class. Values only."""
 
 from dataclasses import dataclass, field
 
@@ -12,11 +11,11 @@ from slackwater.model.pod_constraints import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodClass:
-    """A class of pods with a start-time SLO: `share_ppm` millionths of its new pods have a node within `within_seconds` of
-    creation.
+    """A class of pods with a start-time SLO: of its new pods, `share_ppm` millionths are to have a node within `within_seconds`
+    of their creation.
 
     A pod belongs to the class if its namespace is one of `namespaces` (empty: any), its labels contain all of `labels`, and its
-    priority is within both bounds. Pods of DaemonSets and mirror pods belong to none (`controllers.slack.pod_arrivals`).
+    priority is within both bounds. Pods of DaemonSets and mirror pods belong to no class (`controllers.slack.pod_arrivals`).
     """
 
     name: str
@@ -39,7 +38,8 @@ class PodClass:
 
 @dataclass(frozen=True, slots=True)
 class KindShare:
-    """How many of a class's newest pods were of one equivalence group; `labels` are those of the newest."""
+    """One equivalence group's part of a class: how many of the class's newest pods belong to the group. `labels` are those of
+    the group's newest pod."""
 
     kind: Kind
     labels: Labels
@@ -48,8 +48,9 @@ class KindShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SLOAttainment:
-    """How well a start-time SLO was met: over the last day, and since the process began. `waiting` pods may still be in
-    time."""
+    """How well a start-time SLO was met. `in_time` pods got a node within the SLO's time and `late` ones did not, both over the
+    last day; `all_in_time` and `all_late` count since the process began. `waiting` pods have no node yet, and their time is not
+    over."""
 
     in_time: int = 0
     late: int = 0
@@ -59,7 +60,7 @@ class SLOAttainment:
 
     @property
     def share(self) -> float | None:
-        """The share of the last day's pods that were in time; None where there were none."""
+        """The share of the last day's pods that got a node in time, 0 to 1; None if there were no such pods."""
         judged = self.in_time + self.late
         return None if not judged else self.in_time / judged
 
@@ -70,11 +71,11 @@ def _nothing() -> Int64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observed:
-    """What is known of a class.
+    """What was observed of one class of pods.
 
-    `arrivals`, `departures`, `in_time` and `late` count pods in each whole minute, the newest last, up to `minute` (of Unix
-    time), shapes (n,). `moved` is how many more pods arrived than departed since. `mix` has the equivalence groups of its pods,
-    and `kept` how well the SLO was met.
+    `arrivals`, `departures`, `in_time` and `late` count the class's pods in each whole minute before `minute` (of Unix time),
+    the newest minute last; shapes (n,). `moved` is the arrivals minus the departures since `minute` began. `mix` has the
+    equivalence groups of the class's newest pods. `kept` says how well the SLO was met.
     """
 
     of: PodClass

@@ -9,10 +9,11 @@ from slackwater.model.selectors import Selector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A PersistentVolumeClaim. `size` is in bytes, None where it requests none. `bound` is the annotation bind-completed.
+    """A PersistentVolumeClaim. `size` is in bytes, None if it requests none. `bound` says whether the annotation bind-completed
+    is set.
 
-    `storage_class` is "" where it names none. `selected_node` is the annotation of that name. `owner` is the UID of its
-    controlling owner.
+    `storage_class` is "" if the claim names none. `selected_node` is the value of the annotation selected-node. `owner` is the
+    UID of the claim's controlling owner.
     """
 
     namespace: str
@@ -40,7 +41,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRef:
-    """The claim that a volume is reserved for; `uid` is empty where a person reserved it by name."""
+    """The claim that a volume is reserved for; `uid` is "" if a person reserved the volume by the claim's name."""
 
     namespace: str
     name: str
@@ -49,13 +50,14 @@ class ClaimRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A PersistentVolume. `capacity` is in bytes. `node_terms` is None where every node can reach it.
+    """A PersistentVolume. `capacity` is in bytes. `node_terms` is None if every node can reach it.
 
-    `driver` and `handle` are its CSI names. An in-tree volume that is migrated to CSI has those of its CSI driver, and its
-    in-tree plug-in in `plugin`. On nodes that have migrated the plug-in to CSI, `migrated_terms` replace `node_terms`.
+    `driver` and `handle` are the volume's CSI driver and volume handle. An in-tree volume that is migrated to CSI has those
+    that its CSI driver uses, and `plugin` is its in-tree plug-in. On nodes that have migrated the plug-in to CSI,
+    `migrated_terms` replace `node_terms`.
 
-    `storage_class` is the one that claims are matched with: the beta annotation's, else the spec's. VolumeBinding's score reads
-    the spec alone; `spec_class` is that one where the two differ.
+    `storage_class` is the class that claims are matched with: the beta annotation's, else the spec's. `spec_class` is the
+    spec's, set only if it differs from `storage_class`: VolumeBinding's score reads the spec alone.
     """
 
     name: str
@@ -78,9 +80,10 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClass:
-    """A StorageClass. `binding_mode` is None where the object has none (the API server always sets one).
+    """A StorageClass. `binding_mode` is None if the object has none (the API server always sets one).
 
-    `topologies` are allowedTopologies: a node must match one of them, and in it every (key, values); empty: any node.
+    `topologies` are allowedTopologies: a node must match one of them, which means every (key, values) pair in it. Empty: any
+    node.
     """
 
     name: str
@@ -91,9 +94,9 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiNode:
-    """A CSINode: the drivers installed on a node, each with the number of volumes it can attach, None for no limit.
+    """A CSINode: the drivers installed on a node, each with the number of volumes that it can attach (None: no limit).
 
-    `migrated` are the in-tree plug-ins that its kubelet reports as migrated to CSI.
+    `migrated` are the in-tree plug-ins that the node's kubelet reports as migrated to CSI.
     """
 
     name: str
@@ -103,8 +106,9 @@ class CsiNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiDriver:
-    """A CSIDriver. `tracks_capacity`: room for new volumes is published as `StorageCapacity` and must suffice. `needed`: pods
-    with its volumes do not go to nodes without it (`preventPodSchedulingIfMissing`)."""
+    """A CSIDriver. `tracks_capacity`: the driver publishes the room for new volumes as `StorageCapacity`, and the room must
+    suffice. `needed`: pods with the driver's volumes do not go to nodes without the driver
+    (`preventPodSchedulingIfMissing`)."""
 
     name: str
     tracks_capacity: bool = False
@@ -113,8 +117,8 @@ class CsiDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageCapacity:
-    """A CSIStorageCapacity: room for new volumes of a class on nodes that `topology` selects (None: nowhere). `largest` volume
-    and `total` room in bytes."""
+    """A CSIStorageCapacity: the room for new volumes of a class on the nodes that `topology` selects (None selects none).
+    `largest` is the size of the largest possible volume and `total` all the room, both in bytes; None if not stated."""
 
     namespace: str
     name: str
@@ -136,7 +140,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """All known storage objects. A field is None where objects of that type are unknown: rules that need them are skipped.
+    """All known storage objects. A field is None if objects of that type are not read; rules that need them are then skipped.
 
     `attachments` are keyed by the node's name.
     """

@@ -1,7 +1,8 @@
-"""Devices that a new node of a group will have, as its template states them: so many devices of a driver, all alike.
+"""The devices that a node group's new nodes will have, as its template states them: a number of equal devices of one driver.
 
-A group without nodes has no ResourceSlice that shows this. The settings state it in `template.devices`, Cluster API groups and
-external providers in Cluster Autoscaler's annotations: a driver, and `gpu-count` devices with the attribute type "gpu".
+A group without nodes has no ResourceSlice that shows this. The settings state it in `template.devices`; for Cluster API groups
+and external providers Cluster Autoscaler's annotations state it: a driver, and `gpu-count` devices with the attribute type
+"gpu".
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from slackwater.model.devices import Attribute, Capacity, Device, NodeChoice, Re
 
 DRA_DRIVER: Final = "capacity.cluster-autoscaler.kubernetes.io/dra-driver"
 GPU_COUNT: Final = "capacity.cluster-autoscaler.kubernetes.io/gpu-count"
-#: As many as a ResourceSlice has at most.
+#: The API's limit of devices in one ResourceSlice.
 MOST_DEVICES: Final = 128
 _MOST_DIGITS: Final = 3
 
@@ -19,7 +20,8 @@ _MOST_DIGITS: Final = 3
 def template_slice(
     driver: str, count: int, *, attributes: Mapping[str, Attribute] | None = None, capacity: Mapping[str, int] | None = None
 ) -> ResourceSlice:
-    """A slice of `count` equal devices; their capacity is in nanos. The pool will be called like the node."""
+    """The ResourceSlice of a template node: `count` equal devices of the driver. `capacity` is in units of 10^-9. The pool has
+    no name yet: each planned node's pool gets the node's name."""
     has = tuple(sorted((attributes or {}).items(), key=lambda item: item[0]))
     holds = tuple(Capacity(name=name, amount=amount) for name, amount in sorted((capacity or {}).items()))
     return ResourceSlice(
@@ -34,7 +36,7 @@ def template_slice(
 
 
 def read_template_devices(annotations: Mapping[str, str]) -> tuple[ResourceSlice, ...]:
-    """The slices that a template's annotations state; none without a driver and a count. Raises ValueError."""
+    """The ResourceSlices that a template's annotations state; empty without a driver or a count. Raises ValueError."""
     driver, count = annotations.get(DRA_DRIVER, "").strip(), annotations.get(GPU_COUNT, "").strip()
     if not driver or not count:
         return ()

@@ -1,7 +1,7 @@
-"""Workloads that grow in place, and NeonVM's objects, with the fields that some decision reads.
+"""Workloads that grow in place, and NeonVM's objects, with the fields that decisions read.
 
-- `Vertical`: a NeonVM virtual machine in its runner pod, or a plain pod that is resized. Everything outside the adapters knows
-  this one shape; `adapters.kube.vertical` reads it from annotations, labels and owner references.
+- `Vertical`: a NeonVM virtual machine in its runner pod, or a plain pod that is resized. Outside the adapters both have this
+  one form; `adapters.kube.vertical` reads it from annotations, labels and owner references.
 - `Machine`, `VirtualMachineMigration`: virtual machines and their migrations.
 """
 
@@ -27,9 +27,10 @@ class MigrationRef:
 class ResizeTarget:
     """How a plain pod is resized: through one of its containers.
 
-    `requests` are that container's, `whole` the whole pod's, as the spec has them. `limits`: for which resources (CPU, memory)
-    the limit equals the request and so changes with it. `pending`: the node cannot resize the pod now, or ever; the pod's
-    `using` is then what it has until that changes.
+    `requests` are that container's and `whole` those of the whole pod, both from the spec. `limits` says for CPU and for memory
+    whether the container's limit equals its request and so changes with it. `pending` is set while the node does not carry out
+    the resize: Deferred means not now, Infeasible never. Until that changes, the pod's `using` is what the pod has, not what
+    its spec requests.
     """
 
     container: str
@@ -43,9 +44,9 @@ class ResizeTarget:
 class Vertical:
     """The amounts and settings of a pod that grows in place.
 
-    `using` is what it uses now, and what it needs of a node when it is placed. `scaling`: an agent may ask for more. `machine`
-    is the name of its VirtualMachine, in the pod's namespace; None for a plain pod, which never migrates. `permit` is the text
-    of the pod's permit annotation, None where it has none.
+    `using` is what the pod uses now; placing the pod needs this much room. `scaling`: an agent may ask for more. `machine` is
+    the name of the pod's VirtualMachine, in the pod's namespace; None for a plain pod, which never migrates. `permit` is the
+    text of the pod's permit annotation, None without one.
     """
 
     min: Amounts
@@ -71,7 +72,7 @@ Phase = Literal["", "Pending", "Running", "Succeeded", "Failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A VirtualMachine. `permit` is the text of its permit annotation, None where it has none."""
+    """A VirtualMachine. `permit` is the text of its permit annotation, None without one."""
 
     key: PodKey
     uid: str
@@ -81,10 +82,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualMachineMigration:
-    """A VirtualMachineMigration. `ours`: it has the label of migrations that a scheduler created, so we delete it when
+    """A VirtualMachineMigration. `ours`: it has the label of migrations that a scheduler created, so we delete it once it has
     finished.
 
-    `target_node` is the node, named by our annotation, on which we hold room for its target pod.
+    `target_node` is the node on which we hold room for the target pod, as our annotation names it.
     """
 
     key: PodKey

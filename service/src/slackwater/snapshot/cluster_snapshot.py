@@ -1,9 +1,9 @@
-"""`ClusterSnapshot`, the copy of the cluster on which simulations run: nodes, what pods take of them, and the pods of each row.
+"""`ClusterSnapshot`, the copy of the cluster on which plans are made: nodes, what pods take of them, and the pods of each row.
 
 `ClusterSnapshot.build` takes decoded objects once. After that pods come and go one by one (`place`, `remove`), nodes change
 (`put_node`, `add_nodes`, `add_copies`, `close`), and `fit.feasible_nodes` judges whole equivalence groups over all rows. The
-snapshot knows a pod only by the number of its equivalence group (`KindId`, from `kind_id` or `number`) and its row; callers
-keep track of its identity.
+snapshot knows a pod only by its row and by the number of its equivalence group (`KindId`, from `kind_id` or `number`); callers
+keep track of the pod's identity.
 
     snapshot = ClusterSnapshot.build(nodes, running, namespaces={"default": {}})
     kind = snapshot.kind_id(pod.kind, pod.labels)
@@ -14,7 +14,7 @@ keep track of its identity.
         trial.commit()
 
 One `place` or `remove` costs a few additions, and one more for each counter that counts the group, whatever the number of nodes
-and groups. `fork` costs nothing; `drop` costs as much as the changes since the fork. New rows are always the last ones.
+and groups. `fork` costs nothing; dropping a trial costs as much as its changes did. New rows are always the last ones.
 
 Deliberately absent: verdicts (`fit.feasible_nodes`), what a pod's volumes would be bound to, and everything that waits.
 """
@@ -69,9 +69,9 @@ class ClusterSnapshot:
 
     `facts` are the nodes, `kinds` the equivalence groups, `counters` the pods on each row, `attached` ports and volumes.
 
-    `used` is what pods take, shape (resources, capacity), lines as in `facts.resource`. `scored` is what scores assume that
-    they take of CPU and memory, shape (2, capacity). `ledger` is our own accounting with the same rows, or None where it is not
-    judged.
+    `used` is what pods take, shape (resources, capacity), with the indexes of `facts.resource`. `scored` is what scores assume
+    that pods take of CPU and memory, shape (2, capacity). `ledger` is our own accounting with the same rows, or None if it is
+    not judged.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ClusterSnapshot:
         self.kept: dict[object, object] = {}
         #: How many rows predicates have judged so far: the cost of all answers.
         self.rows_judged = 0
-        #: Whether, with a ledger, a pod is refused that lacks a request.
+        #: Whether a pod that lacks a request is refused, if there is a ledger.
         self.missing_requests_refused = True
         self._trials: list[list[Done]] = []
 
@@ -122,12 +122,12 @@ class ClusterSnapshot:
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
         devices: DeviceObjects = NO_DEVICES,
     ) -> Self:
-        """A snapshot of the nodes, in this order, and of the pods on them; of other pods only the labels that their selectors
-        read count.
+        """Builds a snapshot of the nodes, in this order, and of the pods on them. Pods without a node are not in it, but labels
+        that their selectors read are known.
 
         `also` names further equivalence groups that will be looked up: labels that their selectors read must be known from the
-        start. The ledger's rows are the nodes', and it already counts what is Reserved for the pods. `kubernetes` is the
-        version by whose rules predicates judge and plug-ins score.
+        start. The ledger's rows are those of the nodes, and it already counts what is Reserved for the pods. `kubernetes` is
+        the version by whose rules predicates judge and plug-ins score.
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
@@ -153,7 +153,7 @@ class ClusterSnapshot:
         return self.facts.kubernetes.follows(rule)
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
-        """The number of a pod's equivalence group. Raises `UnreadLabel`: then build the snapshot again with the kind in
+        """The number of a pod's equivalence group. Raises `UnreadLabel`: the snapshot must then be built again with the kind in
         `also`."""
         found, new = self.kinds.intern(kind, labels, deleting=deleting)
         if new:
@@ -162,8 +162,8 @@ class ClusterSnapshot:
         return found
 
     def number(self, pods: Sequence[Pod]) -> Rows:
-        """The number of each pod's equivalence group, shape (len(pods),). 150,000 pods that share kinds and labels take about
-        0.1 s."""
+        """The number of each pod's equivalence group, shape (len(pods),). It takes about 0.1 s for 150,000 pods that share
+        kinds and labels."""
         count = len(pods)
         kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
         deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
@@ -183,30 +183,30 @@ class ClusterSnapshot:
         return self.kinds.all[kind]
 
     def place(self, kind: KindId, row: int, copies: int = 1) -> None:
-        """Adds pods to a row, whether they fit or not."""
+        """Adds `copies` pods of the group to a row, whether they fit or not."""
         self.shift(kind, row, copies)
         if self._trials:
             self._trials[-1].append(PodsMoved(kind, row, copies))
 
     def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
-        """Removes pods from a row; they must have been placed there."""
+        """Removes `copies` pods of the group from a row; they must have been placed there."""
         self.place(kind, row, -copies)
 
     def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
-        """Adds `copies[i]` pods to `rows[i]`; rows are distinct."""
+        """Adds `copies[i]` pods of the group to `rows[i]`; rows are distinct."""
         self.shift_many(kind, rows, copies)
         if self._trials:
             self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
 
     def add_nodes(self, nodes: Iterable[Node]) -> range:
-        """Adds rows for nodes, in order. Raises ValueError where a name is there already."""
+        """Adds rows for nodes, in order. Raises ValueError if a name already exists."""
         first = self.n_rows
         added = self.facts.add(nodes)
         self._added(first)
         return added
 
     def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
-        """Adds rows for nodes like the template with other names. Raises ValueError where a name is there already."""
+        """Adds rows for copies of the template with other names. Raises ValueError if a name already exists."""
         first = self.n_rows
         added = self.facts.add_copies(template, names)
         self._added(first)
@@ -218,7 +218,7 @@ class ClusterSnapshot:
             self._trials[-1].append(RowsAdded(first))
 
     def put_node(self, row: Row, node: Node) -> None:
-        """Replaces the node of a row; its name and row stay."""
+        """Replaces the node of a row by a newer state of the same node. Raises ValueError for another name."""
         before = self.facts.nodes[row]
         if node.name != before.name:
             raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
@@ -228,7 +228,7 @@ class ClusterSnapshot:
             self._trials[-1].append(NodeChanged(row, before))
 
     def give_row(self, row: Row, node: Node) -> None:
-        """Gives a closed row without pods to this node. Raises ValueError where the row is in use, or the name is on another
+        """Gives a closed row without pods to this node. Raises ValueError if the row is in use, or the name is on another
         row."""
         before, known = self.facts.nodes[row], self.facts.row_of.get(node.name, row)
         if self.facts.live[row] or self.used[PODS, row] or known != row:
@@ -240,7 +240,8 @@ class ClusterSnapshot:
             self._trials[-1].append(NodeChanged(row, before))
 
     def close(self, row: Row) -> None:
-        """Takes a node out: nothing fits there, and its pods do not count any more. Its row stays; `open` brings it back."""
+        """Closes the row of a node: nothing fits there, and its pods do not count any more. The row stays; `open` reopens
+        it."""
         self._set_live(row, live=False)
 
     def open(self, row: Row) -> None:
@@ -253,7 +254,7 @@ class ClusterSnapshot:
             self._trials[-1].append(LiveSet(row, before))
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
-        """Replaces the ledger, whose rows must be this snapshot's; None: our own accounting is not judged."""
+        """Replaces the ledger, which must have this snapshot's rows. With None, our own accounting is not judged."""
         if self._trials:
             raise RuntimeError("the ledger is replaced within a trial, want it before or after")
         self.ledger = ledger
@@ -266,7 +267,7 @@ class ClusterSnapshot:
         self.replace_volumes(StorageTable(storage))
 
     def replace_volumes(self, volumes: StorageTable) -> None:
-        """Replaces the storage table as `put_storage` does, but no trial notes it: for `undo`."""
+        """Replaces the storage table as `put_storage` does, but outside any trial: for `undo`."""
         self.volumes = volumes
         self._volume_counts = None
         self.kept.clear()
@@ -291,18 +292,18 @@ class ClusterSnapshot:
         self.replace_devices(DeviceTable(devices))
 
     def replace_devices(self, devices: DeviceTable) -> None:
-        """Replaces the table of devices as `put_devices` does, but no trial notes it: for `undo`."""
+        """Replaces the table of devices as `put_devices` does, but outside any trial: for `undo`."""
         self.devices = devices
         self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] in _OF_DEVICES)}
 
     def put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
-        """Assumes this value of a claim of devices, with its allocation; None for no such claim."""
+        """Assumes this value of a claim of devices, with its allocation. None: the claim does not exist."""
         before = self.change_device_claim(key, claim)
         if self._trials:
             self._trials[-1].append(DeviceClaimPut(key, before))
 
     def change_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
-        """Assumes a claim as `put_device_claim` does, but no trial notes it: for `undo`. Returns its value before."""
+        """Assumes a claim as `put_device_claim` does, but outside any trial: for `undo`. Returns the value before."""
         before = self.devices.put_claim(key, claim)
         for each in (before, claim):
             for name in () if each is None else self.devices.nodes_of(each):
@@ -318,12 +319,12 @@ class ClusterSnapshot:
         return self._volume_counts
 
     def fork(self) -> Trial:
-        """Begins a trial: all changes after it can be dropped. Trials nest; the innermost ends first."""
+        """Begins a trial: all later changes can be undone. Trials may be nested; the innermost ends first."""
         self._trials.append([])
         return Trial(self, len(self._trials))
 
     def end(self, depth: int, *, commit: bool) -> None:
-        """Ends the innermost trial, which must be number `depth`. Callers end it through the `Trial` that `fork` returned."""
+        """Ends the innermost trial, which must be number `depth`. Callers use the `Trial` that `fork` returned instead."""
         if depth != len(self._trials):
             raise RuntimeError(f"trial {depth} ends while {len(self._trials)} are open: want the innermost first")
         done = self._trials.pop()
@@ -334,7 +335,7 @@ class ClusterSnapshot:
             self._trials[-1].extend(done)
 
     def shift(self, kind: KindId, row: int, count: int) -> None:
-        """Adds pods to a row as `place` does, but no trial notes it: for `undo`."""
+        """Adds pods to a row as `place` does, but outside any trial: for `undo`."""
         self.used[:, row] += self.kinds.requests[:, kind] * count
         self.scored[:, row] += self.kinds.scored[:, kind] * count
         if self.ledger is not None:
@@ -346,7 +347,7 @@ class ClusterSnapshot:
         self.journal.note(row)
 
     def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
-        """Adds pods to rows as `place_many` does, but no trial notes it: for `undo`."""
+        """Adds pods to rows as `place_many` does, but outside any trial: for `undo`."""
         self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
         self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
         if self.ledger is not None:

@@ -1,4 +1,4 @@
-"""The number of pods of each equivalence group on each row, and columns of counts over them.
+"""The number of pods of each equivalence group on each row, and columns of counts over these pods.
 
 - `Counters`: the placed pods by group and row, and the columns.
 - `Counter`: one column.
@@ -27,12 +27,13 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Namespaces:
-    """The namespaces with their labels, and which of them a term of pod affinity covers. An unknown namespace has no labels.
+    """The namespaces with their labels: decides which of them a term of pod affinity covers. An unknown namespace has no
+    labels.
 
-    kube-scheduler decides this differently in its two directions, and so does this class. For a term of an existing pod it
-    looks up the labels of the incoming pod's namespace. For a term of the incoming pod it lists the selected namespaces. Before
-    1.37 it then applies the selector once more to empty labels: a selector that selects an unlabelled namespace (NotIn,
-    DoesNotExist) therefore covers every namespace (`Rule.NAMESPACES_LISTED`).
+    kube-scheduler decides this in two ways, and so does this class. For a term of an existing pod, kube-scheduler looks up the
+    labels of the incoming pod's namespace. For a term of the incoming pod, it lists the selected namespaces. Before 1.37 it
+    then applies the selector once more to empty labels: a selector that selects an unlabelled namespace (NotIn, DoesNotExist)
+    therefore covers every namespace (`Rule.NAMESPACES_LISTED`).
     """
 
     def __init__(self, labels: Mapping[str, Mapping[str, str]], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
@@ -66,8 +67,8 @@ _MOST_CHANGES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class PodsMatching:
-    """The pods that match every part: (namespaces, None for all; selector). `living`: pods that are being deleted do not
-    match."""
+    """The pods that match every part. A part is (namespaces, selector); namespaces of None stand for all. With `living`, pods
+    that are being deleted do not match."""
 
     parts: tuple[tuple[frozenset[str] | None, Selector], ...]
     living: bool = False
@@ -84,7 +85,7 @@ class PodsMatching:
         )
 
     def pairs(self) -> tuple[tuple[str, str], ...] | None:
-        """Labels of which a pod must have one to match; None where no such list is known."""
+        """Labels of which a pod must have at least one to match; None if no such list can be given."""
         return next((found for _, selector in self.parts if (found := _pairs(selector)) is not None), None)
 
 
@@ -94,7 +95,8 @@ Role = Literal["anti", "affinity", "preferred"]
 
 @dataclass(frozen=True, slots=True)
 class TermCarriers:
-    """The pods that have a certain affinity term; a preferred term counts by its weight."""
+    """The pods that have a certain term of pod affinity or anti-affinity; a pod with a preferred term counts by the term's
+    weight."""
 
     role: Role
     term: PodTerm
@@ -109,7 +111,7 @@ class TermCarriers:
 
 
 def carried(numbered: NumberedGroup) -> Iterator[TermCarriers]:
-    """Every affinity term of an equivalence group, each once."""
+    """Every term of pod affinity or anti-affinity of an equivalence group, each once."""
     asks = numbered.asks
     seen = {TermCarriers("anti", term): None for term in asks.anti_affinity}
     seen |= {TermCarriers("affinity", term): None for term in asks.affinity}
@@ -125,7 +127,8 @@ def _pairs(selector: Selector) -> tuple[tuple[str, str], ...] | None:
 
 
 class Counter:
-    """One column of counts: for each row how many of its pods a selector matches, or how many have a certain affinity term.
+    """One column of counts: for each row how many of its pods match (`PodsMatching`), or how many have a certain affinity term
+    (`TermCarriers`).
 
     `column` has a number for each row; read it through `Counters.read`. The column is computed at the first read, from the
     placed pods of the groups it counts. After that each pod that comes or goes updates it: one addition for each counter that
@@ -136,7 +139,7 @@ class Counter:
 
     def __init__(self, of: PodsMatching | TermCarriers) -> None:
         self.of = of
-        #: The equivalence groups that count, and the weight of each pod.
+        #: The equivalence groups that the column counts, with the weight of a pod of each.
         self.kinds: dict[KindId, int] = {}
         self.column: Int64 | None = None
         #: Increases with every change of the column.
@@ -179,11 +182,11 @@ class Counters:
         self._carrying_about = _ByLabel()
         self._counting: dict[KindId, list[tuple[Counter, int]]] = {}
         self._with_column: OrderedDict[Counter, None] = OrderedDict()
-        #: Increases when an equivalence group has an affinity term that none had before.
+        #: Increases when an equivalence group brings an affinity term that no group had before.
         self.terms_version = 0
 
     def learn(self, numbered: NumberedGroup) -> None:
-        """Registers a new equivalence group: finds the counters that count it."""
+        """Adds a new equivalence group to the counters that count its pods."""
         self._kinds.append(numbered)
         for pair in numbered.labels.items():
             self._kinds_with.setdefault(pair, []).append(numbered.id)
@@ -207,7 +210,7 @@ class Counters:
                 self._counting.setdefault(numbered.id, []).append((counter, weight))
 
     def matching(self, of: PodsMatching) -> Counter:
-        """The counter of the pods that a selector matches."""
+        """The counter of these pods, shared by all callers that ask for the same."""
         counter = self._matching.get(of)
         if counter is None:
             counter = self._matching[of] = Counter(of)
@@ -219,7 +222,7 @@ class Counters:
         return counter
 
     def about(self, numbered: NumberedGroup, role: Role) -> list[Counter]:
-        """The counters of pods that have a term of this role which matches pods of the equivalence group."""
+        """The counters of pods that have a term of this role which selects the pods of the equivalence group."""
         namespace = numbered.kind.namespace
         return [
             counter
@@ -231,7 +234,7 @@ class Counters:
         ]
 
     def read(self, counter: Counter) -> Int64:
-        """The column, shape (capacity,). Do not keep it: it changes with the next pod."""
+        """The column, shape (capacity,). Callers must not keep it: it changes with the next pod."""
         if counter.column is None:
             counter.column = self._computed(counter)
             for kind, weight in counter.kinds.items():
@@ -259,7 +262,7 @@ class Counters:
         return column
 
     def change(self, kind: KindId, row: int, count: int) -> None:
-        """Adds `count` pods of the equivalence group to the row; removes them where it is negative."""
+        """Adds `count` pods of the equivalence group to the row; removes pods if `count` is negative."""
         changes = self._changes.setdefault(kind, {})
         changes[row] = changes.get(row, 0) + count
         self._n_changes += 1
@@ -288,7 +291,8 @@ class Counters:
         self._base = _Base.of(kinds, rows, counts, len(self._kinds))
 
     def on_row(self, row: int) -> dict[KindId, int]:
-        """How many pods of each equivalence group are on a row. It searches all pods: for tests and for people."""
+        """How many pods of each equivalence group are on a row. It searches all pods, so it is only for tests and for
+        people."""
         found = dict(self._base.on_row(row))
         for kind, changes in self._changes.items():
             if changes.get(row):
@@ -333,7 +337,7 @@ def summed(kinds: Rows, rows: Rows, counts: Int64) -> tuple[Rows, Rows, Int64]:
 
 
 class _Base:
-    """Distinct pairs of equivalence group and row with counts, sorted by group. Immutable; copies share it."""
+    """Distinct pairs of equivalence group and row with their counts, sorted by group. Immutable."""
 
     __slots__ = ("_counts", "_kinds", "_rows", "_starts")
 

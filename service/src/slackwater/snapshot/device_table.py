@@ -1,7 +1,7 @@
 """The devices of a snapshot: objects of dynamic resource allocation, the allocations that plans assume, and what is in use.
 
-`DeviceTable` lies over `model.devices.DeviceObjects`. A plan puts a claim with its assumed allocation (`put_claim`), and takes
-it off again. The table counts which devices all allocations together use.
+`DeviceTable` adds a plan's assumptions to the objects of `model.devices.DeviceObjects`. A plan puts in a claim with its assumed
+allocation (`put_claim`), and may take it out again. The table counts which devices all allocations together use.
 
 Deliberately absent: which devices a claim would get (`fit.devices`).
 """
@@ -26,12 +26,12 @@ PoolId = tuple[str, str]
 
 
 class DeviceTable:
-    """Objects about devices, with assumptions.
+    """The objects about devices, with a plan's assumptions.
 
-    `in_use` are devices that allocations hold alone, with their number; `shares` those that several requests share, and
-    `consumed` how much of their capacity is taken. `local` are the slices with devices of each node, `shared` all others;
-    `by_pool` and `by_node` (all that name a node) are other views of them. `version` increases when an
-    allocation changes that may concern nodes other than the one where its pod runs.
+    `in_use` counts for each device the allocations that use it alone, `shares` those that share it; `consumed` is how much of
+    its capacity the shares consume. `local` has each node's own slices with devices, `shared` all other slices. `by_pool` and
+    `by_node` are other views of the slices; `by_node` has all that name a node. `version` increases when an allocation changes
+    that may concern nodes other than the one where its pod runs.
     """
 
     def __init__(self, objects: DeviceObjects) -> None:
@@ -59,12 +59,12 @@ class DeviceTable:
             self._note_users(claim)
 
     def claim(self, key: ClaimKey) -> ResourceClaim | None:
-        """The claim, as assumed."""
+        """The claim as a plan assumes it, else as the API server has it; None if it does not exist."""
         found = self._assumed.get(key, _ABSENT)
         return self.objects.claims.get(key) if found is _ABSENT else found
 
     def claims_of(self, pod: PodUid) -> list[ResourceClaim]:
-        """The claims that are reserved for a pod, or that it owns."""
+        """The claims that are reserved for a pod, and those that the pod owns."""
         found = (self.claim(key) for key in self._of_pod.get(pod, ()))
         return [claim for claim in found if claim is not None and pod in (claim.owner, *claim.users)]
 
@@ -76,7 +76,7 @@ class DeviceTable:
         return device in self.in_use or device in self.shares
 
     def put_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
-        """Assumes this value of a claim, None for no claim; returns its value before."""
+        """Assumes this value of a claim (None: the claim does not exist). Returns the value before."""
         before = self.claim(key)
         if before is not None:
             self._count(before, -1)
@@ -87,7 +87,8 @@ class DeviceTable:
         return before
 
     def nodes_of(self, claim: ResourceClaim) -> set[NodeName]:
-        """The nodes with a part of a pool that the claim's allocation uses: their verdicts may change with it."""
+        """The nodes that have a slice of a pool from which the claim's allocation takes devices: verdicts on these nodes may
+        change with the claim."""
         pools = {(each.device.driver, each.device.pool) for each in claim.allocation.devices} if claim.allocation else set()
         return {NodeName(one.nodes.name) for pool in pools for one in self.by_pool.get(pool, ()) if one.nodes.name}
 
@@ -120,7 +121,8 @@ class DeviceTable:
             self._of_pod.setdefault(uid, {})[claim.key] = None
 
     def _count(self, claim: ResourceClaim, count: int) -> None:
-        """Adds the devices of a claim's allocation to those in use, or takes them off. Admin access uses no device up."""
+        """Adds the devices of a claim's allocation to those in use; with `count` -1 removes them. Admin access puts no device
+        in use."""
         self.revision += 1
         for each in claim.allocation.devices if claim.allocation is not None else ():
             if each.admin:
@@ -153,7 +155,7 @@ def _add(counts: Counter[DeviceId], device: DeviceId, count: int) -> None:
 
 
 def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Classes by the extended resources that they back: the newest, then the one whose name comes first."""
+    """Maps each extended resource to the class that backs it: the newest, and of equally old ones the first by name."""
     found: dict[str, DeviceClass] = {}
     for each in sorted(classes, key=lambda one: one.name, reverse=True):
         found[CLASS_RESOURCE_PREFIX + each.name] = each

@@ -1,12 +1,13 @@
 """The equivalence groups of a snapshot, by number, with the labels that some selector reads.
 
-Two pods have the same `KindId` where no rule can distinguish them: their `Kind` is equal, and so are those of their labels
-whose keys occur in a selector of some group of the snapshot. Labels that no selector reads (pod-template-hash, a StatefulSet's
-index) split no group, so pods without controllers share groups too. A pod that is being deleted is in another group: topology
+Two pods have the same `KindId` if no rule can distinguish them: they have equal `Kind`s, and equal values of all labels whose
+keys occur in a selector of some group of the snapshot. Labels that no selector reads (pod-template-hash, a StatefulSet's index)
+split no group, so pods of different controllers can share a group. A pod that is being deleted is in another group: topology
 spread does not count it.
 
-A `Kind` may read a label key that no group has read before. It could not be distinguished from groups that are already
-numbered, so it raises `UnreadLabel`, and the owner builds its snapshot again: selectors with new keys are rare.
+If the selectors of a new `Kind` read a label key that no group's selectors read before, groups that already have numbers would
+have to be split. `UnreadLabel` is raised instead, and the owner of the snapshot builds it again. Selectors with new keys are
+rare.
 """
 
 from collections.abc import Iterable
@@ -22,12 +23,13 @@ from slackwater.model.selectors import Selector
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
 
-#: The number of an equivalence group in one snapshot (and its copies); it means nothing in another.
+#: The number of an equivalence group in one snapshot; it means nothing in another snapshot.
 KindId = NewType("KindId", int)
 
 
 class UnreadLabel(Exception):
-    """A `Kind` reads labels that the snapshot was built without; build the snapshot again with this kind in it."""
+    """The selectors of a `Kind` read labels that the snapshot was built without. The caller has to build the snapshot again
+    with this `Kind` in it."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         super().__init__(keys)
@@ -66,16 +68,16 @@ def terms_of(asks: PodConstraints) -> tuple[PodTerm, ...]:
 
 
 class KindTable:
-    """Gives equivalence groups their numbers, and keeps the requests of each as columns."""
+    """Numbers the equivalence groups, and keeps the requests of each as columns."""
 
     def __init__(self, facts: NodeFacts, keys: Iterable[str] = ()) -> None:
         self._facts = facts
         self.keys = frozenset(keys)
         self.all: list[NumberedGroup] = []
         self._ids: dict[tuple[Kind, Labels, bool], KindId] = {}
-        #: What a pod of each group takes, shape (resources, groups); in line PODS it is 1.
+        #: What a pod of each group takes, shape (resources, groups); at index PODS it is 1.
         self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
-        #: What scores assume that it takes of CPU and memory, shape (2, groups).
+        #: What scores assume that a pod of each group takes of CPU and memory, shape (2, groups).
         self.scored: Int64 = np.zeros((2, 64), np.int64)
 
     def __len__(self) -> int:
@@ -85,7 +87,7 @@ class KindTable:
         return self._ids.get((kind, self.read_part(labels), deleting))
 
     def read_part(self, labels: Labels) -> Labels:
-        """The labels that some selector reads."""
+        """Those of the labels that some selector reads."""
         return tuple(pair for pair in labels if pair[0] in self.keys) if self.keys else ()
 
     def intern(self, kind: Kind, labels: Labels, *, deleting: bool = False) -> tuple[KindId, bool]:

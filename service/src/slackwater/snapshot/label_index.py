@@ -1,7 +1,7 @@
 """An index of label selectors: which of many selectors select each node, renewed only for nodes that changed.
 
-Clusters with local volumes have one selector for each node. Evaluating every selector for every node would be quadratic. The
-index looks a node's labels up instead where a selector requires values of a single label, and nearly all do.
+Clusters with local volumes have one selector for each node. Evaluating every selector for every node would be quadratic. Nearly
+all selectors require values of a single label; for these, the index looks up the node's value instead.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ from slackwater.snapshot.node_selector import is_well_formed, rows_of_requiremen
 
 #: Requirements that must all hold; an empty tuple selects every node.
 All = tuple[Requirement, ...]
-#: A node is selected where one of the alternatives holds.
+#: A node is selected if one of the alternatives holds.
 Alternatives = tuple[All, ...]
 
 EVERY_NODE: Final[Alternatives] = ((),)
 
 
 def alternatives(terms: Sequence[NodeSelectorTerm] | None) -> Alternatives:
-    """The label requirements of node selector terms; the result `None` means that every node is selected. A malformed or empty
-    term selects no node."""
+    """The label requirements of node selector terms. If `terms` is None, every node is selected. A malformed or empty term
+    selects no node."""
     if terms is None:
         return EVERY_NODE
     return tuple(term.labels for term in terms if (term.labels or term.fields) and is_well_formed(term))
 
 
 def selected_rows(facts: NodeFacts, selector: Alternatives, rows: Rows) -> Mask:
-    """Which of `rows` the selector selects, evaluated without an index."""
+    """Which of `rows` have a node that the selector selects, evaluated without an index."""
     selected = np.zeros(len(rows), np.bool_)
     for requirements in selector:
         matching = np.ones(len(rows), np.bool_)
@@ -69,7 +69,8 @@ class LabelIndex:
             self._others.append((number, selector))
 
     def pairs(self, facts: NodeFacts, rows: Rows) -> tuple[Rows, Rows]:
-        """Every pair of a row and a selector that selects it: positions in `rows`, in order, and numbers of selectors."""
+        """Every pair of a row and a selector that selects the row's node, as two arrays: positions in `rows`, ascending, and
+        numbers of selectors."""
         self._renew(facts)
         if self._flat is None:
             starts = np.zeros(len(self._of_row) + 1, np.intp)

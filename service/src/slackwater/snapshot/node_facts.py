@@ -1,7 +1,7 @@
 """The facts of the nodes themselves, row by row: allocatable, labels, taints, cordons, images.
 
-Labels become columns of small integers, one for each key, built when the key is first read: a selector is then a few vector
-comparisons, and a topology domain is a value's number. Deliberately absent: anything about pods.
+The values of each label key become a column of small integers, built when the key is first read. A selector is then evaluated
+with a few vector comparisons, and a topology domain is a value's number. Deliberately absent: anything about pods.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,16 +31,17 @@ _MOST_LABELS: Final = 1_024
 
 
 class NodeFacts:
-    """Nodes by row. Rows are given in order and stay; a closed row remains, but is not `live`.
+    """Nodes by row. A new node gets the next row and keeps it; the row of a closed node remains, but is not `live`.
 
-    `kubernetes` is the version by whose rules predicates judge these nodes."""
+    `kubernetes` is the version by whose rules predicates judge these nodes.
+    """
 
     def __init__(self, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
         self.kubernetes: Final = kubernetes
         self.n_rows = 0
         self.nodes: list[Node] = []
         self.row_of: dict[NodeName, Row] = {}
-        #: Resources by name, and their line in `allocatable`.
+        #: Each resource's index on the first axis of `allocatable`, by the resource's name.
         self.resource: dict[str, int] = {name: line for line, name in enumerate(FIRST_RESOURCES)}
         self.allocatable: Int64 = np.zeros((len(FIRST_RESOURCES), _FIRST_CAPACITY), np.int64)
         self.live: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -48,7 +49,7 @@ class NodeFacts:
         self._taints = ValueColumn[tuple[Taint, ...]](_FIRST_CAPACITY)
         self._features = ValueColumn[tuple[str, ...]](_FIRST_CAPACITY)
         self._labels: dict[str, LabelColumn] = {}
-        #: By image: its size, and the rows that have it; None until the first read.
+        #: By image name: the image's size, and the rows that have it. None until the first read.
         self._images: dict[str, tuple[int, list[int]]] | None = None
         #: Increases whenever the images of some node may have changed.
         self.images_version = 0
@@ -61,7 +62,7 @@ class NodeFacts:
 
     @property
     def taints(self) -> Int32:
-        """The number in `taint_sets` of each row's taints."""
+        """Each row's index into `taint_sets`."""
         return self._taints.ids
 
     @property
@@ -70,7 +71,7 @@ class NodeFacts:
 
     @property
     def features(self) -> Int32:
-        """The number in `feature_sets` of each row's features."""
+        """Each row's index into `feature_sets`."""
         return self._features.ids
 
     @property
@@ -78,7 +79,7 @@ class NodeFacts:
         return self._features.values
 
     def add(self, nodes: Iterable[Node]) -> range:
-        """Adds rows for nodes, in order. Raises ValueError for a name that is there already."""
+        """Adds rows for nodes, in order. Raises ValueError for a name that already exists."""
         first = self.n_rows
         new = list(nodes)
         self._make_room(first + len(new))
@@ -95,7 +96,8 @@ class NodeFacts:
         return range(first, first + len(new))
 
     def add_copies(self, template: Node, names: Sequence[NodeName]) -> range:
-        """Adds rows that differ from the template only by name (and by the label kubernetes.io/hostname, where it has one)."""
+        """Adds rows for copies of the template. They differ only by name, and by the label kubernetes.io/hostname if the
+        template has it."""
         first, count = self.n_rows, len(names)
         if not count:
             return range(first, first)
@@ -125,9 +127,9 @@ class NodeFacts:
         self.journal.note_all(np.arange(first, first + count))
 
     def put(self, row: Row, node: Node) -> bool:
-        """Replaces the node of a row. A node with another name takes the row over.
+        """Replaces the node of a row; the new node may have another name.
 
-        True where that changed anything that a verdict reads; most updates of nodes are only heartbeats.
+        Returns whether this changed anything that a verdict reads; most updates of nodes are only heartbeats.
         """
         before, self.nodes[row] = self.nodes[row], node
         if before.images != node.images or not self.live[row]:
@@ -148,7 +150,7 @@ class NodeFacts:
         return True
 
     def live_row(self, name: NodeName) -> Row | None:
-        """The row of a live node, or None."""
+        """The row of the node; None if there is none that is live."""
         row = self.row_of.get(name)
         return row if row is not None and self.live[row] else None
 
@@ -185,7 +187,7 @@ class NodeFacts:
         return found
 
     def line(self, resource: str) -> int:
-        """The line of a resource in resource columns; a new one for a resource that is not known yet."""
+        """The resource's index on the first axis of resource columns. A new resource gets the next index."""
         found = self.resource.get(resource)
         if found is None:
             found = self.resource[resource] = len(self.resource)
@@ -195,7 +197,7 @@ class NodeFacts:
     def image(self, name: str) -> tuple[int, Mask]:
         """An image's size, and which rows have it, shape (capacity,). The first read collects all images.
 
-        Nodes may report different sizes; as in kube-scheduler the first node's size counts.
+        Nodes may report different sizes; as in kube-scheduler, the size that the first node reports is used.
         """
         if self._images is None:
             self._images = self._images_by_name()

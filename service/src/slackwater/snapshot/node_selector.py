@@ -1,4 +1,4 @@
-"""Node selector terms evaluated on columns: which rows' labels and names they match.
+"""Evaluates node selector terms on columns: which rows have a node that matches by its labels and its name.
 
 A term that the API server should have refused (an unknown operator, values that no label can have) matches nothing, and does
 not affect other terms.
@@ -44,7 +44,7 @@ def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection, *, f
 
 
 def rows_of_requirement(facts: NodeFacts, requirement: Requirement, rows: Selection) -> Mask:
-    """Which rows' labels meet one requirement."""
+    """Which of `rows` have a node whose labels meet one requirement."""
     column = facts.label(requirement.key)
     ids = column.ids[: facts.n_rows][rows]
     # One answer for each value of the label, and a last one for nodes without it: ABSENT is -1.
@@ -77,7 +77,7 @@ def _compared(column: LabelColumn, requirement: Requirement) -> Mask:
 
 
 def _numbers(column: LabelColumn, values: Iterable[str]) -> list[int]:
-    """The column's integers for these label values. Values that no node has are left out: they match nothing."""
+    """The column's numbers for these label values. Values that no node has are left out: they match nothing."""
     return [number for value in values if (number := column.known(value)) != ABSENT]
 
 

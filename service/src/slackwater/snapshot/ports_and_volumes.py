@@ -1,7 +1,7 @@
-"""What pods take of a node besides amounts: host ports, in-line disks, claims, and volumes of each CSI driver.
+"""What pods take of a node besides amounts of resources: host ports, in-line disks, claims, and volumes of each CSI driver.
 
 - `PortsAndVolumes`: ports, disks and mounts by row. Few pods have any, so dictionaries suffice.
-- `VolumeCounts`: the attached volumes of each driver, as columns that follow the pods of the snapshot.
+- `VolumeCounts`: the number of attached volumes of each driver, as columns that follow the pods of the snapshot.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ class PortsAndVolumes:
         self._mounts: dict[int, dict[Mount, int]] = {}
 
     def change(self, numbered: NumberedGroup, row: int, count: int) -> None:
-        """Adds `count` pods of an equivalence group to the row; removes them where it is negative."""
+        """Adds `count` pods of an equivalence group to the row; removes pods if `count` is negative."""
         asks, namespace = numbered.asks, numbered.kind.namespace
         for port in asks.host_ports:
             _add(self._ports.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {}), row, count)
@@ -57,7 +57,7 @@ class PortsAndVolumes:
                 yield from rows
 
     def rows_with_disk(self, wanted: DiskMount) -> Iterator[int]:
-        """Rows where a pod mounts the same disk in a way that excludes a second mount."""
+        """Rows where a pod mounts the same disk in a way that forbids this mount."""
         for disk, rows in self._disks.get((wanted.source, wanted.disk), {}).items():
             shared = not disk.monitors or not set(disk.monitors).isdisjoint(wanted.monitors)
             if shared and (wanted.exclusive or not (disk.read_only and wanted.read_only)):
@@ -88,7 +88,7 @@ Handle = tuple[str, str]
 
 
 class NeededDriver(NamedTuple):
-    """A CSI driver that attaches volumes of a pod. `migrated`: all of them are in-tree volumes."""
+    """A CSI driver that attaches volumes of a pod. `migrated`: all of these volumes are in-tree volumes."""
 
     driver: str
     migrated: bool
@@ -104,26 +104,26 @@ _MIGRATED: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-#: Until 1.35 volumes of this plug-in count as the driver's only on nodes that name the plug-in: under its own name here.
+#: Until 1.35 the volumes of this in-tree plug-in count for the CSI driver only on nodes whose CSINode names the plug-in as
+#: migrated. So they are counted apart, under the plug-in's name.
 PORTWORX: Final = "kubernetes.io/portworx-volume"
 PORTWORX_DRIVER: Final = _MIGRATED[PORTWORX]
-#: In-tree provisioners that are translated, but whose volumes kube-scheduler's rule does not treat as attached by CSI: not
-#: counted.
+#: In-tree provisioners that Kubernetes translates to CSI, but whose volumes kube-scheduler does not count for a driver.
 _UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
 
 
 class VolumeCounts:
     """The volumes of each CSI driver that are attached to each node, for one snapshot.
 
-    A column counts the distinct volumes that the node's pods mount, and those attached to it for any reason. A claim that is
-    not bound yet counts as a volume of its class's provisioner. In-tree volumes count for the driver that attaches them today.
-    The columns are built when a predicate first reads them; until then pods cost nothing here. The snapshot reports every pod
-    that moves; changed nodes are found by their journal.
+    A column counts the distinct volumes that the node's pods mount, and those attached to the node for any reason. A claim that
+    is not bound yet counts as a volume of its class's provisioner. In-tree volumes count for the driver that attaches them
+    today. The columns are built when a predicate first reads them; until then pods cost nothing here. The snapshot reports
+    every pod that comes or goes; the nodes' journal shows which nodes changed.
     """
 
     def __init__(self, snapshot: "ClusterSnapshot") -> None:
         self._snapshot = snapshot
-        #: Whether volumes of Portworx' in-tree plug-in are counted apart from its driver's.
+        #: Whether volumes of Portworx' in-tree plug-in are counted apart from those of its CSI driver.
         self.portworx_apart: Final = not snapshot.follows(Rule.PORTWORX_MIGRATED)
         self._table: StorageTable = snapshot.volumes
         self._of_kind: dict[KindId, tuple[Handle, ...]] = {}
@@ -182,17 +182,17 @@ class VolumeCounts:
         return self._column(self._present, driver, 0)
 
     def limits(self, driver: str) -> Int64:
-        """How many volumes of the driver may be attached, shape (capacity,); NO_LIMIT where the node has none for it."""
+        """How many volumes of the driver may be attached, shape (capacity,); NO_LIMIT for a node without a limit."""
         self._renew()
         return self._column(self._limits, driver, NO_LIMIT)
 
     def portworx_migrated(self, rows: Rows) -> Mask:
-        """The rows whose nodes name Portworx' in-tree plug-in as migrated."""
+        """Which of `rows` have a node whose CSINode names Portworx' in-tree plug-in as migrated."""
         found = (self._table.csi_node(self._snapshot.facts.nodes[row]) for row in rows.tolist())
         return np.array([node is not None and PORTWORX in node.migrated for node in found], np.bool_)
 
     def change(self, kind: NumberedGroup, row: int, count: int) -> None:
-        """Adds `count` pods of the equivalence group to the row; removes them where it is negative."""
+        """Adds `count` pods of the equivalence group to the row; removes pods if `count` is negative."""
         for handle in self._mounted_by(kind):
             rows = self._mounted.setdefault(handle, {})
             before = rows.get(row, 0)
@@ -214,7 +214,7 @@ class VolumeCounts:
         return column
 
     def _renew(self) -> None:
-        """Updates the columns from nodes that changed: the node of each row, its attached volumes and its limits."""
+        """Updates the columns for nodes that changed: their attached volumes and their limits."""
         facts = self._snapshot.facts
         if self._position == facts.journal.position and len(self._nodes) == facts.n_rows:
             return
@@ -255,7 +255,8 @@ class VolumeCounts:
                 yield attachment.attacher, volume.handle
 
     def _mounted_by(self, kind: NumberedGroup) -> tuple[Handle, ...]:
-        """The volume of each mount; a volume that is mounted twice occurs twice. No assumption changes a claim's handle."""
+        """The volume of each mount of a pod of the group; a volume that is mounted twice occurs twice. Cached, since no
+        assumption changes which volume a claim counts as."""
         found = self._of_kind.get(kind.id)
         if found is None:
             mounts: tuple[ClaimMount | InlineDisk, ...] = (*kind.asks.claims, *kind.asks.inline_disks)

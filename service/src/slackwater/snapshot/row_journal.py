@@ -1,7 +1,8 @@
 """A journal of changed rows, and helpers for the rows that a predicate judges.
 
-- `RowJournal`: with it a cached answer is renewed for the changed rows alone.
-- `n_selected`, `coded`, `all_ok`: a selection is either all rows as a slice (nothing is copied), or some rows by number.
+- `RowJournal`: lists changed rows, so that a cached answer is renewed for these rows alone.
+- `n_selected`, `coded`, `all_ok`: for a selection of rows, which is either a slice of all rows (nothing is copied), or an array
+  of row numbers.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,10 @@ _KEPT: Final = 65_536
 
 
 class RowJournal:
-    """An append-only list of row numbers with a position that only grows.
+    """An append-only list of changed rows, with a position that only grows.
 
-    A reader keeps the position up to which it has read. Old entries are forgotten. A reader that is further behind, or would
-    have to renew most rows anyway, gets None and starts again.
+    A reader keeps the position up to which it has read. Old entries are forgotten. A reader that is too far behind, or would
+    have to renew most rows anyway, gets None and renews all rows.
     """
 
     __slots__ = ("_forgotten", "_rows")
@@ -47,7 +48,8 @@ class RowJournal:
             self._forget(len(self._rows) - _KEPT)
 
     def since(self, position: int, *, at_most: int) -> Rows | None:
-        """The distinct rows that changed after `position`; None where that is not known or more than `at_most` entries."""
+        """The distinct rows that changed after `position`, sorted. None if those entries are forgotten, or are more than
+        `at_most`."""
         start = position - self._forgotten
         if start < 0 or len(self._rows) - start > at_most:
             return None
@@ -67,7 +69,7 @@ def n_selected(rows: Selection) -> int:
 
 
 def coded(rejected: Mask, reason: Reason) -> Codes:
-    """The reason where a row is rejected, OK elsewhere; one code for each judged row."""
+    """The codes of the judged rows: the reason for rejected rows, OK for the others."""
     return rejected.astype(np.uint8) * np.uint8(reason)
 
 
@@ -76,6 +78,6 @@ def all_ok(rows: Selection) -> Codes:
 
 
 def instance_numbers(values: Sequence[object]) -> Rows:
-    """A number for each value, the same for the same instance; shape (len(values),)."""
+    """A number for each value; values that are the same instance have the same number. Shape (len(values),)."""
     ids = np.fromiter(map(id, values), np.int64, len(values))
     return np.unique(ids, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""The pods on each row, which a snapshot does not know: it has the number of their equivalence groups only."""
+"""The pods on each row. A snapshot itself has only the number of pods of each equivalence group."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -28,10 +28,10 @@ class PodsByRow(Protocol):
 
 
 class RunningPods:
-    """The pods that a snapshot was built from, by row. 150,000 of them take about 0.3 s."""
+    """The pods that a snapshot was built from, by row. For 150,000 pods this is built in about 0.3 s."""
 
     def __init__(self, snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> None:
-        """Skips pods that have no node, are on unknown nodes or have ended, as the snapshot does."""
+        """Leaves out pods that have no node, are on unknown nodes or have ended, as the snapshot does."""
         row_of = snapshot.facts.row_of
         found = [(pod, row_of[pod.node]) for pod in pods if pod.node in row_of and not pod.ended]
         rows = np.fromiter((row for _, row in found), np.intp, len(found))
@@ -50,7 +50,7 @@ class RunningPods:
 
 
 class AtLeast:
-    """The pods on each row with at least a given priority."""
+    """The pods on each row whose priority is at least `priority`."""
 
     def __init__(self, running_pods: PodsByRow, priority: int) -> None:
         self._running_pods = running_pods

@@ -6,9 +6,9 @@
     replica.on(row)                      # the pods of a row
     replica.pending                      # pods without a node
 
-`take` costs about 20 µs for each changed pod. If a large part of the cluster changed at once, the snapshot is rebuilt instead
-(0.6 s for 150,000 pods), also when pods bring selectors that read other labels than before. Deliberately absent: how changes
-are noticed.
+`take` costs about 20 µs for each changed pod. Sometimes the snapshot is rebuilt instead (0.6 s for 150,000 pods): if a large
+part of the cluster changed at once, or if pods bring selectors that read labels that no selector read before. Deliberately
+absent: how changes are noticed.
 """
 
 from collections import Counter
@@ -31,26 +31,27 @@ from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPod
 
-#: With more changes than this share of all pods, rebuilding is cheaper than following.
+#: If more than this share of all pods changed, rebuilding is cheaper than applying the changes one by one.
 _REBUILD_SHARE: Final = 0.25
-#: Up to so many changes are always followed.
+#: Up to this many changes are always applied one by one.
 _FEW: Final = 2_000
-#: Unused equivalence groups stay in a snapshot; once the number of groups grows past this factor, it is rebuilt without them.
+#: Unused equivalence groups stay in a snapshot. Once the number of groups has grown by this factor, the snapshot is rebuilt
+#: without them.
 _KINDS_GROWTH: Final = 3
 _FEW_KINDS: Final = 10_000
-#: Up to so many changes cost less one by one than as columns.
+#: Up to this many changes cost less one by one than as columns.
 _HANDFUL: Final = 16
 _UNNUMBERED: Final = KindId(-1)
 Name = TypeVar("Name", NodeName, PodUid)
 Seen = TypeVar("Seen", Node, Pod)
 
 
-#: Parts of the changes that replace what the replica has.
+#: The fields of `Changes` that, if they are not None, replace the replica's field of the same name.
 _PARTS: Final = ("budgets", "storage", "devices", "daemons", "replicas")
 
 
 class SnapshotReplica:
-    """A cluster snapshot that is built once and follows the cluster by its changes."""
+    """A cluster snapshot that is built once and then follows the cluster by its changes."""
 
     def __init__(self) -> None:
         self.generation = Generation(0)
@@ -59,7 +60,7 @@ class SnapshotReplica:
         self.awaiting_victims: frozenset[PodUid] = frozenset()
         #: Pods without a node, whatever they wait for, in the order of their last changes.
         self.pending: dict[PodUid, Pod] = {}
-        #: Nodes and pods that count otherwise than the API server shows them, as it shows them.
+        #: The API server's objects of those nodes and pods that our accounting uses in another form.
         self.seen_nodes: dict[NodeName, Node] = {}
         self.seen_pods: dict[PodUid, Pod] = {}
         self.namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -72,7 +73,7 @@ class SnapshotReplica:
         self.kubernetes = DEFAULT_VERSION
         self.devices = NO_DEVICES
         self._nodes: dict[NodeName, Node] = {}
-        #: Pods that count on a node, by its name, whether the node exists or not.
+        #: Pods that count on a node, by the node's name, whether the node exists or not.
         self._pods_on_node: dict[NodeName, dict[PodUid, RunningPod]] = {}
         self._place: dict[PodUid, NodeName] = {}
         #: How many pods of each priority have a node.
@@ -82,13 +83,13 @@ class SnapshotReplica:
         self._kinds_at_first = 0
 
     def on(self, row: Row) -> list[RunningPod]:
-        """The pods of a row, as they count there, with the numbers of their equivalence groups."""
+        """The pods that count on a row, with the numbers of their equivalence groups."""
         return (
             list(self._pods_on_node.get(self.snapshot.facts.nodes[row].name, {}).values()) if row < self.snapshot.n_rows else []
         )
 
     def find(self, uid: PodUid) -> Pod | None:
-        """The pod with this UID, with or without a node; None where the replica has none."""
+        """The pod with this UID, with or without a node; None if the replica has none."""
         node = self._place.get(uid)
         return self.pending.get(uid) if node is None else self._pods_on_node[node][uid].pod
 
@@ -99,9 +100,9 @@ class SnapshotReplica:
 
     @contextmanager
     def without_below(self, priority: int) -> Iterator[PodsByRow]:
-        """A trial in which the pods of lower priorities are removed from their rows; it ends with the context.
+        """A trial from whose snapshot the pods of priorities below `priority` are removed; it ends with the context.
 
-        It yields the remaining pods by row. Where pods of lower priority exist, it looks through all pods.
+        It yields the remaining pods by row. If there are pods to remove, it looks through all pods.
         """
         with self.snapshot.fork():
             if not any(pods and found < priority for found, pods in self._priorities.items()):
@@ -118,7 +119,8 @@ class SnapshotReplica:
             yield AtLeast(self, priority)
 
     def lowest_priority(self, at_least: int) -> int | None:
-        """The lowest priority, not below `at_least`, of the pods that have a node; None where there are none."""
+        """The lowest priority of the pods that have a node, among priorities of `at_least` or higher; None if there are no such
+        pods."""
         return min((found for found, pods in self._priorities.items() if pods and found >= at_least), default=None)
 
     @property
@@ -131,10 +133,10 @@ class SnapshotReplica:
         return self.snapshot.facts.row_of[name]
 
     def learn(self, pods: Sequence[Pod], *, more: bool = False) -> None:
-        """Adds the equivalence groups of pods that are not in the cluster to the snapshot, so that a plan may place them. They
-        replace those learned before, or with `more` are added to them.
+        """Adds the equivalence groups of pods that are not in the cluster to the snapshot, so that a plan may place the pods.
+        The pods replace those learned before, or with `more` are added to them.
 
-        Where they read labels that the snapshot was built without, it is rebuilt.
+        If their selectors read labels that the snapshot was built without, the snapshot is rebuilt.
         """
         self._strangers = (*self._strangers, *pods) if more else pods
         try:
@@ -143,7 +145,7 @@ class SnapshotReplica:
             self._build()
 
     def take(self, changes: Changes) -> None:
-        """Brings the snapshot up to date. Every trial on it must have ended."""
+        """Applies the changes, which brings the snapshot up to date. Every trial on it must have ended."""
         self.generation, self.awaiting_victims = changes.generation, changes.awaiting_victims
         for part in _PARTS:
             if (news := getattr(changes, part)) is not None:
@@ -170,9 +172,9 @@ class SnapshotReplica:
             self._build()
 
     def take_pods(self, changes: Sequence[PodChange]) -> None:
-        """Applies changes of a few pods where nothing else has changed: the same as `take`, at a third of its cost.
+        """Applies changes of a few pods if nothing else has changed. The result is that of `take`, at a third of the cost.
 
-        Their selectors must read no other labels than the snapshot was built with.
+        The pods' selectors must not read labels that the snapshot was built without.
         """
         _note_seen(self.seen_pods, changes)
         moves: list[tuple[KindId, int, int]] = []
@@ -196,8 +198,8 @@ class SnapshotReplica:
     # --- following --------------------------------------------------------------------------------------------------------
 
     def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """Applies the changes one by one. Equivalence groups are numbered first: if that raises `UnreadLabel`, nothing has
-        changed yet."""
+        """Applies changes one by one; None stands for a node or pod that is gone. The pods' equivalence groups are determined
+        first: if that raises `UnreadLabel`, nothing has changed yet."""
         there = [pod for pod in pods.values() if pod is not None]
         numbers = self._numbers(there)
         for name, node in nodes.items():
@@ -242,7 +244,8 @@ class SnapshotReplica:
         self._move([(running_pod.kind, row, 1) for running_pod in self._pods_on_node.get(name, {}).values()])
 
     def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
-        """Removes the pod from its node or from `pending`; returns the placement to take off the snapshot, if any."""
+        """Removes the pod from its node or from `pending`. Returns the move that takes it off the snapshot, None if it is not
+        in the snapshot."""
         self.pending.pop(uid, None)
         node = self._place.pop(uid, None)
         if node is None:
@@ -255,8 +258,8 @@ class SnapshotReplica:
         return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
 
     def _stays(self, pod: Pod, kind: KindId) -> bool:
-        """Whether the pod is on the same node, in the same equivalence group and with the same priority as before, for example
-        since it has been bound. Replaces its object then."""
+        """Whether the pod is on the same node, in the same equivalence group and with the same priority as before. If so, its
+        object is replaced, and the snapshot needs no change."""
         node = pod.node
         if node is None or self._place.get(pod.uid) != node:
             return False
@@ -301,7 +304,7 @@ class SnapshotReplica:
     # --- building ---------------------------------------------------------------------------------------------------------
 
     def _note(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """Applies the changes as `_follow` does, but leaves the snapshot alone, since `_build` follows."""
+        """Notes the changes without applying them to the snapshot, since `_build` follows."""
         for uid, pod in pods.items():
             self._leave(uid)
             if pod is not None:
@@ -342,7 +345,7 @@ def _note_seen(known: dict[Name, Seen], changes: Iterable[tuple[Name, Seen | Non
 
 
 def everything(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
-    """Changes that contain a whole cluster: for a first snapshot, and for files."""
+    """The changes that contain a whole cluster: for a first snapshot, and for a cluster read from files."""
     return Changes(
         generation=Generation(0),
         nodes=[NodeChange(node.name, node) for node in nodes],

@@ -3,9 +3,8 @@
 - `StorageTable`: the objects with the assumptions.
 - `AvailableVolumes`: the unbound volumes of one class, and which of them each node would give to a pod's claims.
 
-Invariant: the objects themselves are never copied or changed. Assumptions are kept apart from them, one entry for each volume
-that was reserved and each claim whose node was selected, so a plan for thousands of claims costs memory for thousands of
-entries.
+Invariant: the objects themselves are never copied or changed. Assumptions are kept apart from them, one entry for each reserved
+volume and for each claim whose node was selected. So a plan for thousands of claims costs memory for thousands of entries.
 """
 
 from bisect import bisect_left
@@ -22,16 +21,16 @@ from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass, Volu
 from slackwater.snapshot.label_index import Alternatives, LabelIndex, alternatives
 from slackwater.snapshot.node_facts import NodeFacts
 
-#: Stands for a volume's number where the node has none for the claim.
+#: Stands for the number of a volume if the node has none for the claim.
 NO_VOLUME: Final = -1
 
 
 class AvailableVolumes:
     """The available volumes of one storage class, and which of them each node would give to a pod's claims.
 
-    Each volume has a number: the smallest volume comes first, equally small ones come in the given order. Claims choose one
-    after another, as in kube-scheduler: each takes the smallest volume that suits it, that the node can reach, and that no
-    earlier claim of the pod took. The whole choice is made for all nodes at once.
+    Volumes are numbered by size, the smallest first; volumes of the same size keep the given order. Claims choose one after
+    another, as in kube-scheduler: each takes the smallest volume that suits it, that the node can reach, and that no earlier
+    claim of the pod took. The choice is made for all nodes at once.
     """
 
     def __init__(self, volumes: Iterable[Volume]) -> None:
@@ -42,7 +41,7 @@ class AvailableVolumes:
         self._free: Mask = np.ones(len(self.volumes), np.bool_)
         selectors: dict[Alternatives, int] = {}
         reached_by = [selectors.setdefault(alternatives(v.node_terms), len(selectors)) for v in self.volumes]
-        #: The number of the node selector of each volume: volumes that the same nodes can reach have the same one.
+        #: The number of each volume's node selector; volumes that the same nodes can reach have the same number.
         self._reach: Rows = np.array(reached_by, np.intp)
         self._n_reaches = len(selectors)
         self._nodes = LabelIndex(list(selectors))
@@ -65,8 +64,8 @@ class AvailableVolumes:
         return bool(self.volumes) and bool(len(self._suiting(claim)))
 
     def first_free(self, claim: Claim, facts: NodeFacts, rows: Rows, taken: Sequence[Rows]) -> Rows:
-        """The number of the volume that the claim takes on each row, or NO_VOLUME. `taken` are the choices of earlier
-        claims."""
+        """The number of the volume that the claim takes on each row, or NO_VOLUME; shape (len(rows),). `taken` are the choices
+        of the pod's earlier claims."""
         none = len(self.volumes)
         chosen = np.full(len(rows), none, np.intp)
         suiting = self._suiting(claim)
@@ -94,7 +93,8 @@ class AvailableVolumes:
 
 
 class _Columns:
-    """Numbers in ascending order, split into parts: `take` gives the first of each part, the second of each, and so on."""
+    """Numbers in ascending order, split into parts. `take` returns one number of each part: with step 0 the first, with step 1
+    the second, and so on."""
 
     def __init__(self, numbers: Rows, of: Rows, n_parts: int, *, none: int) -> None:
         order = np.argsort(of, kind="stable")
@@ -103,7 +103,7 @@ class _Columns:
         self._starts, self._ends = bounds[:-1], bounds[1:]
 
     def take(self, parts: Rows, step: int) -> Rows:
-        """The number at position `step` of each part; `none` where it has fewer."""
+        """The number at position `step` of each part; `none` if the part has fewer."""
         at = self._starts[parts] + step
         found: Rows = self._numbers[np.where(at < self._ends[parts], at, len(self._numbers) - 1)]
         return found
@@ -148,13 +148,13 @@ _LARGEST: Final = 2**63 - 1
 
 
 class StorageTable:
-    """Storage objects with assumptions. `objects` is without assumptions; all methods include them."""
+    """Storage objects with assumptions. `objects` is without the assumptions; all methods include them."""
 
     def __init__(self, objects: Storage) -> None:
         self.objects = objects
         self._claims: dict[ClaimKey, Claim] = {}
         self._volumes: dict[str, Volume] = {}
-        #: Volumes that an assumption reserved, by their claims.
+        #: The names of the volumes that an assumption reserves, by the claim that they are reserved for.
         self._reserved_now: dict[ClaimKey, dict[str, None]] = {}
         self._available: dict[str, AvailableVolumes] | None = None
         self._reserved: dict[ClaimKey, list[str]] = {}
@@ -172,16 +172,17 @@ class StorageTable:
         return (self.objects.classes or {}).get(name)
 
     def csi_node(self, node: Node) -> CsiNode | None:
-        """What the node can attach: its CSINode, or for a node that is only planned, its template's."""
+        """The CSI drivers of the node with their limits: its CSINode, or for a node that is only planned, that of its
+        template."""
         return (self.objects.csi_nodes or {}).get(node.name) or node.csi
 
     def waits(self, claim: Claim) -> bool:
-        """Whether the claim is bound only when a pod that uses it has a node."""
+        """Whether the claim is bound only once a pod that uses it has a node (WaitForFirstConsumer), and is not bound yet."""
         found = self.storage_class(claim.storage_class)
         return found is not None and found.binding_mode == _WAIT and not claim.volume
 
     def reserved_for(self, claim: Claim) -> list[Volume]:
-        """Volumes that are reserved for the claim and may hold it, in the order of the objects."""
+        """The volumes that are reserved for the claim and may hold it, in the order of the objects."""
         key = (claim.namespace, claim.name)
         if self._available is None:
             self._index()
@@ -194,7 +195,7 @@ class StorageTable:
         return fit
 
     def available(self, storage_class: str) -> AvailableVolumes:
-        """The volumes of a class that no claim holds."""
+        """The volumes of a class that are available, that is, that no claim holds."""
         if self._available is None:
             self._index()
         assert self._available is not None
@@ -206,11 +207,12 @@ class StorageTable:
         return driver is not None and driver.tracks_capacity and self.objects.capacities is not None
 
     def rows_with_room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Mask:
-        """Rows where the published room suffices for a new volume of a class whose driver publishes it."""
+        """Which of `rows` have enough published room for a new volume of this size and class. The class's driver must publish
+        its room."""
         return self._published().first(storage_class.name, size, facts, rows) >= 0
 
     def room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Int64:
-        """The published room, in bytes, that suffices for a new volume on each row; 0 where none does.
+        """The published room, in bytes, from which a new volume would be made on each row; 0 if none suffices.
 
         If several capacities suffice, the first by namespace and name is used: kube-scheduler takes any.
         """
@@ -240,11 +242,12 @@ class StorageTable:
     # --- assuming ---------------------------------------------------------------------------------------------------------
 
     def assume_claim(self, key: ClaimKey, claim: Claim | None) -> Claim | None:
-        """Assumes this value of the claim, None for no assumption; returns what was assumed before."""
+        """Assumes this value of the claim (None: ends the assumption). Returns what was assumed before."""
         return _put(self._claims, key, claim)
 
     def assume_volume(self, name: str, volume: Volume | None) -> Volume | None:
-        """Assumes this value of the volume, reserved for a claim; None for no assumption. Returns what was assumed before."""
+        """Assumes this value of the volume, reserved for a claim (None: ends the assumption). Returns what was assumed
+        before."""
         before = _put(self._volumes, name, volume)
         for each in (before, volume):
             if each is not None and each.claim is not None:
@@ -287,7 +290,7 @@ class _Capacities:
         self._nodes = LabelIndex(topologies)
 
     def first(self, storage_class: str, size: int, facts: NodeFacts, rows: Rows) -> Rows:
-        """The number of the first capacity on each row that suffices for a volume of the class; -1 where none does."""
+        """The number of the first capacity on each row that suffices for a volume of this size and class; -1 if none does."""
         enough = (self._classes == self._class_of.get(storage_class, -1)) & (self._largest >= size)
         found = np.full(len(rows), len(enough), np.intp)
         if enough.any():

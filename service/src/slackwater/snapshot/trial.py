@@ -1,4 +1,4 @@
-"""A trial on a snapshot: changes that are kept or dropped together."""
+"""A trial on a snapshot: changes that are kept or undone together."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 
 class Trial:
-    """A trial on a snapshot. As a context manager it is dropped at the end unless it was committed or dropped before."""
+    """A trial on a snapshot. Used as a context manager, it undoes its changes at the end, unless it was committed or dropped
+    before."""
 
     __slots__ = ("_depth", "_ended", "_snapshot")
 

@@ -1,4 +1,4 @@
-"""Undo entries: one value for each change of a snapshot within a trial, and how that change is undone.
+"""Undo entries: one value for each change of a snapshot within a trial, which says how that change is undone.
 
 `ClusterSnapshot` notes them while a trial is open and undoes them last first. Deliberately absent: which trial a change belongs
 to, and the trial itself (`snapshot.cluster_snapshot`).
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PodsMoved:
-    """Pods of an equivalence group were added to a row, or removed for a count below 0."""
+    """Pods of an equivalence group were added to a row, or removed if `count` is below 0."""
 
     __slots__ = ("count", "kind", "row")
 
@@ -33,7 +33,7 @@ class PodsMoved:
 
 
 class ManyPodsMoved:
-    """Pods of an equivalence group were added to many rows, `counts[i]` to `rows[i]`, or removed for counts below 0."""
+    """Pods of an equivalence group were added to many rows, `counts[i]` to `rows[i]`, or removed if the count is below 0."""
 
     __slots__ = ("counts", "kind", "rows")
 
@@ -93,7 +93,7 @@ class StorageReplaced:
 
 
 class ClaimAssumed:
-    """The assumption about a claim changed; it was `before`."""
+    """The assumption about a claim changed; it was `before` (None: there was none)."""
 
     __slots__ = ("before", "key")
 
@@ -105,7 +105,7 @@ class ClaimAssumed:
 
 
 class VolumeAssumed:
-    """The assumption about a volume changed; it was `before`."""
+    """The assumption about a volume changed; it was `before` (None: there was none)."""
 
     __slots__ = ("before", "name")
 
@@ -129,7 +129,7 @@ class DevicesReplaced:
 
 
 class DeviceClaimPut:
-    """The assumption about a claim of devices changed; its value was `before`."""
+    """The assumed value of a claim of devices changed; it was `before` (None: no claim)."""
 
     __slots__ = ("before", "key")
 

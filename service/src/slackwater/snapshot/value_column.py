@@ -1,7 +1,7 @@
-"""A property of nodes over all rows as small integers: a label's value, a set of taints, a set of features.
+"""A property of the nodes of all rows as small integers: a label's value, a set of taints, a set of features.
 
-A predicate is then evaluated once for each value, and each row looks its answer up. Values that no row has any more are
-forgotten from time to time: clusters that grow and shrink keep adding host names, and taints with times in them.
+A predicate is evaluated once for each value, and each row looks up the answer for its value. Values that no row has any more
+are forgotten from time to time: clusters that grow and shrink keep adding host names, and taints with times in them.
 """
 
 from typing import Final, Generic, TypeVar
@@ -29,7 +29,8 @@ def grown(array: npt.NDArray[np.generic], capacity: int, fill: int = 0) -> npt.N
 
 
 class ValueColumn(Generic[T]):
-    """A column of values: `ids[row]` is the number of the row's value, ABSENT where it has none; `values[number]` is the value.
+    """A column of values: `ids[row]` is the number of the row's value, ABSENT if the row has none; `values[number]` is the
+    value.
 
     `put`, `cut` and `tidy` may renumber values, in new arrays: a caller that keeps numbers must keep the arrays too.
     """
@@ -50,7 +51,7 @@ class ValueColumn(Generic[T]):
         return found
 
     def known(self, value: T) -> int:
-        """The number of a value; ABSENT where no row has it."""
+        """The number of a value; ABSENT if the column does not have the value."""
         return self._number_of.get(value, ABSENT)
 
     def put(self, row: int, value: T | None) -> None:
@@ -91,7 +92,8 @@ class LabelColumn(ValueColumn[str]):
         self._numbers: tuple[list[str], int, Int64, Mask] | None = None
 
     def as_numbers(self) -> tuple[Int64, Mask]:
-        """The values as whole numbers, and which of them are whole numbers: for Gt and Lt. Shape (len(values),)."""
+        """The values as whole numbers for the operators Gt and Lt, and which of the values are whole numbers. Both of shape
+        (len(values),)."""
         kept = self._numbers
         if kept is None or kept[0] is not self.values or kept[1] != len(self.values):
             read = [whole_number(value) for value in self.values]

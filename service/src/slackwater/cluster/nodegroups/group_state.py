@@ -26,7 +26,7 @@ _MOST_ASKED: Final = 10_000
 
 
 class StartTimes:
-    """The start times of one group."""
+    """Measures how long the nodes of one group take from the request until they start."""
 
     def __init__(self) -> None:
         self._asked: deque[Instant] = deque(maxlen=_MOST_ASKED)
@@ -37,11 +37,11 @@ class StartTimes:
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """The start times of the last nodes that started, the newest last."""
+        """How long the nodes that started last took to start, in seconds, the newest last."""
         return tuple(self._seconds)
 
     def restore(self, seconds: Collection[float]) -> None:
-        """Adds the start times that an earlier process measured; those of this process are newer."""
+        """Adds what an earlier process measured, as older than what this process measured."""
         newer = list(self._seconds)
         self._seconds.clear()
         self._seconds.extend([*seconds, *newer])
@@ -50,11 +50,11 @@ class StartTimes:
         self._asked.extend([now] * min(nodes, _MOST_ASKED))
 
     def nothing_comes(self) -> None:
-        """Forgets open requests: all requested nodes have come, or will not come."""
+        """Forgets open requests: all requested nodes have appeared, or will not."""
         self._asked.clear()
 
     def observe(self, there: Collection[InstanceId], started: Collection[InstanceId], now: Instant) -> None:
-        """Updates the start times with the instances listed now, and those of them that take pods."""
+        """Updates the start times from the instances that are listed now and those of them that take pods."""
         if self._there is not None:
             for id_ in sorted(frozenset(there) - self._there):
                 self._begun[id_] = self._asked.popleft() if self._asked else now
@@ -66,16 +66,16 @@ class StartTimes:
                 self._seconds.append(now - self._begun.pop(id_))
 
 
-#: The share of the requested nodes that may fail before the group backs off; a single one always may.
+#: The share of the requested nodes that may fail before the group backs off. A single failure is always allowed.
 _FAILED_SHARE: Final = 0.25
 _FORGIVEN: Final = 1
-#: The provider has no more of these: another request would fail as well.
+#: Kinds of errors after which another request would fail too, because the provider has no more such machines.
 _HOPELESS: Final = frozenset({"out-of-resources", "quota"})
 
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedScaleUp:
-    """A scale-up whose call was not answered: it may have happened or not."""
+    """A scale-up from size `seen` to size `to` whose call was not answered: it may have happened or not."""
 
     seen: int
     to: int
@@ -84,7 +84,7 @@ class UnconfirmedScaleUp:
 
 @dataclass(slots=True)
 class GroupMemory:
-    """What is remembered of one node group between loops. Changed only by `NodeGroupRegistry`."""
+    """What is remembered of one node group between loops. Only `NodeGroupRegistry` changes it."""
 
     group: NodeGroup
     known: bool = True
@@ -98,14 +98,14 @@ class GroupMemory:
     #: Instances that existed at the first observation; None before it.
     _found: frozenset[InstanceId] | None = None
     _started: set[NodeName] = field(default_factory=set)
-    _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # failures that were counted
-    _asked: int = 0  # nodes requested since no failure was open
-    _failed: int = 0  # of these
+    _lost_since: dict[InstanceId, Instant] = field(default_factory=dict)  # the failures counted so far
+    _asked: int = 0  # nodes requested since the counts were last reset
+    _failed: int = 0  # of these, the failed ones
     _succeeded: int = 0
-    #: When each node was requested that the provider does not list yet, the first one first.
+    #: When the nodes were requested that the provider does not list yet, the earliest first.
     _missing: deque[Instant] = field(default_factory=deque)
     _late: dict[NodeName, LostInstance] = field(default_factory=dict)
-    #: What nodes of the group usually have, once some of them were seen to have started.
+    #: The marks that nodes of the group usually have; None until some of them were seen to have started.
     _usual: Marks | None = None
     _observed_at: Instant = Instant(0.0)
     starts: StartTimes = field(default_factory=StartTimes)
@@ -118,7 +118,8 @@ class GroupMemory:
     def observe(
         self, group: NodeGroup, observations: Mapping[InstanceId, NodeObservation], policy: NodeGroupPolicy, now: Instant
     ) -> NodeGroupStatus:
-        """The group's status now; new failures take effect on its back-off."""
+        """Updates the memory from what the provider and Nodes show, and returns the group's status. New failures may start a
+        back-off."""
         self.group, self.known, self._observed_at = group, True, now
         self._settle_unconfirmed(policy, now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
@@ -135,14 +136,15 @@ class GroupMemory:
         return self._dressed(group_status, policy)
 
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
-        """The group's status while its provider does not answer: the last one stays, but no node stays upcoming for ever."""
+        """The group's status while its provider does not answer: the last status, but after the provision timeout no node
+        counts as upcoming any more."""
         self.known = False
         if now - self._observed_at > policy.provision_timeout_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
         return self._dressed(before, policy)
 
     def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
-        """The number of requested nodes that have not appeared as instances for too long."""
+        """The number of requested nodes that have not appeared as instances within the provision timeout."""
         return 0 if self.unconfirmed is not None else self._missing_for(policy.provision_timeout_of(self.group), now)
 
     def _missing_for(self, seconds: float, now: Instant) -> int:
@@ -188,7 +190,7 @@ class GroupMemory:
         self._count_missing(max(0, self.group.target - len(there)), appeared, now)
 
     def _count_missing(self, missing: int, appeared: int, now: Instant) -> None:
-        """Counts the nodes that are not listed yet; it assumes that those requested first appear first."""
+        """Updates the times of the missing nodes. It assumes that the nodes requested first appear first."""
         for _ in range(min(len(self._missing), max(appeared, len(self._missing) - missing))):
             self._missing.popleft()
         self._missing.extend([now] * (missing - len(self._missing)))
@@ -200,10 +202,10 @@ class GroupMemory:
         policy: NodeGroupPolicy,
         now: Instant,
     ) -> Mapping[InstanceId, NodeObservation]:
-        """The Nodes of the group, new ones compared with the others.
+        """The Nodes of the group, where new nodes are compared with the others.
 
-        A node that differs counts as upcoming until pods that it was added for are on it, or its time is over; until then these
-        pods keep counting on it. A node that is in use and past its time counts as it is.
+        A node that differs does not count as started until pods that it was added for are on it, or its time is over; until
+        then plans keep placing these pods on it. A node that is in use and past its time counts as it is.
         """
         provision_timeout = policy.provision_timeout_of(self.group)
         since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
@@ -297,7 +299,8 @@ class GroupMemory:
         return "unready" if observation.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
-        """Whether a node has been ready before. A node that was past its time or in use when we first saw it is old too."""
+        """Whether a node had started before. That also holds for a node that was past its time or in use when we first saw
+        it."""
         born_at = self._born_at(id_, observation)
         if born_at is None or id_ not in self._since:
             return observation.was_started

@@ -9,8 +9,8 @@ from slackwater.model.nodegroups import GroupName, NodeGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPolicy:
-    """Durations of the back-off after failures. It doubles from `first_seconds` to `longest_seconds` while failures follow one
-    another within `forget_seconds`. The figures are Cluster Autoscaler's."""
+    """Durations of a group's back-off after failures. The back-off doubles from `first_seconds` up to `longest_seconds`, as
+    long as failures follow one another within `forget_seconds`. The defaults are Cluster Autoscaler's."""
 
     first_seconds: float = 300.0
     longest_seconds: float = 1800.0
@@ -19,13 +19,13 @@ class BackoffPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupPolicy:
-    """Limits of nodes that may be upcoming at the same time (0: no limit), and time-outs. A group that is not named has the
-    limit `in_other_groups`, a provider that is not named has none.
+    """Limits on the nodes that may be upcoming at the same time (0: no limit), and time-outs.
 
+    `in_group` and `of_provider` are limits by name; other groups have the limit `in_other_groups`, other providers none.
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
     scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
-    is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints keep a node from
-    having started.
+    is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints mean that a node
+    has not started.
     """
 
     in_cluster: int = 100

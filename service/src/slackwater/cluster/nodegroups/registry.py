@@ -1,4 +1,4 @@
-"""`NodeGroupRegistry`, which keeps the state of all node groups (see the package)."""
+"""`NodeGroupRegistry`, which keeps the state of all node groups between loops (see the package)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,19 +21,19 @@ from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
 
 
 class NodeGroupRegistry:
-    """The registry of all node groups; it exists once in a process. `policy` may be replaced between two loops."""
+    """The registry of all node groups; a process has one. `policy` may be replaced between two loops."""
 
     def __init__(self, policy: NodeGroupPolicy) -> None:
         self.policy = policy
         self._memories: dict[GroupName, GroupMemory] = {}
         self._group_status: dict[GroupName, NodeGroupStatus] = {}
         self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
-        #: The nodes that the last grant left waiting, for people.
+        #: The nodes that the last `grant` did not allow yet, for people.
         self.queued: tuple[WaitingScaleUp, ...] = ()
 
     @property
     def group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
-        """The status of each group by name, sorted."""
+        """The status of each group, by name and sorted by name."""
         return self._group_status
 
     def observe(
@@ -44,7 +44,8 @@ class NodeGroupRegistry:
         *,
         silent: Iterable[str] = (),
     ) -> None:
-        """Updates all groups from what their providers report; groups of `silent` providers keep their status.
+        """Updates all groups from what their providers report. Groups of `silent` providers, which did not answer, keep their
+        status.
 
         `observations` are the Nodes, by the ids of their instances.
         """
@@ -67,17 +68,18 @@ class NodeGroupRegistry:
         return memory
 
     def starts(self) -> dict[GroupName, tuple[float, ...]]:
-        """How long the last nodes of each group took to start, in seconds, for `expect_starts`."""
+        """How many seconds each of the last nodes of a group took to start, by group; a later process passes it to
+        `expect_starts`."""
         return {name: memory.starts.seconds for name, memory in self._memories.items() if memory.starts.seconds}
 
     def expect_starts(self, starts: Mapping[GroupName, Sequence[float]]) -> None:
-        """Restores the start times that an earlier process measured."""
+        """Restores the start times that an earlier process measured (`starts`)."""
         self._expected_starts = starts
         for name, memory in self._memories.items():
             memory.starts.restore(starts.get(name, ()))
 
     def chores(self, now: Instant) -> tuple[Chore, ...]:
-        """What has to be cleaned up before planning: lost instances, and requested nodes that never came."""
+        """What has to be cleaned up before planning: lost instances, and requested nodes that never appeared."""
         found: list[Chore] = []
         for name, group_status in self._group_status.items():
             if not group_status.known or group_status.off:
@@ -90,8 +92,8 @@ class NodeGroupRegistry:
         return tuple(found)
 
     def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> GrantedScaleUps:
-        """The scale-ups that may be requested now; higher priority first. A scale-up that was not answered is
-        requested again, at its old size."""
+        """The scale-ups that may be requested now; those of higher priority get the places first. A scale-up whose call was not
+        answered is requested again, with the same size."""
         again = [
             self._again(name, memory.unconfirmed) for name, memory in self._memories.items() if memory.unconfirmed is not None
         ]
@@ -116,15 +118,15 @@ class NodeGroupRegistry:
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
     def grow_begun(self, scale_up: Grow, now: Instant) -> None:
-        """Notes that the call is about to be made: without an answer, it may have happened."""
+        """Notes that a scale-up call is about to be made. Until its result is known, the scale-up may have happened."""
         memory = self._memories[scale_up.group]
         if memory.unconfirmed is None:
             memory.asked_for(scale_up.nodes, now)
             memory.unconfirmed = UnconfirmedScaleUp(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
 
     def grow_ended(self, scale_up: Grow, kind: str | None, detail: str, now: Instant) -> None:
-        """Notes the result of a scale-up call. `kind` is that of the ProviderError, None for success; after "unknown" the doubt
-        stays."""
+        """Notes the result of a scale-up call. `kind` is that of the ProviderError, None for success. After "unknown" the
+        scale-up may still have happened, so it stays unconfirmed."""
         memory = self._memories.get(scale_up.group)
         if memory is None:
             return
@@ -137,7 +139,8 @@ class NodeGroupRegistry:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
 
     def _expect(self, scale_up: Grow, *, answered: bool) -> None:
-        """Sets the expected status of the group until its provider is asked again, since the provider may not answer then."""
+        """Adds the requested nodes to the group's status, which counts until the provider is asked again: the provider may not
+        answer then."""
         group_status = self._group_status[scale_up.group]
         group = replace(group_status.group, target=scale_up.to) if answered else group_status.group
         self._group_status[scale_up.group] = replace(
@@ -145,7 +148,7 @@ class NodeGroupRegistry:
         )
 
     def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
-        """Notes the end of a removal of nodes that had been in use; it starts a cool-down of this group only."""
+        """Notes the end of a removal of nodes that had been in use. It starts a cool-down of this group only."""
         memory = self._memories.get(group)
         if memory is None:
             return
@@ -157,7 +160,7 @@ class NodeGroupRegistry:
     def cooling(
         self, group: GroupName, now: Instant, *, after_add: float, after_delete: float, after_failure: float
     ) -> str | None:
-        """Why the group may not shrink yet, or None. Other groups do not matter."""
+        """Why the group may not shrink yet, as a text; None if it may. Other groups do not matter."""
         memory = self._memories.get(group)
         if memory is None:
             return None
@@ -172,7 +175,7 @@ class NodeGroupRegistry:
 
 
 class _Rooms:
-    """How many more nodes may be upcoming: in the cluster, of each provider, in each group."""
+    """Counts how many more nodes may be upcoming: in the cluster, of each provider, in each group."""
 
     def __init__(self, group_status: Iterable[NodeGroupStatus], policy: NodeGroupPolicy) -> None:
         self._policy = policy
@@ -188,7 +191,8 @@ class _Rooms:
         self._providers[provider] = self._providers.get(provider, 0) + nodes
 
     def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
-        """How many of the wanted nodes may be requested, and which limit stops the others."""
+        """Takes places for the wanted nodes: returns how many of them may be requested, and the limit that stops the others
+        (None if there are none)."""
         group = group_status.group
         before, priority = self._granted.get(group.name, (0, info.priority))
         name, least = min(self._left(group_status, before), key=lambda found: found[1])
@@ -219,7 +223,7 @@ class _Rooms:
         return [*left, ("the group's maximum size", group.max_size - group.target - granted)]
 
     def scale_ups(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> list[Grow]:
-        """One scale-up for each group, highest priority first."""
+        """The granted scale-ups, one for each group, highest priority first."""
         found = []
         for name, (nodes, priority) in self._granted.items():
             group = group_status[name].group

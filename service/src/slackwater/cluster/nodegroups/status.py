@@ -3,7 +3,7 @@
 - `NodeGroupStatus`: the nodes and instances of a group that have started, are upcoming or failed.
 - `NodeGroupBackoff`, `after_failure`: the back-off of a group after failures.
 - `Grow`, `LowerTarget`, `Delete`: requests to the provider. `GrantedScaleUps`: what may be requested now.
-- `Marks`, `usual_of`, `differs`: comparison of a new node with the group's others.
+- `Marks`, `usual_of`, `differs`: compare the taints and devices of a new node with those of the group's other nodes.
 """
 
 from collections import Counter
@@ -23,10 +23,10 @@ _LONGEST_MESSAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupBackoff:
-    """The back-off of a node group: it does not grow before `until`. `code` is the provider's word for the failure, or ours:
-    timeout, no-answer.
+    """The back-off of a node group: it does not grow before `until`. `code` is the provider's code for the failure, or one of
+    ours: timeout, no-answer.
 
-    It is exponential, as in Cluster Autoscaler. Success does not end it.
+    The back-off is exponential, as in Cluster Autoscaler. Success does not end it.
     """
 
     until: Instant
@@ -42,7 +42,8 @@ class NodeGroupBackoff:
 def after_failure(
     before: NodeGroupBackoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant
 ) -> NodeGroupBackoff:
-    """The back-off that follows. A failure while one holds prolongs it; one after it doubles it, up to the longest."""
+    """The back-off after a failure. A failure during a back-off starts it again with the same length; a failure after it,
+    within `forget_seconds`, doubles the length, up to the longest."""
     seconds = policy.first_seconds
     if before is not None and now - before.failed_at <= policy.forget_seconds:
         seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
@@ -55,7 +56,8 @@ def _short(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Taints that keep pods away, and devices: a node that has not started may have too many taints, or lack devices."""
+    """The taints of a node that keep pods away, and its devices. A node that has not started yet may have more taints, or fewer
+    devices, than it will have."""
 
     taints: frozenset[TaintId] = frozenset()
     devices: frozenset[str] = frozenset()
@@ -68,10 +70,10 @@ NO_MARKS: Final = Marks()
 class NodeObservation:
     """A Node as the node group registry needs it.
 
-    `started`: it is ready for pods, with everything that its group's template has; `ready`: at least its kubelet is. `used`: it
-    has pods that do not belong to the node; `taken`: one of them does not tolerate every taint. Both are computed for nodes
-    that are new or have not started. `born_at` is None where it is not known. `lacks` says what keeps a ready node from having
-    started.
+    `ready`: its kubelet is ready. `started`: it is ready for pods, with everything that its group's template has. `used`: it
+    has pods that do not belong to the node itself. `taken`: one of these pods does not tolerate every taint. `used` and `taken`
+    are computed only for nodes that are new or have not started. `born_at` is None if it is not known. `lacks` says why a ready
+    node has not started.
     """
 
     name: NodeName
@@ -85,34 +87,39 @@ class NodeObservation:
 
     @property
     def was_started(self) -> bool:
-        """Whether the node is in use and not ready, so that it must have started before."""
+        """Whether the node is in use but not ready, which means that it had started before."""
         return self.used and not self.ready
 
 
 @dataclass(frozen=True, slots=True)
 class LostInstance:
-    """An instance that will not become a node, or not in time. `code` as in `NodeGroupBackoff`."""
+    """An instance that failed, or whose node did not register or start in time. `code` is as in `NodeGroupBackoff`."""
 
     instance: Instance
     code: str
     message: str
-    #: The provider itself has given it up; otherwise it may still be booting, and counts as in creation until it is gone.
+    #: Whether it is certainly not booting, for example because the provider reported its failure. Otherwise it may still be
+    #: booting, and counts as in creation until it is gone.
     given_up: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupStatus:
-    """The status of one group, by observation and by the requests that were made.
+    """The status of one group, by what was observed and what was requested.
 
-    - `unready` nodes were ready once.
-    - `starting` are Nodes that have never been ready, and `coming` are requested nodes without a Node; both are in time.
-    - `missing` of the coming are those that the provider does not even list yet.
-    - `overdue` were requested and never created, long after their time: they are among the missing, and no longer among the
-      coming.
+    - `ready` nodes have started, and take pods.
+    - `unready` nodes had started before and are not ready now.
+    - `starting` are Nodes that have not started yet, but are within the provision timeout.
+    - `coming` is the number of requested nodes without a Node, apart from lost and overdue ones.
+    - `missing` is how many of the requested nodes the provider does not list as instances yet.
+    - `overdue` is how many of the missing are so long past the provision timeout that they do not count as coming any more.
+    - `lost` are the instances that failed, or did not become a started node within the provision timeout.
+    - `held` is how many of the lost are not replaced yet: their deletion has to succeed first, or to fail for a while.
+    - `failing` is how many of the held the provider has not reported as failed.
+    - `late` are nodes that are in use although they did not start within the provision timeout. They cannot be replaced because
+      of their pods, and are among `ready` too.
+    - `leaving` is how many instances are being deleted.
     - `known` is false while the provider does not answer: this is then its last status, and the group may not be changed.
-    - `held` of the lost are not replaced yet: their deletion has to succeed first, or fail for a while.
-    - `failing` of the held were not given up by the provider.
-    - `late` nodes have not started in time and cannot be replaced, since they have pods: they are among the ready, as they are.
     """
 
     group: NodeGroup
@@ -129,8 +136,8 @@ class NodeGroupStatus:
     late: tuple[LostInstance, ...] = ()
     overdue: int = 0
     backoff: NodeGroupBackoff | None = None
-    doubtful: bool = False  #: a growth call was not answered; its nodes are among the coming
-    off: bool = False  #: not to be changed by us
+    doubtful: bool = False  #: a scale-up call was not answered; its nodes are among the coming
+    off: bool = False  #: the policy says not to change the group
     starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last
 
     @property
@@ -139,28 +146,27 @@ class NodeGroupStatus:
 
     @property
     def upcoming(self) -> int:
-        """How many nodes will come without another request."""
+        """How many nodes will come without a further request."""
         return self.coming + len(self.starting) + self.held
 
     @property
     def in_time(self) -> int:
-        """The nodes that count for the limits of the cluster and of the provider: failing ones of one group do not block other
-        groups."""
+        """How many nodes count for the limits of the cluster and of the provider. Nodes past their time do not, so one group's
+        failures do not block other groups."""
         return self.coming + len(self.starting)
 
     @property
     def in_creation(self) -> int:
-        """The nodes that count for the group's own limit: a lost machine may still boot until it has been deleted, or for a
-        while."""
+        """How many nodes count for the group's own limit. This includes lost machines that may still boot (`failing`)."""
         return self.in_time + self.failing
 
     @property
     def stuck(self) -> int:
-        """How many nodes are past their time, exist or were requested, and do not count as in creation."""
+        """How many existing or requested nodes are past their time and do not count as in creation."""
         return len(self.late) + self.overdue + len(self.lost) - self.held
 
     def closed(self, now: Instant) -> str | None:
-        """Why the group may not grow, or None."""
+        """Why the group may not grow, as a text; None if it may."""
         if self.off:
             return "switched off"
         if not self.known:
@@ -176,8 +182,8 @@ class NodeGroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grow:
-    """A request that a group has `to` nodes where it has `seen`. `priority` is the highest of the pods that the nodes are
-    for."""
+    """A request to the provider to change a group's size from `seen`, the present one, to `to`. `priority` is the highest
+    priority of the pods that the nodes are for."""
 
     group: GroupName
     provider: str
@@ -193,7 +199,7 @@ class Grow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerTarget:
-    """A request to give up nodes that never appeared."""
+    """A request to the provider to lower a group's size from `seen` to `to`, because requested nodes never appeared."""
 
     group: GroupName
     provider: str
@@ -203,8 +209,8 @@ class LowerTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """A request to delete lost instances; the group's target falls by their number, and later plans replace them where
-    needed."""
+    """A request to the provider to delete lost instances. The group's target falls by their number, and later plans replace
+    them if needed."""
 
     group: GroupName
     provider: str
@@ -225,7 +231,7 @@ class ScaleUpInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingScaleUp:
-    """Nodes of a scale-up that have to wait, and what for."""
+    """The nodes of a scale-up that have to wait, and the limit that they wait for."""
 
     group: GroupName
     nodes: int
@@ -243,30 +249,32 @@ class GrantedScaleUps:
 
 T = TypeVar("T")
 
-#: Occurs in the names of devices, which drivers provide.
+#: This character marks the names of devices, which drivers provide.
 _DEVICE_MARK = "/"
 
 
 def marks_of(node: Node, rules: TaintRules) -> Marks:
-    """The marks of one node: its taints, without start-up and status taints, and its devices."""
+    """What one node shows about its group: its devices, and the taints that keep pods away, without start-up and status
+    taints."""
     taints = frozenset(taint_id(taint) for taint in node.taints if repels(taint) and not rules.is_own(taint.key))
     return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
 
 
 def said_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
-    """The marks of the group's template, from the provider or the configuration; None without a template."""
+    """The marks of the group's template, which the provider or the configuration states; None without a template."""
     return None if group.template is None else marks_of(group.template, rules)
 
 
 def expected_of(usual: Marks | None, said: Marks | None) -> Marks | None:
-    """The taints that a new node may have, and the devices that it must have."""
+    """What is expected of a new node: the taints that it may have, and the devices that it must have. None if nothing is
+    known."""
     if usual is None or said is None:
         return usual or said
     return Marks(usual.taints | said.taints, usual.devices)
 
 
 def usual_of(started: Sequence[Marks], before: Marks | None) -> Marks | None:
-    """What more than half of the started nodes have; `before` where no node has started."""
+    """The marks that more than half of the started nodes have; `before` if no node has started."""
     if not started:
         return before
     half = len(started) / 2
@@ -279,9 +287,9 @@ def _most(sets: Iterable[frozenset[T]], half: float) -> frozenset[T]:
 
 
 def differs(marks: Marks, usual: Marks | None) -> bool:
-    """Whether a node has taints that the others lack, or lacks devices that they have: then it has not started yet.
+    """Whether a node has taints that are not usual, or lacks devices that are: then it has not started yet.
 
     A driver's taint may have any key, and its device appears minutes after the node is ready. The group's other nodes show what
-    is usual, so no list of names is needed. Where neither nodes nor a template show it, no node counts as different.
+    is usual, so no list of names is needed. If neither nodes nor a template show it (`usual` is None), no node differs.
     """
     return usual is not None and not (marks.taints <= usual.taints and usual.devices <= marks.devices)

@@ -1,1 +1,1 @@
-"""Allocation of devices to claims as kube-scheduler does it: pools, CEL selectors, and the search for a first solution."""
+"""Allocation of devices to claims as in kube-scheduler: pools, CEL selectors, and the search for the first solution."""

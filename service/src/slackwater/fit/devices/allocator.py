@@ -1,10 +1,10 @@
-"""The allocator: which devices of a node the claims of a pod would get.
+"""The allocator: finds which devices of a node the claims of a pod would get.
 
-    found = Allocator.of(snapshot).on(row, specs)         # picks, or why there are none
-    allocations = Allocator.of(snapshot).allocations(row, specs)
+    found = Allocator.of(snapshot).on(snapshot.facts, row, specs)         # picks, or why there are none
+    allocations = Allocator.of(snapshot).allocations(snapshot.facts, row, specs)
 
-What the selectors say, the boards of nodes, and the results of searches are cached with the snapshot's devices. Nodes whose
-devices look alike to the claims, and are in use alike, share one search.
+Answers of selectors, boards of nodes, and results of searches are cached with the snapshot's devices. Nodes share one search if
+their devices have the same properties for the claims and the same devices are in use.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,20 @@ from slackwater.snapshot.node_selector import NAME_FIELD
 
 #: The most cached boards and results.
 _MOST_KEPT = 200_000
-#: The specs of the claims to allocate, by number.
+#: The numbers of the specs of the claims to allocate (`Allocator.number`).
 Specs = tuple[int, ...]
 
 
 class Allocator:
-    """Allocates devices of one snapshot's nodes. It changes nothing: callers assume the allocations that they choose."""
+    """Finds devices for claims on the nodes of one snapshot. It does not change the snapshot: callers enter the allocations
+    that they choose (`fit.assumed_bindings`)."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
         self._selectors = Selectors()
         self._numbers: dict[ClaimSpec, int] = {}
         self._specs: list[ClaimSpec] = []
-        #: The numbers of specs by identity, because hashing one takes long. The spec is kept, so that its id stays its own.
+        #: The numbers of specs by identity, because hashing one takes long. Keeping the spec keeps its id unique.
         self._by_id: dict[int, tuple[ClaimSpec, int]] = {}
         self._layouts: dict[tuple[Specs, int], tuple[NodePools, Layout]] = {}
         self._boards: dict[Board, int] = {}
@@ -47,7 +48,7 @@ class Allocator:
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> "Self":
-        """The allocator of the snapshot's devices; made once for each set of objects."""
+        """The allocator of the snapshot's devices; created once for each `DeviceTable`."""
         table = snapshot.devices
         found = table.kept.get("allocator")
         if found is None:
@@ -56,7 +57,7 @@ class Allocator:
         return found
 
     def number(self, spec: ClaimSpec) -> int:
-        """The number of a spec: equal specs have the same."""
+        """The number of a spec; equal specs have the same number."""
         known = self._by_id.get(id(spec))
         if known is not None:
             return known[1]
@@ -70,11 +71,12 @@ class Allocator:
         return found
 
     def on(self, facts: NodeFacts, row: Row, specs: Specs) -> tuple[PickedDevice, ...] | Unallocatable:
-        """The devices that claims with these specs would get on a row."""
+        """The devices that claims with these specs would get on a row, or why they would get none."""
         return self._search(self._layout(facts, row, specs))
 
     def allocations(self, facts: NodeFacts, row: Row, specs: Specs) -> list[Allocation] | Unallocatable:
-        """An allocation for each claim on a row, with the devices' names and the nodes that can use them; else like `on`."""
+        """The allocation of each claim on a row, with the devices' names and the nodes that can use them; or why there are
+        none."""
         layout = self._layout(facts, row, specs)
         found = self._search(layout)
         if isinstance(found, Unallocatable):
@@ -85,11 +87,11 @@ class Allocator:
         ]
 
     def devices(self, facts: NodeFacts, row: Row, specs: Specs) -> Layout:
-        """The devices of a row's node with what the claims ask of them, for explanations."""
+        """The devices of a row's node, with what the claims ask of each, for explanations."""
         return self._layout(facts, row, specs)
 
     def usage(self, layout: Layout) -> Usage:
-        """What is in use of the devices of a layout."""
+        """Which of a layout's devices, capacities and counters are in use."""
         known = self._usages.get(id(layout))
         if known is not None and known[0] == self._table.revision and known[1] is layout:
             return known[2]
@@ -175,7 +177,7 @@ class Allocator:
 
 
 def _terms(devices: Sequence[PoolDevice], node: str) -> tuple[NodeSelectorTerm, ...] | None:
-    """The nodes that can use all the devices: the node itself where one of them is local to it, None for every node."""
+    """The nodes that can use all the devices: the node itself if one of the devices is local to it; None for every node."""
     labels: dict[Requirement, None] = {}
     fields: dict[Requirement, None] = {}
     for each in devices:

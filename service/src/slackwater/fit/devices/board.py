@@ -1,7 +1,8 @@
-"""A board: what the devices of one node mean to the asks of one pod's claims, computed before the search for an allocation.
+"""A board: for one node and one pod, which device satisfies which request of the pod's claims. It is computed before the search
+for an allocation.
 
-A board has no names of devices, only their positions in kube-scheduler's order. Nodes of the same make have equal boards, so
-one search answers for all of them.
+A board identifies devices only by their positions in kube-scheduler's order, not by name. So nodes with equal devices have
+equal boards, and one search answers for all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,22 +26,25 @@ from slackwater.model.devices import (
 )
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 
-#: States of pools whose devices are allocated.
+#: The states of pools whose devices may be allocated.
 ALLOCATED_FROM = frozenset({"usable", "partial"})
 _PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceError:
-    """Why an ask cannot be judged for a device. `supported`: kube-scheduler fails there too, and ends the pod's cycle."""
+    """Why an ask cannot be judged for a device. With `supported` kube-scheduler fails too, and ends the pod's scheduling cycle;
+    without it, the rule is not modelled here."""
 
     text: str
     supported: bool = True
 
 
 class AskBoard(NamedTuple):
-    """One ask for `wanted` devices (None: all), with an entry for each device: whether the selectors accept it and the node
-    reaches it, whether its taints are tolerated, and what the ask consumes of it (None where it asks more than there ever is).
+    """One ask for `wanted` devices (None: all). Each tuple has an entry for each device.
+
+    `selectable`: the selectors accept the device and the node can use it. `tolerated`: the ask tolerates the device's taints.
+    `consumes` is what the ask takes of the device's capacity; None if the device never has that much.
     """
 
     name: str
@@ -52,7 +56,7 @@ class AskBoard(NamedTuple):
 
 
 class RequestBoard(NamedTuple):
-    """A request with its asks. `name` is its own; results of alternatives are named request/ask."""
+    """A request with its asks. `name` is the request's own name; in results, alternatives are named request/ask."""
 
     name: str
     alternatives: bool
@@ -60,7 +64,7 @@ class RequestBoard(NamedTuple):
 
 
 class ConstraintBoard(NamedTuple):
-    """A constraint, with the value of its attribute for each device: equal numbers are equal values, -1 is none."""
+    """A constraint, with a number for each device's value of the attribute: equal values have equal numbers, -1 is no value."""
 
     distinct: bool
     requests: frozenset[str]
@@ -75,7 +79,8 @@ class ClaimBoard(NamedTuple):
 
 
 class DeviceBoard(NamedTuple):
-    """What the search has to know of a device itself. `consumes` are lines of the counters of its pool, with amounts."""
+    """What the search has to know of a device itself. `pool` is the index of its pool; `consumes` are (index in the pool's
+    counters, amount) pairs."""
 
     pool: int
     shareable: bool
@@ -83,17 +88,22 @@ class DeviceBoard(NamedTuple):
 
 
 class PoolBoard(NamedTuple):
-    """A pool: whether its devices can be allocated, and the amounts of its counters."""
+    """A pool: its state, which says whether its devices can be allocated, and the amounts of its counters."""
 
     state: str
     counters: tuple[int, ...]
 
 
 class SearchRules(NamedTuple):
-    """The rules of a version of Kubernetes for the search.
+    """The rules of the search that differ between versions of Kubernetes.
 
-    `distinct` constraints are known; an invalid pool fails the pod; "all" devices include those whose capacity is in use;
-    amounts have thousandths; a share without an amount counts; distinct values differ from those of all devices.
+    - `distinct`: `distinctAttribute` constraints are known.
+    - `fails_at_invalid_pool`: an invalid pool makes the pod's scheduling fail.
+    - `all_by_capacity`: a request for all devices includes devices whose capacity is in use.
+    - `thousandths`: requested capacity is rounded to thousandths.
+    - `every_share`: a device that requests share counts as shared even if they consume none of its capacity.
+    - `distinct_from_all`: a distinct value must differ from those of all devices of the claim, not only from the latest of each
+      request.
     """
 
     distinct: bool
@@ -117,7 +127,7 @@ class SearchRules(NamedTuple):
 
 
 class Board(NamedTuple):
-    """The devices of a node, and what the claims of a pod ask of them, by the rules of a version."""
+    """The devices of a node and what the claims of a pod ask of each, by the rules of one version of Kubernetes."""
 
     claims: tuple[ClaimBoard, ...]
     devices: tuple[DeviceBoard, ...]
@@ -126,8 +136,11 @@ class Board(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What allocations use of the devices of a board: `alone` are devices in use, `consumed` the consumed capacity of devices
-    that requests share (None for a device without shares), `counters` what is left of each pool's counters."""
+    """What existing allocations use of a board's devices.
+
+    `alone`: whether each device is in use by one request alone. `consumed`: for each device that requests share, its consumed
+    capacity; None for other devices. `counters`: what is left of each pool's counters.
+    """
 
     alone: tuple[bool, ...]
     consumed: tuple[tuple[tuple[str, int], ...] | None, ...]
@@ -136,7 +149,10 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A board with the devices at its positions, and for each pool the devices on other nodes that share its counters."""
+    """A board together with the real devices at its positions.
+
+    `consumers` has for each pool the devices that draw on its counters, also those on other nodes, each with what it takes.
+    """
 
     board: Board
     number: int  #: equal boards have equal numbers
@@ -154,7 +170,8 @@ def lay_out(
     *,
     rules: SearchRules,
 ) -> Layout:
-    """The layout of a node's pools for some claims; `known` has the numbers of the boards so far."""
+    """Computes the layout of a node's pools for some claims. `known` has the numbers of all boards so far; a new board is added
+    to it."""
     devices: list[PoolDevice] = []
     boards: list[DeviceBoard] = []
     pools: list[PoolBoard] = []
@@ -190,7 +207,8 @@ def _lines(device: Device, lines: Mapping[tuple[str, str], int]) -> tuple[tuple[
 
 
 class _View:
-    """The devices of a node, and what asks mean to them: asks that differ in name or number alone share it."""
+    """Computes what each ask may get of a node's devices (`AskBoard`). Asks that differ only in name, number or admin access
+    share one computation."""
 
     def __init__(
         self, devices: Sequence[PoolDevice], classes: Mapping[str, DeviceClass], selectors: Selectors, rules: SearchRules
@@ -281,7 +299,8 @@ def _values(attribute: str, devices: Sequence[PoolDevice]) -> tuple[int, ...]:
 
 
 def _value(attribute: str, each: PoolDevice) -> str | int | bool | Version | None:
-    """The value of a fully qualified attribute. The driver's own attributes may be published without its domain."""
+    """The device's value of a fully qualified attribute, None if it has none. The driver's own attributes may be published
+    without its domain."""
     found = dict(each.device.attributes)
     if attribute in found:
         return found[attribute]

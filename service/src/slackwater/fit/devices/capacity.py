@@ -1,6 +1,7 @@
 """Consumable capacity: how much of each capacity of a device a request consumes, by the device's policy.
 
-A request consumes what it states, rounded up by the policy; without a stated amount the policy's default, else all there is.
+A request consumes the amount that it states, rounded up by the policy. Without a stated amount it consumes the policy's
+default, or else the whole capacity.
 """
 
 from typing import Final
@@ -10,18 +11,20 @@ from slackwater.model.devices import Capacity, Device, RequestPolicy
 _NANO: Final = 10**9
 _MILLI: Final = 10**6
 _LARGEST: Final = 2**63 - 1
-#: What is consumed of each capacity, and how much the device has: (name, consumed, amount).
+#: What a request consumes of each capacity of a device: (name, consumed, what the device has).
 Consumption = tuple[tuple[str, int, int], ...]
 
 
 class AmountError(Exception):
-    """A requested amount that kube-scheduler cannot count with: it gives the pod up."""
+    """A requested amount that kube-scheduler cannot compute with: it ends the pod's scheduling cycle with an error."""
 
 
 def consumption(device: Device, asked: tuple[tuple[str, int], ...], *, thousandths: bool = False) -> Consumption | None:
-    """What a request that asks these amounts consumes of an idle device; None where the device can never give it.
+    """What a request for these amounts consumes of an idle device; None if the device never has that much.
 
-    `thousandths`: ranges are counted in thousandths (since 1.37), and `AmountError` is raised for an amount that is none."""
+    `thousandths`: ranges are counted in thousandths (since 1.37), and `AmountError` is raised for an amount that is not a whole
+    number of them.
+    """
     amounts = dict(asked)
     if amounts and amounts.keys() - {each.name for each in device.capacity}:
         return None
@@ -56,7 +59,8 @@ def _rounded(asked: int, policy: RequestPolicy, least: int, *, thousandths: bool
 
 
 def _unit(policy: RequestPolicy, *, thousandths: bool) -> int:
-    """The unit in which kube-scheduler counts the steps of a range: one, or a thousandth where all its amounts have them."""
+    """The unit (in 10^-9) in which kube-scheduler counts the steps of a range: one, or with `thousandths` a thousandth if all
+    amounts of the range are whole thousandths."""
     amounts = [each for each in (policy.least, policy.most, policy.step) if each is not None]
     fit = all(each % _MILLI == 0 and each <= _LARGEST * _MILLI for each in amounts)
     return _MILLI if thousandths and fit else _NANO

@@ -1,7 +1,7 @@
-"""The CEL values and functions that Kubernetes adds: quantities and semantic versions.
+"""The CEL types that Kubernetes adds, quantities and semantic versions, and the functions on them.
 
-The CEL runtime passes no values of our own types, so both are bytes: a quantity is b"q" and its amount in units of 10^-9, a
-version is b"v" and its text without build metadata. Equal values have equal bytes, as equality in Kubernetes demands.
+The CEL runtime passes no values of our own types, so both types are bytes: a quantity is b"q" and its amount in units of 10^-9,
+a version is b"v" and its text without build metadata. Equal values have equal bytes, as Kubernetes' equality requires.
 """
 
 import re
@@ -17,7 +17,7 @@ _SEMVER: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
 )
 _LOOSE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.ASCII)
-#: A parsed version: its numbers, and the parts of its pre-release, None for a release.
+#: A parsed version: its three numbers, and the parts of its pre-release (None for a release).
 _Version = tuple[tuple[int, int, int], tuple[str, ...] | None]
 
 
@@ -26,7 +26,7 @@ def quantity_value(nanos: int) -> bytes:
 
 
 def version_value(text: str) -> bytes:
-    """The CEL value of a version's text. Raises ValueError for a text that is no semantic version."""
+    """The CEL value of a version's text. Raises ValueError if the text is not a semantic version."""
     found = _SEMVER.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a semantic version")
@@ -34,7 +34,8 @@ def version_value(text: str) -> bytes:
 
 
 def _normalized(text: str, normalize: bool) -> bytes:
-    """A version, with a missing minor and patch number added and zeros in front dropped where `normalize` is set."""
+    """The CEL value of a version's text. With `normalize`, a missing minor or patch number is added, and leading zeros are
+    dropped."""
     found = _LOOSE.fullmatch(text) if normalize else None
     if found is None:
         return version_value(text)
@@ -59,7 +60,7 @@ def _version(value: bytes) -> _Version:
 
 
 def _compare(left: bytes, right: bytes) -> int:
-    """-1, 0 or 1 for two quantities or two versions."""
+    """Compares two quantities or two versions: -1, 0 or 1."""
     if left[:1] != right[:1]:
         raise ValueError("a quantity and a version cannot be compared")
     if left[:1] == b"q":
@@ -74,7 +75,7 @@ def _compare(left: bytes, right: bytes) -> int:
 
 
 def _rank(part: str) -> tuple[int, int, str]:
-    """The order of pre-release parts: numbers by amount, before all texts."""
+    """The sort key of a pre-release part: numbers by amount, before all texts."""
     return (0, int(part), "") if part.isdecimal() else (1, 0, part)
 
 
@@ -110,7 +111,8 @@ def _number(at: int) -> Callable[[bytes], int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelFunction:
-    """A function of CEL: its name, the types that it takes and gives, and whether it is called on its first argument."""
+    """A function of CEL: its name, the types of its arguments and of its result, and (`member`) whether it is called as a
+    method of its first argument."""
 
     name: str
     takes: tuple[str, ...]

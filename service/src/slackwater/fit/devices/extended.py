@@ -1,8 +1,8 @@
 """Extended resources that a DeviceClass backs: the claim that kube-scheduler makes for them.
 
-On a node that offers the resource itself (a device plug-in) nothing is claimed. On other nodes each container's request becomes
-a request of one claim. Containers that end before the main ones start use the devices of later containers again, and each
-other's.
+On a node that offers the resource itself (by a device plug-in) nothing is claimed. On other nodes each container's request
+becomes a request of one claim. Containers that end before the main containers start share devices with each other and with
+later containers.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,15 @@ from slackwater.snapshot.node_facts import NodeFacts
 
 
 def backed_resources(table: DeviceTable, asked: Sequence[ContainerDevices]) -> tuple[str, ...]:
-    """The requested resources that some class backs, sorted."""
+    """The requested extended resources that some DeviceClass backs, sorted."""
     if not asked:
         return ()
     return tuple(sorted({each.resource for each in asked if table.class_of(each.resource) is not None}))
 
 
 def extended_spec(table: DeviceTable, asked: Sequence[ContainerDevices], facts: NodeFacts, row: Row) -> ClaimSpec | None:
-    """What the special claim asks for on a row; None where the node offers everything itself."""
+    """The spec of the claim that kube-scheduler would make for the pod's extended resources on the row's node. None if the node
+    offers all of them itself, so that no claim is needed."""
     missing = tuple(name for name in backed_resources(table, asked) if not _offers(facts, row, name))
     if not missing:
         return None
@@ -48,7 +49,8 @@ def _spec(table: DeviceTable, asked: Sequence[ContainerDevices], missing: Sequen
 
 
 def _requests(asked: Sequence[ContainerDevices], class_name: str) -> list[DeviceRequest]:
-    """The requests for one resource."""
+    """The claim's requests for one resource: one for each container that keeps running, and one for the most that init
+    containers need beyond those."""
     lasting = [each for each in asked if not each.ends]
     found = [_request(each, each.amount, class_name) for each in lasting]
     most: tuple[int, ContainerDevices] | None = None

@@ -1,8 +1,8 @@
 """The pools of devices that a node can use, gathered from the slices that drivers publish.
 
-Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid where its slices
-contradict one another; devices of such pools are not allocated. Pools and slices are in the order of their names, pools whose
-devices have to be bound first come last: kube-scheduler takes the first devices that suit.
+Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid if its slices
+contradict one another; devices of such pools are not allocated. The order is kube-scheduler's, which takes the first devices
+that suit: pools and slices by name, but pools whose devices have binding conditions after all others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,13 @@ from slackwater.snapshot.device_table import DeviceTable, PoolId
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import rows_of_terms
 
-#: Whether the node at hand is among the nodes of a choice.
+#: Whether a choice of nodes includes the node whose pools are gathered.
 Reaches = Callable[[NodeChoice], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDevice:
-    """A device of a pool. `reached`: the node at hand can use it."""
+    """A device of a pool. `reached`: the node whose pools are gathered can use it."""
 
     id: DeviceId
     device: Device
@@ -33,15 +33,16 @@ class PoolDevice:
     reached: bool
 
 
-#: "partial": slices are missing, and devices are allocated all the same (Kubernetes 1.34).
+#: "partial": slices are missing, but devices are allocated nevertheless (Kubernetes 1.34).
 PoolState = Literal["usable", "partial", "incomplete", "invalid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool as one node sees it: `devices` of slices that concern the node, `others` of those that do not.
+    """A pool as one node sees it: `devices` are from slices that concern the node, `others` from slices that do not.
 
-    Both lists are empty where `state` is "incomplete" or "invalid". `counters` are shared by all its devices.
+    Both are empty if `state` is "incomplete" or "invalid". All devices of the pool share `counters`. `binding`: some device has
+    binding conditions.
     """
 
     id: PoolId
@@ -60,7 +61,7 @@ class NodePools:
 
 
 def pools_of(table: DeviceTable, facts: NodeFacts, row: Row) -> NodePools:
-    """The pools that the node of a row can use; cached until the node's object changes."""
+    """The pools that the node of a row can use; cached until the node's labels or slices change."""
     node = facts.nodes[row]
     kept: dict[str, tuple[Node, NodePools]] = table.kept.setdefault("pools", {})
     known = kept.get(node.name)
@@ -70,7 +71,7 @@ def pools_of(table: DeviceTable, facts: NodeFacts, row: Row) -> NodePools:
 
 
 def _selected_alike(before: Node, node: Node) -> bool:
-    """Whether the nodes have equal devices: most updates of nodes are only heartbeats."""
+    """Whether two versions of a node can use the same devices: most updates of nodes are only heartbeats."""
     return before.labels == node.labels and before.slices == node.slices
 
 
@@ -104,8 +105,8 @@ def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: Kubern
 
 
 def _planned(node: Node) -> Iterable[Pool]:
-    """The pools of a node that does not exist yet, by its template. Their names contain the node's, so they are its own; a pool
-    without a name gets the node's, which is what most drivers call it."""
+    """The pools of a node that does not exist yet, by its template. Each pool's name contains the node's name, so that no other
+    node shares the pool; a pool without a name gets the node's name, which is what most drivers use."""
     by_pool: dict[PoolId, list[ResourceSlice]] = {}
     for one in node.slices:
         name = f"{one.pool}:{node.name}" if one.pool else node.name
@@ -122,7 +123,7 @@ def _concerns(one: ResourceSlice, reaches: Reaches) -> bool:
 
 
 def _add(found: dict[PoolId, list[ResourceSlice]], one: ResourceSlice) -> None:
-    """Adds a slice to its pool, unless the pool has a newer generation; then drops older slices."""
+    """Adds a slice to its pool. Ignores the slice if the pool has a newer generation, and drops older slices."""
     slices = found.setdefault((one.driver, one.pool), [])
     if slices and one.generation < slices[0].generation:
         return
@@ -132,7 +133,7 @@ def _add(found: dict[PoolId, list[ResourceSlice]], one: ResourceSlice) -> None:
 
 
 def _pool(table: DeviceTable, pool: PoolId, slices: list[ResourceSlice], reaches: Reaches) -> Pool | None:
-    """The pool, given its slices that concern the node; None where a newer generation has none of them."""
+    """The pool, given its slices that concern the node. None if no slice of the newest generation concerns the node."""
     wanted, generation = slices[0].slices, slices[0].generation
     if len(slices) == wanted:
         return _build(pool, slices, (), reaches)
@@ -147,7 +148,7 @@ def _pool(table: DeviceTable, pool: PoolId, slices: list[ResourceSlice], reaches
 
 
 def _pool_of_own_slices(pool: PoolId, slices: list[ResourceSlice], reaches: Reaches) -> Pool:
-    """The pool of Kubernetes 1.34, which does not look at slices that do not concern the node."""
+    """The pool by the rules of Kubernetes 1.34, which ignores slices that do not concern the node."""
     state: PoolState = "usable" if len(slices) == slices[0].slices else "partial"
     return _build(pool, slices, (), reaches, state)
 

@@ -1,8 +1,8 @@
 """The search for an allocation: the first devices, in kube-scheduler's order, that satisfy all requests of a pod's claims.
 
-It is exhaustive, as kube-scheduler's: request by request, device by device, back one step where no device is left. The first
-full solution counts. kube-scheduler gives up after some seconds; here a number of steps is the limit, so that the same input
-always gives the same answer.
+Like kube-scheduler's, it is exhaustive: request by request, device by device, and back one step when no device is left. It ends
+at the first full solution. kube-scheduler gives up after some seconds; here the limit is a number of steps, so that the same
+input always gives the same answer.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from slackwater.model.devices import MOST_RESULTS
 _MOST_STEPS: Final = 100_000
 _FEW_STEPS: Final = 2_000
 _TOO_LONG: Final = f"no allocation was found within {_MOST_STEPS:,} steps"
-#: How deep calls may nest: two for each device, three for each request.
+#: How deep calls may nest: two levels for each device, three for each request.
 _MOST_DEEP: Final = 600
 
 
 class PickedDevice(NamedTuple):
-    """A device that the search chose: claim and request by number, the ask among the request's, and the device's position."""
+    """A device that the search chose. All fields are indexes: of the claim, of the request in the claim, of the ask in the
+    request, and of the device on the board."""
 
     claim: int
     request: int
@@ -42,7 +43,7 @@ class Failure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unallocatable:
-    """The result of a search without a solution. `text` says more where kube-scheduler fails, or we cannot judge."""
+    """The result of a search without a solution. `text` explains the failures FAILED and UNSUPPORTED; otherwise it is empty."""
 
     failure: Failure
     text: str = ""
@@ -65,10 +66,10 @@ class _Found(Enum):
 
 
 def search(board: Board, usage: Usage) -> tuple[PickedDevice, ...] | Unallocatable:
-    """The devices for the claims of a board, or why there are none.
+    """Finds the devices for the claims of a board, or why there are none.
 
-    A search that takes long looks at each claim alone before it goes on: what one of them cannot have alone, none can have
-    together.
+    If a short search does not end, each claim is searched alone before the long search: a claim that cannot be allocated alone
+    cannot be allocated together with others.
     """
     found = _searched(board, usage, _FEW_STEPS)
     if found is not None:
@@ -83,7 +84,7 @@ def search(board: Board, usage: Usage) -> tuple[PickedDevice, ...] | Unallocatab
 
 
 def _searched(board: Board, usage: Usage, steps: int) -> tuple[PickedDevice, ...] | Unallocatable | None:
-    """The result of a search; None where it takes more steps."""
+    """The result of a search; None if it takes more than `steps` steps."""
     try:
         return _Search(board, usage, steps).run()
     except _TooManySteps:
@@ -101,7 +102,7 @@ class _Search:
         self._usage = usage
         self._steps = 0
         self._picks: list[PickedDevice] = []
-        #: Devices chosen by claim, and how many claims chose each device for itself alone.
+        #: The devices that each claim chose, and how many times each device was chosen for one request alone.
         self._chosen: list[set[int]] = [set() for _ in board.claims]
         self._alone: list[int] = [0] * len(board.devices)
         self._results: list[int] = [0] * len(board.claims)
@@ -136,7 +137,7 @@ class _Search:
         return Unallocatable(Failure.NONE_FITS)
 
     def _depth(self) -> int:
-        """How deep the calls nest at most."""
+        """How deep the calls of the search can nest."""
         return sum(
             3 + 2 * min(MOST_RESULTS, max(self._need(at, number, which, ask) for which, ask in enumerate(request.asks)))
             for at, claim in enumerate(self._board.claims)
@@ -144,7 +145,8 @@ class _Search:
         )
 
     def _need(self, claim: int, request: int, which: int, ask: AskBoard) -> int:
-        """How many devices an ask needs. One for all devices needs every pool to be complete and valid."""
+        """How many devices an ask needs. An ask for all devices needs every pool to be complete and valid: otherwise the search
+        ends."""
         if ask.wanted is not None:
             return ask.wanted
         key = (claim, request, which)
@@ -159,7 +161,7 @@ class _Search:
         return len(self._every[key])
 
     def _claim_request(self, claim: int, request: int) -> _Found:
-        """Allocates everything from this request of this claim on."""
+        """Allocates this request of this claim and everything after it."""
         if claim >= len(self._board.claims):
             return _Found.YES
         requests = self._board.claims[claim].requests
@@ -178,7 +180,8 @@ class _Search:
         return _Found.TOO_MANY if all_too_many else _Found.NO
 
     def _ask(self, claim: int, request: int, which: int, nth: int, start: int) -> _Found:
-        """Allocates the devices of an ask from the nth on, taken from position `start` on, and everything after it."""
+        """Allocates the ask's devices from the nth on, then everything after the ask. Devices are tried from position `start`
+        on."""
         self._step()
         ask = self._board.claims[claim].requests[request].asks[which]
         need = self._need(claim, request, which, ask)
@@ -200,9 +203,8 @@ class _Search:
         return _Found.NO
 
     def _with(self, pick: PickedDevice, ask: AskBoard, nth: int, start: int, *, must: bool) -> _Found | None:
-        """Continues the search with the device chosen, and takes the device back if that finds no solution. None if the device
-        cannot be chosen.
-        """
+        """Continues the search with this device chosen, and gives the device back if that finds no solution. None if the device
+        cannot be chosen."""
         self._step()
         request = self._board.claims[pick.claim].requests[pick.request]
         if not self._take(pick, request, ask, must=must):
@@ -232,13 +234,13 @@ class _Search:
         return answer
 
     def _is_among_all(self, ask: AskBoard, at: int) -> bool:
-        """Whether the device is one of all devices of an ask, by its capacity."""
+        """Whether an ask for all devices includes the device, judged by the device's capacity."""
         if self._board.rules.all_by_capacity:
             return ask.consumes[at] is not None
         return self._has_room(ask, at)
 
     def _has_room(self, ask: AskBoard, at: int) -> bool:
-        """Whether what the ask consumes of the device's capacity is left."""
+        """Whether the device has enough capacity left for what the ask consumes."""
         consumes = ask.consumes[at]
         if consumes is None:
             return False
@@ -301,7 +303,7 @@ class _Search:
             amounts[name] = amounts.get(name, 0) + count * more
 
     def _draw(self, pool: int, consumes: tuple[tuple[int, int], ...]) -> bool:
-        """Takes what a device consumes of its pool's counters. It fails if any counter of the pool is below 0 then."""
+        """Takes what a device consumes from its pool's counters. False, and nothing is taken, if a counter would be below 0."""
         left = self._counters[pool]
         for line, amount in consumes:
             left[line] -= amount
@@ -318,7 +320,7 @@ class _Search:
     # --- constraints ------------------------------------------------------------------------------------------------------
 
     def _constrain(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard) -> bool:
-        """Adds the device to the constraints of its claim; False, and nothing is added, where one does not allow it."""
+        """Adds the device to the constraints of its claim. False, and nothing is added, if a constraint does not allow it."""
         claim = self._board.claims[pick.claim]
         for number, constraint in enumerate(claim.constraints):
             if not _concerns(constraint.requests, request, ask):
@@ -340,11 +342,11 @@ class _Search:
 
 
 class _Constrained:
-    """The devices that a constraint allowed so far: their number, and their values in order.
+    """The values of the devices that a constraint has allowed so far, in order.
 
     kube-scheduler before 1.37 keeps one distinct value for each request, that of its latest device, and forgets it when a
-    device of the request is taken back. So a request for three devices may get the values a, b, a; this copies it unless
-    `of_all`.
+    device of the request is taken back. So a request for three devices may get the values a, b, a. This class does the same,
+    unless `of_all` is set.
     """
 
     __slots__ = ("_latest", "_of_all", "_values")
@@ -371,7 +373,7 @@ class _Constrained:
 
 
 def _concerns(requests: frozenset[str], request: RequestBoard, ask: AskBoard) -> bool:
-    """Whether a constraint is about a request: it names none, or this one, or its alternative."""
+    """Whether a constraint applies to a request: `requests` is empty, or has the request or the chosen alternative."""
     if not requests or request.name in requests:
         return True
     return request.alternatives and f"{request.name}/{ask.name}" in requests

@@ -1,14 +1,14 @@
-"""CEL selectors of devices: does a device meet an expression of a class or a request?
+"""CEL selectors of devices: whether a device meets an expression of a class or a request.
 
     selectors = Selectors()
     selectors.match(('device.driver == "gpu.example.com"',), driver, device)
 
-Expressions are evaluated by Google's CEL runtime. Kubernetes adds types for quantities and semantic versions; here both are
-bytes with a mark in front, and the functions on them are ours (`fit.devices.cel_values`). A domain that a device has no
-attributes of reads as an empty map, as in Kubernetes, where the expression names it as text: `device.attributes["x.example"]`.
+Google's CEL runtime evaluates the expressions. Kubernetes adds types for quantities and semantic versions; here both are bytes
+with a mark in front, and the functions on them are ours (`fit.devices.cel_values`). If an expression names a domain as text
+(`device.attributes["x.example"]`) and the device has no attributes of that domain, it reads an empty map, as in Kubernetes.
 
-Deliberately absent: the cost limit of the API server, which has refused dearer expressions already. The runtime ends loops
-that take too many steps.
+Deliberately absent: the API server's cost limit, since the API server has already refused dearer expressions. The runtime ends
+loops that take too many steps.
 """
 
 import re
@@ -28,12 +28,12 @@ except ImportError:  # no wheel for this platform
 #: How many compiled expressions are cached.
 _MOST_COMPILED: Final = 1_024
 _MOST_MATCHES: Final = 1_000_000
-#: `device.attributes["literal"]`, which reads as an empty map where the device has nothing of that domain.
+#: `device.attributes["literal"]`, which reads as an empty map if the device has nothing of that domain.
 _DOMAIN: Final = re.compile(r"""\bdevice\s*\.\s*(attributes|capacity)\s*\[\s*("[^"\\]*"|'[^'\\]*')\s*\]""")
 
 
 class SelectorError(Exception):
-    """An expression cannot be evaluated for a device; kube-scheduler ends the pod's cycle with an error."""
+    """An expression cannot be evaluated for a device; kube-scheduler then ends the pod's scheduling cycle with an error."""
 
 
 class UnsupportedSelector(Exception):
@@ -41,15 +41,16 @@ class UnsupportedSelector(Exception):
 
 
 class Selectors:
-    """Evaluates expressions, and caches what each says of each device. It distinguishes devices by identity."""
+    """Evaluates CEL expressions for devices and caches the answers. Devices are distinguished by identity."""
 
     def __init__(self) -> None:
-        #: The answer for a device: a bool, or the text of an error. The device is kept, so that its id stays its own.
+        #: The answer for a device: a bool, or the text of an error. Keeping the device keeps its id unique.
         self._answers: dict[tuple[str, int], tuple[Device, bool | str]] = {}
         self._inputs: dict[int, tuple[Device, Any, Any]] = {}
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
-        """Whether the device meets all the expressions, read in order up to the first that it does not meet.
+        """Whether the device meets all the expressions. They are evaluated in order, up to the first that the device does not
+        meet.
 
         Raises SelectorError and UnsupportedSelector.
         """
@@ -104,7 +105,7 @@ class Selectors:
 
 
 def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Values by domain and name. A name without a domain belongs to the driver's."""
+    """The values by domain and name. A name without a domain belongs to the driver's domain."""
     found: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         domain, slash, rest = name.partition("/")
@@ -129,7 +130,7 @@ def _shown(answer: object) -> str:
 
 @lru_cache(maxsize=_MOST_COMPILED)
 def _compiled(expression: str) -> tuple[Any, frozenset[str]]:
-    """The program, and the domains that it names as text. Raises UnsupportedSelector."""
+    """The compiled program, and the domains that the expression names as text. Raises UnsupportedSelector."""
     domains = frozenset(match[2][1:-1] for match in _DOMAIN.finditer(expression))
     try:
         return _environment().compile(_DOMAIN.sub(r"device._\1[\2]", expression)), domains

@@ -1,14 +1,15 @@
-"""Boards on which no search can succeed, because a request lacks devices whatever the others get.
+"""Finds boards on which no search can succeed, because too few devices suit some request, whatever the others get.
 
-Most claims that fit nowhere are of this sort, and the exhaustive search would try every device for the other requests first.
-Where the search might end in an error instead, a board is not judged here, since the error has precedence.
+Most claims that fit nowhere are of this sort, and the exhaustive search would first try every device for the other requests.
+Boards on which the search may end in an error are not judged here, since the error has precedence.
 """
 
 from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimBoard, DeviceError, Usage
 
 
 def is_hopeless(board: Board, usage: Usage) -> bool:
-    """Whether too few devices suit some request by itself, or all requests together that want devices alone."""
+    """Whether the claims certainly cannot be allocated: too few devices suit a single request, or all those requests together
+    that need devices for themselves. False also if the search may end in an error."""
     requests = [request for claim in board.claims for request in claim.requests]
     if any(may_fail(claim) for claim in board.claims):
         return False
@@ -26,7 +27,8 @@ def is_hopeless(board: Board, usage: Usage) -> bool:
 
 
 def may_fail(claim: ClaimBoard) -> bool:
-    """Whether kube-scheduler might fail on the claim: on a selector, or on a constraint against one of all devices."""
+    """Whether kube-scheduler may end with an error on the claim: a selector fails, or a request for all devices violates a
+    constraint."""
     asks = [ask for request in claim.requests for ask in request.asks]
     if claim.constraints and any(ask.wanted is None for ask in asks):
         return True
@@ -34,7 +36,7 @@ def may_fail(claim: ClaimBoard) -> bool:
 
 
 def _suiting(board: Board, usage: Usage, ask: AskBoard) -> list[int]:
-    """The devices that the ask could have if nothing else were asked for."""
+    """The positions of devices that the ask could get if nothing else were asked for."""
     return [
         at
         for at, device in enumerate(board.devices)
@@ -47,5 +49,6 @@ def _suiting(board: Board, usage: Usage, ask: AskBoard) -> list[int]:
 
 
 def _suffices(ask: AskBoard, devices: list[int]) -> bool:
-    """Whether so many devices may be enough. If the ask is for all devices, only the search knows how many there are."""
+    """Whether these devices may be enough. For an ask for all devices one is enough here: only the search knows how many there
+    are."""
     return len(devices) >= (1 if ask.wanted is None else ask.wanted)

@@ -1,8 +1,8 @@
 """Drainability rules: whether a pod may move, so that its node can be removed. One rule a file; the first rule that decides
 wins.
 
-The rules and their order are Cluster Autoscaler's, except for three differences that ADR 30 explains: the later rules also
-judge an old pod of kube-system, a pod that has ended is never moved, and budgets are checked last for every pod that has to
+The rules and their order are Cluster Autoscaler's, except for three differences that ADR 30 explains: an old pod of kube-system
+is still judged by the later rules, a pod that has ended is never moved, and budgets are checked last for every pod that has to
 move.
 """
 
@@ -47,7 +47,7 @@ RULES: Final = (
 
 
 def judge(pod: Pod, facts: RuleFacts) -> Verdict:
-    """The verdict on a pod whose node is to be removed. A placeholder always moves: no pod is evicted for it."""
+    """Judges a pod whose node is to be removed. A placeholder always moves: no pod is evicted for it."""
     if is_placeholder(pod):
         return MOVE
     verdict = _judge_itself(pod, facts)
@@ -55,8 +55,8 @@ def judge(pod: Pod, facts: RuleFacts) -> Verdict:
 
 
 def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
-    """The verdict of `RULES`. For most pods the rules read only the eviction facts, which replicas share, so it is cached by
-    them."""
+    """The verdict of `RULES`. For most pods the rules read only the eviction facts, which replicas share, so the verdict is
+    cached for the eviction facts."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
         return _first_word(pod, facts)
     if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:

@@ -1,4 +1,4 @@
-"""4. DaemonSets: a DaemonSet's pod needs no other node, since each node has its own."""
+"""Drainability rule 4, DaemonSets: a DaemonSet's pod goes with its node and needs no other one, since each node has its own."""
 
 from slackwater.fit.drainability.verdict import DAEMON, RuleFacts, Verdict
 from slackwater.model.objects import Pod

@@ -1,4 +1,5 @@
-"""Expendable pods: a pod with a priority below the cutoff goes with its node. It keeps no node, and no node is added for it."""
+"""Drainability rule for expendable pods: a pod with a priority below the cutoff goes with its node. It keeps no node, and no
+node is added for it."""
 
 from slackwater.fit.drainability.verdict import DAEMON, RuleFacts, Verdict
 from slackwater.model.objects import Pod

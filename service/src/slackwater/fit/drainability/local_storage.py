@@ -1,4 +1,4 @@
-"""11. Local storage: data that the pod keeps on the node's own disks would be lost."""
+"""Drainability rule 11, local storage: a pod blocks if it keeps data on the node's own disks, since the data would be lost."""
 
 from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod

@@ -1,11 +1,12 @@
-"""2. Long terminating pods: a pod that should have ended long ago (its kubelet may be dead) does not block."""
+"""Drainability rule 2, long terminating pods: a pod that should have ended long ago (its kubelet may be dead) does not
+block."""
 
 from typing import Final
 
 from slackwater.fit.drainability.verdict import SKIP, RuleFacts, Verdict
 from slackwater.model.objects import Pod
 
-#: How long after the end of the pod's grace period it is overdue.
+#: How long after the end of its grace period a pod counts as overdue.
 _EXTRA_SECONDS: Final = 30.0
 
 

@@ -1,4 +1,4 @@
-"""1. Mirror pods: the kubelet runs the pod from a file, so it goes with its node and cannot be moved."""
+"""Drainability rule 1, mirror pods: the kubelet runs the pod from a file, so the pod goes with its node and cannot be moved."""
 
 from slackwater.fit.drainability.verdict import SKIP, RuleFacts, Verdict
 from slackwater.model.objects import Pod

@@ -1,4 +1,4 @@
-"""10. Annotation safe-to-evict false: the pod must not be moved."""
+"""Drainability rule 10, annotation safe-to-evict false: the pod must not be moved, so it blocks."""
 
 from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod

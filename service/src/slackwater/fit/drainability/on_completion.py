@@ -1,4 +1,4 @@
-"""7. Annotation safe-to-evict on-completion: the node waits until the pod has completed."""
+"""Drainability rule 7, annotation safe-to-evict on-completion: the node waits until the pod has completed."""
 
 from slackwater.fit.drainability.verdict import WAIT, RuleFacts, Verdict
 from slackwater.model.objects import Pod

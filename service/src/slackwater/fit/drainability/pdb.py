@@ -1,8 +1,8 @@
-"""12. PodDisruptionBudgets: the Eviction API must allow every eviction that the removal needs.
+"""Drainability rule 12, PodDisruptionBudgets: the Eviction API must allow every eviction that the removal needs.
 
-The rule applies to every pod that moves, also where an earlier rule decided in its favour (ADR 30). The API never evicts a pod
-with several budgets, so waiting does not help (ADR 162). A virtual machine that migrates is not evicted; its budgets count all
-the same, since it is disrupted.
+The rule applies to every pod that moves, even if an earlier rule allows the move (ADR 30). The API never evicts a pod with
+several budgets, so waiting does not help (ADR 162). A virtual machine that migrates is not evicted; its budgets count
+nevertheless, since the machine is disrupted.
 """
 
 from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block

@@ -1,4 +1,5 @@
-"""3. Replica count: where custom controllers block, the pod's controller must exist and have enough replicas."""
+"""Drainability rule 3, replica count: if the policy says that custom controllers block, the pod's controller must exist and
+want enough replicas."""
 
 from typing import Final
 
@@ -6,7 +7,7 @@ from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 
-#: The controller kinds that are looked up; True where the number of replicas counts.
+#: The controller kinds that are looked up; the value says whether the number of replicas is checked.
 _KNOWN: Final = {
     ("", "ReplicationController"): True,
     ("apps", "ReplicaSet"): True,

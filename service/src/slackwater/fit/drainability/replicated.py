@@ -1,4 +1,4 @@
-"""8. Replicated pods: the pod needs a controller that makes it again elsewhere."""
+"""Drainability rule 8, replicated pods: a pod without a controller blocks, since nothing would create it again elsewhere."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""6. Annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies."""
+"""Drainability rule 6, annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies."""
 
 from slackwater.fit.drainability.verdict import MOVE, RuleFacts, Verdict
 from slackwater.model.objects import Pod

@@ -1,6 +1,6 @@
-"""9. System pods: a young pod of kube-system blocks where no budget covers it.
+"""Drainability rule 9, system pods: a young pod of kube-system blocks if no budget covers it.
 
-Once it is older than `system_pod_seconds` this rule does not apply any more, but the later rules do: see ADR 30.
+Once the pod is older than `system_pod_seconds`, this rule no longer decides, but the later rules do: see ADR 30.
 """
 
 from datetime import datetime

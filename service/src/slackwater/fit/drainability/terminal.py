@@ -1,4 +1,4 @@
-"""5. Ended pods: a pod that has ended needs no other node, whatever the later rules say."""
+"""Drainability rule 5, ended pods: a pod that has ended needs no other node, whatever the later rules say."""
 
 from slackwater.fit.drainability.verdict import SKIP, RuleFacts, Verdict
 from slackwater.model.objects import Pod

@@ -18,11 +18,11 @@ from slackwater.model.reasons import UnremovableReason
 class DrainabilityOutcome(Enum):
     """What happens to a pod when its node is removed.
 
-    - MOVE: it needs another node, if its budgets allow it to leave.
-    - DAEMON: it goes with the node, and needs no other one.
-    - SKIP: it is ending, or belongs to the node: it is not moved and does not block.
-    - WAIT: it is not moved, but the node waits until it has completed.
-    - BLOCK: the node has to stay.
+    - MOVE: the pod needs another node, if its budgets allow it to leave.
+    - DAEMON: the pod goes with the node, and needs no other one.
+    - SKIP: the pod is ending, or belongs to the node: it is not moved and does not block.
+    - WAIT: the pod is not moved, but the node waits until the pod has completed.
+    - BLOCK: the node has to stay because of the pod.
     """
 
     MOVE = "move"
@@ -75,14 +75,14 @@ class DrainPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts:
-    """The facts that rules read: `disruptions` is what budgets still allow, `replicas` what controllers want.
+    """The facts that rules read: `disruptions` is what budgets still allow, `replicas` how many pods controllers want.
 
-    Either is None where such objects are unknown: rules that need them are then skipped.
+    A field is None if such objects are not read; rules that need them are then skipped.
     """
 
     now: UnixTime
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     disruptions: Disruptions | None = None
     replicas: Targets | None = None
-    #: Verdicts by the identity of the eviction facts; only `fit.drainability` writes here.
+    #: Cached verdicts by the identity of the eviction facts; only `fit.drainability` writes here.
     judged: dict[int, tuple[EvictionFacts, Verdict]] = field(default_factory=dict, compare=False, repr=False)

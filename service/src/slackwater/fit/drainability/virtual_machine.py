@@ -1,5 +1,5 @@
-"""Virtual machines: a machine is migrated, not evicted; one that may not migrate blocks, unless the policy lets machines be
-evicted."""
+"""Drainability rule for virtual machines: a machine is migrated, not evicted; a machine that may not migrate blocks, unless the
+policy allows the eviction of machines."""
 
 from slackwater.fit.drainability.verdict import DrainPolicy, RuleFacts, Verdict, block
 from slackwater.model.objects import Pod

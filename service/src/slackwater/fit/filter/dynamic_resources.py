@@ -1,10 +1,11 @@
 """kube-scheduler's DynamicResources: the devices that a pod's claims ask for must be free on the node.
 
 Allocated claims: the node must be among those that can use the devices. Other claims: the allocator must find devices on the
-node (`fit.devices`). Extended resources that a DeviceClass backs become one more claim on nodes that do not offer them.
+node (`fit.devices`). On nodes that do not offer the extended resources that a DeviceClass backs, the pod has one more claim for
+these.
 
-Where kube-scheduler fails to judge a node (a selector reads an attribute that a device lacks) it gives the pod up: the code
-DEVICES_FAILED then concerns the whole pod (`fit.feasible_nodes`).
+If kube-scheduler fails to judge one node (a selector reads an attribute that a device lacks), it ends the whole scheduling
+cycle of the pod. So the code DEVICES_FAILED on one row concerns all rows (`fit.feasible_nodes`).
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ _REASONS: Final = {
 
 
 def needs_devices(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    """Whether pods of the group use claims, or extended resources that some class backs."""
+    """Whether pods of the group use claims, or extended resources that some DeviceClass backs."""
     return bool(kind.asks.resource_claims) or bool(backed_resources(snapshot.devices, kind.asks.container_devices))
 
 
@@ -46,7 +47,7 @@ def needs_devices(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 
 
 def refuse_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
-    """The refusal of a pod one of whose claims cannot be used on any node."""
+    """The refusal of the pod on every node, if one of its claims cannot be used anywhere; else None."""
     for use in kind.asks.resource_claims:
         problem = _problem(snapshot, kind.kind.namespace, use)
         if problem is not None:
@@ -75,7 +76,8 @@ def _problem(snapshot: ClusterSnapshot, namespace: str, use: ClaimUse) -> str | 
 
 
 def _problem_of_template(table: DeviceTable, namespace: str, use: ClaimUse) -> str | None:
-    """The problem of a claim that is not made yet. Where the template is known, the claim that will be made is judged."""
+    """Why a claim that does not exist yet cannot be used. None if its template is known: then the claim that will be made from
+    the template is judged."""
     if not use.template:
         return f'pod "{namespace}/{use.pod}", spec.resourceClaim "{use.name}": none of the supported fields are set'
     known = (namespace, use.template) in table.objects.templates
@@ -89,12 +91,12 @@ def _classes(spec: ClaimSpec) -> Iterator[tuple[str, str]]:
 
 
 def claim_key(namespace: str, use: ClaimUse) -> ClaimKey:
-    """The key of a claim; for one that is not made yet a name that no object can have."""
+    """The key of a claim. A claim that is not made yet gets a name that no object can have."""
     return namespace, use.claim or f"{use.name} of {use.owner}"
 
 
 def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[ResourceClaim]:
-    """The claims that a pod of the group uses, in the order in which it names them. Claims that are missing are left out."""
+    """The claims that a pod of the group uses, in the order in which the pod names them, without missing ones."""
     namespace, found = kind.kind.namespace, []
     for use in kind.asks.resource_claims:
         key = claim_key(namespace, use)
@@ -112,7 +114,8 @@ def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[ResourceCl
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What decides the verdicts: specs to allocate, the nodes of allocated claims, and requests of extended resources."""
+    """What a pod's claims ask of a node: `specs` to allocate there, for each allocated claim the nodes that can use its devices
+    (None: every node), and requests of extended resources. `failed`: the binding of an allocated device has failed."""
 
     specs: Specs
     allocated: tuple[tuple[NodeSelectorTerm, ...] | None, ...]
@@ -121,7 +124,7 @@ class _Asked:
 
 
 def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
-    """The part that decides the verdicts; None for pods that need no devices."""
+    """What the predicate reads of a pod of the group, as the key of cached verdicts; None if the pod needs no devices."""
     asks = kind.asks
     if not (asks.resource_claims or asks.container_devices) or not needs_devices(snapshot, kind):
         return None
@@ -136,7 +139,7 @@ def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _A
 
 
 def dynamic_resources_stamp(snapshot: ClusterSnapshot, _kind: NumberedGroup) -> tuple[int, ...]:
-    """Changes whenever a device is taken or given back that several nodes can use."""
+    """A version that changes whenever a device that several nodes can use is allocated or released."""
     return (snapshot.devices.version,)
 
 
@@ -146,7 +149,7 @@ def _specs(snapshot: ClusterSnapshot, claims: list[ResourceClaim]) -> Specs:
 
 
 def specs_on(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> tuple[Specs, bool]:
-    """The specs to allocate on a row, and whether the last of them stands for the pod's extended resources."""
+    """The specs to allocate on a row, and whether the last of them is the claim for the pod's extended resources."""
     specs = _specs(snapshot, claims_of(snapshot, kind))
     return _with_extended(snapshot, kind, row, specs)
 
@@ -186,7 +189,7 @@ def _unallocatable(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row, spe
 
 
 def dynamic_resources_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row, reason: Reason) -> list[str]:
-    """The texts for why the row is not feasible."""
+    """The texts that say why the row is not feasible."""
     found = _unallocatable(snapshot, kind, row, _specs(snapshot, claims_of(snapshot, kind)))
     if found is None or found.failure not in (Failure.FAILED, Failure.UNSUPPORTED):
         return [MEANINGS[reason].text]

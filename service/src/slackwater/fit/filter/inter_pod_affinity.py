@@ -1,8 +1,9 @@
 """kube-scheduler's InterPodAffinity: pods that must be placed together or apart, by the values of a node label.
 
-It has three rules, in this order. The pod's own affinity: each term needs a value with a pod that matches all terms of the
-incoming pod; if no pod matches, a pod that matches its own terms is accepted, as the first of its series. The pod's own
-anti-affinity: no matching pod has the same value. The anti-affinity of existing pods: none of their terms matches this pod.
+It has three rules, in this order. The incoming pod's affinity: for each term the node's value of the label must have a pod that
+matches all terms; if no pod in the cluster matches, a pod that matches its own terms is accepted, as the first of its series.
+The incoming pod's anti-affinity: no matching pod has the node's value. The anti-affinity of existing pods: none of their terms
+matches the incoming pod.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, row
 
 
 def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Counter]:
-    """Counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
+    """The counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
     key = ("repelling", kind.id)
     known = snapshot.kept.get(key)
     if isinstance(known, tuple) and known[0] == snapshot.counters.terms_version:
@@ -44,13 +45,13 @@ def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[C
 
 
 def term_counter(snapshot: ClusterSnapshot, *terms: PodTerm) -> Counter:
-    """The counter of the pods that match all the terms of the incoming pod."""
+    """The counter of the pods that match all these terms of the incoming pod."""
     parts = tuple((snapshot.namespaces.of_incoming(term), term.selector) for term in terms)
     return snapshot.counters.matching(PodsMatching(parts))
 
 
 def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    """Whether the pod matches its own affinity terms."""
+    """Whether the pod matches all of its own affinity terms."""
     for term in kind.asks.affinity:
         namespaces = snapshot.namespaces.of_incoming(term)
         if namespaces is not None and kind.kind.namespace not in namespaces:
@@ -61,7 +62,7 @@ def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> boo
 
 
 def pods_by_value(snapshot: ClusterSnapshot, topology_key: str, counter: Counter) -> Int64:
-    """The counter's sum for each value of the label, over the live nodes; shape (values,)."""
+    """The counter's sum over the live nodes for each value of the label `topology_key`; shape (values,)."""
     column, n_rows = snapshot.facts.label(topology_key), snapshot.n_rows
     counted = (column.ids[:n_rows] != ABSENT) & snapshot.facts.live[:n_rows]
     pods = snapshot.counters.read(counter)[:n_rows][counted]
@@ -69,7 +70,7 @@ def pods_by_value(snapshot: ClusterSnapshot, topology_key: str, counter: Counter
 
 
 def _at_a_value_with(snapshot: ClusterSnapshot, topology_key: str, counter: Counter) -> Mask:
-    """Rows whose value of the label has a pod that the counter counts."""
+    """Which rows have a value of the label `topology_key` at which the counter counts a pod."""
     if not snapshot.counters.read(counter)[: snapshot.n_rows].any():
         return np.zeros(snapshot.n_rows, np.bool_)
     ids = snapshot.facts.label(topology_key).ids[: snapshot.n_rows]
@@ -94,7 +95,7 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
 
 
 def affinity_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
-    """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
+    """Version numbers that change whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = repelling_counters(snapshot, kind) + [term_counter(snapshot, term) for term in kind.asks.anti_affinity]
     if kind.asks.affinity:
         counters.append(term_counter(snapshot, *kind.asks.affinity))

@@ -1,4 +1,4 @@
-"""Our own accounting as a predicate, for many rows at once: whether a pod fits in addition to what is Reserved and held."""
+"""Our own accounting as a predicate, for many rows at once: whether a pod fits into Total beside what is Reserved and held."""
 
 import numpy as np
 
@@ -16,16 +16,17 @@ _CODES = np.array(
     [cpu if level >= other else memory for level, cpu in enumerate(_OF_CPU) for other, memory in enumerate(_OF_MEMORY)],
     np.uint8,
 )
-#: With fewer than 1/8 of the rows, selecting them first is cheaper than judging all rows and selecting verdicts.
+#: If fewer than 1/8 of the rows are asked for, selecting these rows first is cheaper than judging all rows and selecting
+#: verdicts.
 _FEW = 8
 
 
 def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
-    """A reason for each of `rows`, shape (len(rows),).
+    """Judges each of `rows`: returns reasons, shape (len(rows),).
 
     A request that equals the free room fits. A resource that the pod does not request is not judged, as in kube-scheduler's
-    NodeResourcesFit. HELD_FOR_OTHERS means that the room exists but is held. If both resources are short, "larger than the
-    node" is named before "full now", and of equal shortages the first of `RESOURCES`.
+    NodeResourcesFit. HELD_FOR_OTHERS means that the room exists but is held. If both resources are short, the reason is that of
+    the worse shortage ("larger than the node" is worse than "full now"); for equal ones it is the first of `RESOURCES`.
     """
     if len(rows) == 1 and fits_on(wanted, columns, int(rows[0])):
         return np.zeros(1, np.uint8)
@@ -42,19 +43,19 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
 
 
 def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
-    """Whether the pod fits on one row, computed with Python's numbers: a fifth of the work of `judge_ledger`."""
+    """Whether the pod fits on one row, computed with Python's integers, which takes a fifth of the time of `judge_ledger`."""
     total, reserved, held = columns.total.item, columns.reserved.item, columns.held.item
     return all(not want or total(r, row) - reserved(r, row) - held(r, row) >= want for r, want in enumerate(wanted))
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:
-    """Whether there is room on every row. That is the usual case when kube-scheduler asks, and then no reasons have to be
-    found."""
+    """Whether there is room on every row. That is the usual case when kube-scheduler asks; then no reasons have to be found."""
     return all(not want or bool((line >= want).all()) for want, line in zip(wanted, left, strict=True))
 
 
 def _levels(want: int, total: Int64, free: Int64, held: Int64) -> Codes:
-    """The level of shortage on each row. Each test implies the one before it, since nothing is below zero."""
+    """The level of shortage on each row, 0 to 3 (the indexes of `_OF_CPU`). Each test implies the one before it, since no
+    amount is below zero."""
     if not want:
         return np.zeros(len(total), np.uint8)
     levels: Codes = (free - held < want).astype(np.uint8)

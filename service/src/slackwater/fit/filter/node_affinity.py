@@ -27,7 +27,7 @@ def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
 
 
 def names_asked(kind: Kind) -> frozenset[str] | None:
-    """The nodes that the affinity names one by one (kube-scheduler looks at no others); None where it names none.
+    """The nodes that the affinity lists by name (kube-scheduler looks at no others); None if it does not restrict names.
 
     An empty set means that every term contradicts itself: the pod fits nowhere.
     """

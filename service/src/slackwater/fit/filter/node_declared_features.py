@@ -15,14 +15,14 @@ from slackwater.snapshot.row_journal import Selection, coded
 
 
 def features_asked(version: KubernetesVersion, features: tuple[str, ...]) -> tuple[str, ...]:
-    """Of the features that a pod uses, those that this version asks nodes to declare."""
+    """The features that this version requires nodes to declare, out of `features`, those that a pod uses."""
     if not features or not version.follows(Rule.NODE_DECLARED_FEATURES):
         return ()
     return tuple(name for name in features if name != HOST_USERS or version.follows(Rule.HOST_USERS_DECLARED))
 
 
 def features_text(facts: NodeFacts, needed: tuple[str, ...], row: Row) -> str:
-    """kube-scheduler's text for a row that lacks a feature."""
+    """kube-scheduler's message for a row that lacks a feature."""
     if facts.kubernetes.follows(Rule.FEATURES_UNNAMED):
         return MEANINGS[Reason.NODE_FEATURES].text
     lacking = sorted(set(needed) - set(facts.nodes[row].features))

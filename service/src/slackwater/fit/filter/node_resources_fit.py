@@ -1,8 +1,8 @@
-"""kube-scheduler's NodeResourcesFit: requests must fit into what is allocatable and not yet requested.
+"""kube-scheduler's NodeResourcesFit: the pod's requests must fit into what is allocatable and not yet requested.
 
 It covers CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource that the pod does
-not request is not judged. Nodes that are too small even when empty get another reason: evicting pods does not help there.
-An extended resource that a DeviceClass backs is left to DynamicResources on nodes that do not offer it themselves.
+not request is not judged. Nodes that are too small even when empty get another reason, because evicting pods does not help
+there. An extended resource that a DeviceClass backs is left to DynamicResources on nodes that do not offer it themselves.
 """
 
 import numpy as np
@@ -33,20 +33,20 @@ def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: NumberedGroup, row
 
 
 def _backed_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[int]:
-    """The lines of resources that a DeviceClass backs."""
+    """The resources that a DeviceClass backs, as indexes in resource columns."""
     line, class_of = snapshot.facts.resource, snapshot.devices.class_of
     backed = {each.resource for each in kind.asks.container_devices if class_of(each.resource) is not None}
     return frozenset(line[resource] for resource in backed if resource in line)
 
 
 def asked_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, int]]:
-    """(line, amount) of the resources that the pod requests, without the count of pods."""
+    """The resources that the pod requests, as (index in resource columns, amount) pairs, without the count of pods."""
     asked = snapshot.kinds.requests[:, kind.id].tolist()
     return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS]
 
 
 def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
-    """kube-scheduler's texts for what is short on a row, in its order."""
+    """kube-scheduler's messages for the resources that are short on a row, in kube-scheduler's order."""
     allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
     names, backed = list(snapshot.facts.resource), _backed_lines(snapshot, kind)

@@ -1,8 +1,8 @@
 """kube-scheduler's NodeVolumeLimits: a node can attach a limited number of volumes of each CSI driver, and none of a driver
-that it lacks (`Rule.VOLUME_LIMIT_SCALING`).
+that the node lacks (`Rule.VOLUME_LIMIT_SCALING`).
 
 `snapshot.ports_and_volumes` defines what counts as a volume. Pods share one answer if none of their volumes is mounted yet and
-they have as many volumes of each driver.
+they have the same number of volumes of each driver.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ from slackwater.snapshot.row_journal import Selection, coded
 
 
 def volume_limits_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
-    """The part that decides the verdicts: equal parts have equal verdicts on every row. None where no limit applies to the
-    pod."""
+    """What the predicate reads of a pod of the group, as the key of cached verdicts: equal parts have equal verdicts on every
+    row. None if no limit applies to the pod."""
     if not (kind.asks.claims or kind.asks.inline_disks):
         return None
     counts = snapshot.volume_counts
@@ -53,14 +53,16 @@ def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, row
 
 
 def missing_driver_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> str:
-    """kube-scheduler's text for a row that lacks a driver. Of several drivers the first by name: kube-scheduler names any."""
+    """kube-scheduler's message for a row that lacks a driver. If several drivers are missing it names the first by name, where
+    kube-scheduler names any."""
     rows = np.array([row], np.intp)
     lacking = (needed.driver for needed in _needed_drivers(snapshot, kind) if _lacking(snapshot, needed, rows)[0])
     return f"{next(lacking, '')} {MEANINGS[Reason.CSI_DRIVER_MISSING].text}"
 
 
 def _needed_drivers(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[NeededDriver, ...]:
-    """The drivers without which a node is refused, by name; empty where the objects that say so are unknown."""
+    """The drivers that a node must have for the pod's volumes, sorted by name; empty if the objects that say so are not
+    read."""
     storage = snapshot.volumes.objects
     if not snapshot.follows(Rule.VOLUME_LIMIT_SCALING) or not storage.drivers or storage.csi_nodes is None:
         return ()
@@ -70,7 +72,7 @@ def _needed_drivers(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[Nee
 
 
 def _lacking(snapshot: ClusterSnapshot, needed: NeededDriver, rows: Rows) -> Mask:
-    """The rows whose nodes lack the driver. A node without a CSINode does not count in-tree volumes as the driver's."""
+    """Which of `rows` have a node without the driver. On a node without a CSINode in-tree volumes do not need the driver."""
 
     def lacks(row: int) -> bool:
         csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
@@ -82,7 +84,7 @@ def _lacking(snapshot: ClusterSnapshot, needed: NeededDriver, rows: Rows) -> Mas
 
 
 def _exceeded(counts: VolumeCounts, more: Counter[str], rows: Rows) -> Mask:
-    """Rows where `more` volumes of each driver exceed the driver's limit."""
+    """Which of `rows` would exceed the limit of some driver with `more` volumes (a number for each driver)."""
     exceeded = np.zeros(len(rows), np.bool_)
     for driver, count in more.items():
         if driver != PORTWORX:

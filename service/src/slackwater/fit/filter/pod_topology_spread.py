@@ -1,8 +1,9 @@
 """kube-scheduler's PodTopologySpread with DoNotSchedule: selected pods must be spread over the values of a node label.
 
-For each constraint and each value of its label, the matching pods on the nodes that count are summed. The pod fits where that
-sum, with the pod itself, exceeds the smallest sum by at most maxSkew. Nodes count if they have the labels of all constraints
-and the constraint's policies do not exclude them. Pods that are being deleted do not count.
+For each constraint the matching pods on counting nodes are summed by value of the constraint's label. The pod fits on a node if
+the sum for the node's value, plus one if the pod matches itself, exceeds the smallest sum by at most maxSkew. Nodes count if
+they have the labels of all constraints and the constraint's policies do not exclude them. Pods that are being deleted do not
+count.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadCons
 
 
 def counting_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Mask:
-    """The rows of `carrying` that count by the constraint's policies."""
+    """The rows of `carrying` (nodes with the labels of all constraints) that the constraint's policies do not exclude."""
     counting = carrying
     every = slice(0, snapshot.n_rows)
     if constraint.honor_affinity and (kind.kind.node_selector or kind.kind.node_affinity is not None):
@@ -63,7 +64,8 @@ def counting_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: Sp
 
 
 def matches_by_value(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Int64:
-    """Matching pods for each value of the topology key, shape (values,); ABSENT where no node with that value counts."""
+    """The number of matching pods for each value of the topology key, shape (values,); ABSENT if no counting node has the
+    value."""
     column = snapshot.facts.label(constraint.topology_key)
     counting = counting_rows(snapshot, kind, constraint, carrying)
     ids = column.ids[: snapshot.n_rows][counting]
@@ -84,6 +86,6 @@ def spread_counter(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: S
 
 
 def spread_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
-    """Changes whenever the verdicts of this predicate for the equivalence group may have changed."""
+    """Version numbers that change whenever the verdicts of this predicate for the equivalence group may have changed."""
     counters = [spread_counter(snapshot, kind, constraint).version for constraint in hard_constraints(kind)]
     return (snapshot.facts.journal.position, *counters)

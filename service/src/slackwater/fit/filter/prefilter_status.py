@@ -1,4 +1,4 @@
-"""The refusal of a pod before any node is judged: it holds for every node (kube-scheduler's PreFilter)."""
+"""The refusal of a pod before any node is judged (kube-scheduler's PreFilter). It holds for every node."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from slackwater.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the pod itself is refused. `text` names the object; it is kube-scheduler's text."""
+    """Why PreFilter refuses the pod on every node. `text` is kube-scheduler's message; it mostly names the object at fault,
+    such as a missing PersistentVolumeClaim."""
 
     reason: Reason
     text: str

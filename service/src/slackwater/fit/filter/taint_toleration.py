@@ -40,7 +40,7 @@ def _repels(taints: Sequence[Taint], tolerations: Sequence[Toleration], comparin
 
 
 def tolerated(taint: Taint, tolerations: Sequence[Toleration], *, comparing: bool) -> bool:
-    """Whether one of the tolerations tolerates the taint. `comparing`: the operators Gt and Lt are known."""
+    """Whether one of the tolerations tolerates the taint. `comparing`: this version knows the operators Gt and Lt."""
     return any(_tolerates(toleration, taint, comparing) for toleration in tolerations)
 
 

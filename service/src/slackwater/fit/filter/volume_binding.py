@@ -1,7 +1,7 @@
 """kube-scheduler's VolumeBinding: claims must be bound to volumes that the node can reach, or be bindable there.
 
-Bound claims: the volume's node affinity accepts the node. Claims that wait for their first consumer: an available volume fits,
-or the class can provision one there (allowed topologies; room, where the driver publishes it).
+Bound claims: the volume's node affinity must accept the node. Claims that wait for their first consumer: an available volume
+must fit, or the class must be able to provision one there (allowed topologies; room, if the driver publishes it).
 
 Pods whose claims need the same of nodes share one answer (`binding_part`). Its key is not which claims they have, but which
 nodes can reach their volumes: the same few sets of nodes can reach nearly all volumes of a cluster.
@@ -31,7 +31,7 @@ from slackwater.snapshot.row_journal import Selection
 from slackwater.snapshot.storage_table import NO_VOLUME, shape_of
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-#: In kube-scheduler's order; the first that applies to a row is its code.
+#: The codes in kube-scheduler's order; the first that applies to a row is the row's code.
 _ORDER: Final = (Reason.VOLUME_NODE_CONFLICT, Reason.VOLUME_BIND_CONFLICT, Reason.STORAGE_SHORT, Reason.VOLUME_NOT_FOUND)
 
 
@@ -75,8 +75,8 @@ def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """The nodes that can reach a bound volume; for nodes that have migrated `plugin` to CSI, `migrated` selects them
-    instead."""
+    """The nodes that can reach a bound volume: those that `by` selects, but on nodes that have migrated `plugin` to CSI those
+    that `migrated` selects."""
 
     by: Alternatives
     plugin: str
@@ -85,11 +85,11 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A claim that waits for its first consumer. `size` is None where it makes no difference on any node. `node` is the
-    selected node.
+    """A claim that waits for its first consumer. `size` is None if it makes no difference on any node. `node` is the selected
+    node.
 
-    `like` is None where no existing volume suits it; else the fields of the claim that decide which volumes suit it, and the
-    volumes that are reserved for it.
+    `like` is None if no existing volume suits the claim. Otherwise it has the fields of the claim that decide which volumes
+    suit it, and the volumes that are reserved for it.
     """
 
     storage_class: str
@@ -107,7 +107,8 @@ class _Asked:
 
 
 def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
-    """The part that decides the verdicts: equal parts have equal verdicts on every node. None for pods without claims."""
+    """What the predicate reads of a pod of the group, as the key of cached verdicts: equal parts have equal verdicts on every
+    row. None for pods without claims."""
     if not kind.asks.claims:
         return None
     bound, waiting = _split(snapshot, kind)
@@ -117,15 +118,16 @@ def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | Non
 
 
 def binding_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
-    """Changes whenever a volume that the group's claims may choose is taken or given back."""
+    """Version numbers that change whenever a volume that the group's claims may choose is taken or becomes free."""
     _, waiting = _split(snapshot, kind)
     return tuple(snapshot.volumes.available(claim.storage_class).version for claim in waiting if claim.selected_node is None)
 
 
 def _split(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[list[Claim], list[Claim]]:
-    """Bound claims, then those that wait: first those whose node is selected, then the smallest first.
+    """The pod's bound claims, and its waiting claims.
 
-    Waiting claims are in the order in which kube-scheduler looks for volumes.
+    Waiting claims are in the order in which kube-scheduler looks for volumes: first claims whose node is selected, then the
+    others by size, the smallest first.
     """
     bound, waiting = [], []
     for claim in claims_of(snapshot, kind):
@@ -169,7 +171,8 @@ def _class(snapshot: ClusterSnapshot, claim: Claim) -> StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What would be bound on a row: claims with their existing volumes, and claims whose volumes would be provisioned there."""
+    """What would be bound if a pod went to a row: `chosen` are claims with the existing volumes for them, `made` are claims
+    whose volumes would be provisioned."""
 
     chosen: tuple[tuple[Claim, Volume], ...]
     made: tuple[Claim, ...]
@@ -187,7 +190,7 @@ def judge_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: S
 
 
 def binding_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
-    """kube-scheduler's texts for why the row is not feasible."""
+    """kube-scheduler's messages that say why the row is not feasible."""
     rows = np.array([row], np.intp)
     bound, waiting = _split(snapshot, kind)
     found = {int(_judge_bound(snapshot, bound, rows)[0])}
@@ -216,7 +219,7 @@ def choices_of(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> li
 
 
 def _judge_bound(snapshot: ClusterSnapshot, bound: list[Claim], rows: Rows) -> Codes:
-    """The codes of the bound claims; the first claim that fails decides."""
+    """The codes of the rows for the bound claims; the first claim that fails decides."""
     codes = np.zeros(len(rows), np.uint8)
     for claim in bound:
         reached = _reached(snapshot, claim.volume)
@@ -236,14 +239,14 @@ def _rows_reaching(snapshot: ClusterSnapshot, reached: _Reached, rows: Rows) -> 
 
 
 def _has_handed_over(snapshot: ClusterSnapshot, row: int, plugin: str) -> bool:
-    """Whether the node has migrated the plug-in to CSI."""
+    """Whether the node has migrated the in-tree plug-in to CSI."""
     csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
     return csi_node is not None and plugin in csi_node.migrated
 
 
 def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["VolumeChoice"]) -> Codes:
-    """The codes of the waiting claims: first selected nodes must match, then the first claim that can neither be bound nor
-    provisioned decides."""
+    """The codes of the rows for the waiting claims. A row that is not the selected node is refused first; then the first claim
+    that can neither be bound nor provisioned decides."""
     codes = np.zeros(len(rows), np.uint8)
     row_of = snapshot.facts.row_of
     for claim in waiting:
@@ -259,7 +262,7 @@ def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, 
 
 
 def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows) -> Mask:
-    """Where the class can provision volumes at all."""
+    """Which of `rows` allow the class to provision volumes, whatever their size."""
     if storage_class.provisioner in ("", _NO_PROVISIONER):
         return np.zeros(len(rows), np.bool_)
     if not storage_class.topologies:
@@ -269,7 +272,8 @@ def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows
 
 
 def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
-    """Where published room suffices; true for drivers that publish none, and where the size is not known."""
+    """Which of `rows` have enough published room for the claim. All of them, if the driver publishes no room or the claim's
+    size is unknown."""
     if claim.size is None or not snapshot.volumes.tracks_room(storage_class):
         return np.ones(len(rows), np.bool_)
     return snapshot.volumes.rows_with_room(storage_class, claim.size, snapshot.facts, rows)
@@ -280,15 +284,16 @@ def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass,
 
 @dataclass(frozen=True, slots=True)
 class VolumeChoice:
-    """The existing volume that a claim would be bound to on each row: a key of `volumes`, or NO_VOLUME where one is
-    provisioned."""
+    """The volume that a claim would get on each row. `numbers` has for each row a key of `volumes`, or NO_VOLUME if a new
+    volume would be provisioned."""
 
     numbers: Rows
     volumes: Mapping[int, Volume]
 
 
 def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> list[VolumeChoice]:
-    """The volumes that the claims choose in their order, each without those that an earlier one took on the same row."""
+    """For each claim in order, the volume that it chooses on each row. A claim does not choose volumes that an earlier claim
+    took on the same row."""
     choosers: dict[str, _Chooser] = {}
     found: list[VolumeChoice] = []
     for claim in waiting:
@@ -302,7 +307,7 @@ def _choices(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows) -> lis
 
 
 class _Chooser:
-    """Chooses volumes for one pod's claims of one class. `_volumes` are the chosen ones, by number."""
+    """Chooses volumes for one pod's claims of one storage class. `_volumes` are the chosen volumes by number."""
 
     def __init__(self, snapshot: ClusterSnapshot, storage_class: str, rows: Rows) -> None:
         self._snapshot = snapshot
@@ -314,8 +319,8 @@ class _Chooser:
         self._reserved: dict[str, int] = {}
 
     def choose(self, claim: Claim) -> VolumeChoice:
-        """Chooses the volume for the claim on each row (node): one reserved for the claim, or NO_VOLUME where the node cannot
-        reach it. If none is reserved, it is the smallest that fits."""
+        """Chooses the volume for the claim on each row: one that is reserved for the claim, or NO_VOLUME if the row's node
+        cannot reach that one. If none is reserved, the smallest that fits."""
         numbers = np.full(len(self._rows), NO_VOLUME, np.intp)
         undecided = np.ones(len(self._rows), np.bool_)
         for volume in self._snapshot.volumes.reserved_for(claim):
@@ -332,7 +337,7 @@ class _Chooser:
 
     def _number(self, volume: Volume) -> int:
         number = self._available.number(volume.name)
-        if number == NO_VOLUME:  # one above them means none there
+        if number == NO_VOLUME:  # `len(volumes)` itself means none
             number = self._reserved.setdefault(volume.name, len(self._available.volumes) + 1 + len(self._reserved))
         self._volumes[number] = volume
         return number

@@ -1,4 +1,5 @@
-"""kube-scheduler's VolumeRestrictions: a disk may be on one node only, a ReadWriteOncePod claim in use by one pod only."""
+"""kube-scheduler's VolumeRestrictions: two pods of a node may not mount the same disk, and only one pod may use a
+ReadWriteOncePod claim."""
 
 from collections.abc import Hashable, Iterator
 
@@ -25,7 +26,8 @@ def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: NumberedGroup) -
 
 
 def volume_restrictions_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
-    """The claims and disks of the pod that may be in use already: claims that only one pod may use, and in-line disks."""
+    """What the predicate reads of a pod of the group, as the key of cached verdicts: claims that only one pod may use, and
+    in-line disks. None if the pod has neither."""
     lonely = tuple(_lonely_claims(snapshot, kind))
     return (lonely, kind.asks.disks) if lonely or kind.asks.disks else None
 

@@ -1,4 +1,4 @@
-"""kube-scheduler's VolumeZone: zone labels of bound volumes must match the node's. A node without any such label is
+"""kube-scheduler's VolumeZone: the zone labels of bound volumes must match those of the node. A node without any zone label is
 feasible."""
 
 from collections.abc import Hashable, Iterator
@@ -53,7 +53,7 @@ def judge_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Sele
 
 
 def _zones_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[tuple[str, frozenset[str]]]:
-    """(label, zones allowed) of every bound volume of the pod."""
+    """(label, allowed zones) for each zone label of the pod's bound volumes."""
     for claim in _claims(snapshot, kind):
         volume = snapshot.volumes.volume(claim.volume)
         if volume is not None:

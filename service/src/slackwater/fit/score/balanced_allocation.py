@@ -1,5 +1,5 @@
 """NodeResourcesBalancedAllocation: prefers nodes where the pod makes the use of CPU and memory more even; before 1.36, nodes
-where the use is most even with it."""
+where the use is most even with the pod."""
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     requests = kind.kind.requests
     if not any(requests):
         return np.zeros(len(rows), np.int64)
-    # A slice first: choosing two lines by a list would copy them whole, whatever the number of rows.
+    # A slice first: choosing two resources by a list would copy their whole columns.
     capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
     used = snapshot.used[CPU : MEMORY + 1].take(rows, axis=1)
     asked = np.array([[requests.cpu], [requests.memory]], np.int64)
@@ -30,8 +30,8 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
 
 
 def _evenness(used: Int64, capacity: Int64) -> Int64:
-    """100 where both shares are equal, 50 where one is full and the other empty. A node that lacks a resource counts as
-    even."""
+    """How evenly CPU and memory of each row are used: 100 if both shares are equal, 50 if one is full and the other empty. A
+    node that lacks one of the resources counts as even."""
     shares: npt.NDArray[np.float64] = np.minimum(used / np.maximum(capacity, 1), 1.0)
     both = (capacity > 0).all(axis=0)
     deviation = np.where(both, np.abs((shares[0] - shares[1]) / 2), 0.0)

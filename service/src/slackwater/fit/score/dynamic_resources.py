@@ -16,7 +16,8 @@ from slackwater.model.kubernetes_rules import Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 
-#: A request has at most so many alternatives: the first one scores as much, the next one less.
+#: The API's limit of alternatives in a request. A request scores this number for its first alternative, and one less for each
+#: later one.
 _MOST_ALTERNATIVES: Final = 8
 
 
@@ -31,7 +32,8 @@ def score_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, rows
 
 
 def _score(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> int:
-    """The raw score of a feasible row. kube-scheduler scores only pods with a claim that may still have to be allocated."""
+    """The raw score of a feasible row. As in kube-scheduler, only pods with a claim that may still have to be allocated get a
+    score above 0."""
     specs, _ = specs_on(snapshot, kind, row)
     if not specs and not backed_resources(snapshot.devices, kind.asks.container_devices):
         return 0

@@ -1,7 +1,7 @@
-"""ImageLocality: prefers nodes that have the pod's images already, large ones above all.
+"""ImageLocality: prefers nodes that already have the pod's images, above all large ones.
 
-An image counts by its size times the share of nodes that have it, so that an image on few nodes does not draw all its pods
-there. Image volumes count since 1.36.
+An image counts by its size times the share of nodes that have it. So an image that only a few nodes have does not draw all its
+pods to these nodes. Image volumes count since 1.36.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ def images_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 
 
 def _images(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, Mask]]:
-    """The size of each of the pod's images, and the rows that have it."""
+    """The size of each of the pod's images, and which rows have it."""
     volumes = kind.asks.image_volumes if snapshot.follows(Rule.IMAGE_VOLUMES_SCORED) else ()
     return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *volumes)]
 

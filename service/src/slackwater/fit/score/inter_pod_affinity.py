@@ -1,4 +1,5 @@
-"""InterPodAffinity: prefers nodes near pods that the pod prefers, or that prefer it, and away from pods that repel.
+"""InterPodAffinity: prefers nodes near pods that the pod prefers, or that prefer the pod, and avoids nodes near pods that repel
+it.
 
 A required affinity term of an existing pod counts as a preference of weight 1, unless the profile says otherwise.
 """

@@ -1,7 +1,7 @@
 """NodeResourcesFit: prefers nodes by how much of their CPU and memory is requested.
 
-By default the most room left is best (LeastAllocated). Containers without a request count as 100 millicores and 200 MiB here,
-so that pods without requests spread too. The strategies follow k8s.io/kubernetes v1.36.3,
+By default the node with the most room left is best (LeastAllocated). Containers without a request count as 100 millicores and
+200 MiB here, so that pods without requests are spread too. The strategies follow k8s.io/kubernetes v1.36.3,
 pkg/scheduler/framework/plugins/noderesources.
 """
 
@@ -37,7 +37,7 @@ def score_node_resources_fit(
     snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, scoring: ResourceScoring = LEAST_ALLOCATED
 ) -> Int64:
     asked = kind.asks.scored_before or kind.asks.scored or kind.kind.requests
-    # A slice first: choosing two lines by a list would copy them whole, whatever the number of rows.
+    # A slice first: choosing two resources by a list would copy their whole columns.
     capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
     wanted = snapshot.scored[CPU : MEMORY + 1].take(rows, axis=1) + np.array([[asked[CPU]], [asked[MEMORY]]], np.int64)
     # A resource without capacity is not counted.
@@ -59,7 +59,8 @@ def score_node_resources_fit(
 
 
 def by_utilization(shape: tuple[tuple[int, int], ...]) -> Int64:
-    """The score of each utilization from 0 to 100: linear between the points, divided toward zero as in Go; shape (101,)."""
+    """The score for each utilization from 0 to 100: linear between the points, with division toward zero as in Go; shape
+    (101,)."""
     points = [(utilization, score * HIGHEST // 10) for utilization, score in shape]
     found = np.full(HIGHEST + 1, points[-1][1], np.int64)
     found[: points[0][0] + 1] = points[0][1]

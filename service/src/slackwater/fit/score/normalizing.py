@@ -10,7 +10,7 @@ HIGHEST: Final = 100
 
 
 def by_the_highest(raw: Int64, *, reverse: bool = False) -> Int64:
-    """Scales scores so that the highest becomes 100; with `reverse` it becomes 0, and 0 becomes 100."""
+    """Scales scores so that the highest becomes 100; with `reverse` the highest becomes 0, and a score of 0 becomes 100."""
     highest = int(raw.max(initial=0))
     if highest == 0:
         return np.full(len(raw), HIGHEST if reverse else 0, np.int64)

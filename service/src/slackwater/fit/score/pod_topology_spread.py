@@ -1,7 +1,8 @@
-"""PodTopologySpread (ScheduleAnyway): prefers nodes whose value of a label has few pods that the selector matches.
+"""PodTopologySpread (ScheduleAnyway): prefers nodes whose value of a label has few pods that the constraint selects.
 
-Where the pod has no constraints, kube-scheduler spreads pods of the same Service or controller over hosts and zones, for which
-nodes need no labels, or by the constraints that the profile lists. Their selector is `spread_by_default`.
+If the pod has no constraints, kube-scheduler uses default ones: its built-in ones spread pods of the same Service or controller
+over hosts and zones, and nodes need not have these labels; a profile may list others. The selector of default constraints is
+`spread_by_default`.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class DefaultSpread:
-    """The soft constraints of pods that state none, as label and `maxSkew`. `system`: they are kube-scheduler's built-in ones,
-    for which a node need not have the labels."""
+    """The soft constraints for pods that state none, as (label, `maxSkew`) pairs. `system`: these are kube-scheduler's built-in
+    ones, for which a node need not have the labels."""
 
     constraints: tuple[tuple[str, int], ...]
     system: bool = False
@@ -55,7 +56,7 @@ def score_pod_topology_spread(
 
 
 def soft_constraints(kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAULT) -> tuple[Sequence[SpreadConstraint], bool]:
-    """The constraints that score, and whether only nodes with their labels are scored."""
+    """The constraints that score, and whether only nodes that have the constraints' labels are scored."""
     if kind.asks.spread:
         return [constraint for constraint in kind.asks.spread if not constraint.hard], True
     selector = kind.asks.spread_by_default

@@ -17,7 +17,7 @@ def taints_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 
 
 def _untolerated(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[int]:
-    """The number of taints in each set of taints that the pod does not tolerate."""
+    """For each set of taints in `taint_sets`, how many of its taints the pod does not tolerate."""
     tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
     comparing = snapshot.follows(Rule.COMPARING_TOLERATIONS)
     return [

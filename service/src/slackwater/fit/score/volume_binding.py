@@ -1,8 +1,8 @@
 """VolumeBinding: prefers nodes whose storage the pod's volumes use least.
 
-For each class, what the pod's claims request is compared with the room that they take it from: the existing volumes that they
-would be bound to, or, if there are none of these, the room that the driver publishes for the node. Scores by default in 1.37
-(feature gate StorageCapacityScoring).
+For each storage class, what the pod's claims request is compared with the room that they take it from: the existing volumes
+that they would be bound to, or, if there are none of these, the room that the driver publishes for the node. Scores by default
+in 1.37 (feature gate StorageCapacityScoring).
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,14 @@ from slackwater.snapshot.storage_table import NO_VOLUME
 
 #: Points of utilization (0..100, rising) and score (0..10).
 Shape = tuple[tuple[int, int], ...]
-#: The default shape: the less is used the better.
+#: The default shape: less use scores higher.
 EMPTIEST_FIRST: Final[Shape] = ((0, 10), (100, 0))
 
 
 @dataclass(slots=True)
 class _Use:
-    """What claims of one class request on each row, and the room that they take it from. Rows outside `there` have none."""
+    """What claims of one storage class request on each row, and the room that they take it from. It applies only to the rows of
+    `there`."""
 
     there: Mask
     requested: Int64
@@ -61,7 +62,7 @@ def score_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: R
 
 
 def _of_existing(choices: list[tuple[Claim, VolumeChoice]], n_rows: int) -> dict[str, _Use]:
-    """The existing volumes that the claims would be bound to, by class."""
+    """The use of existing volumes that the claims would be bound to, by storage class."""
     found: dict[str, _Use] = {}
     for claim, choice in choices:
         for number in set(choice.numbers.tolist()) - {NO_VOLUME}:
@@ -75,7 +76,7 @@ def _of_existing(choices: list[tuple[Claim, VolumeChoice]], n_rows: int) -> dict
 
 
 def _of_published(snapshot: ClusterSnapshot, choices: list[tuple[Claim, VolumeChoice]], rows: Rows) -> dict[str, _Use]:
-    """The published room from which new volumes would be made, by class."""
+    """The use of published room from which new volumes would be made, by storage class."""
     found: dict[str, _Use] = {}
     for claim, choice in choices:
         storage_class = snapshot.volumes.storage_class(claim.storage_class)
@@ -85,7 +86,7 @@ def _of_published(snapshot: ClusterSnapshot, choices: list[tuple[Claim, VolumeCh
         use = found.setdefault(claim.storage_class, _nothing(len(rows)))
         use.there |= here
         use.requested[here] += claim.size
-        # Not the sum: all claims of a class take from the same room. The last claim's counts, as in kube-scheduler.
+        # Not the sum, since all claims of a class take from the same room. The last claim's room is used, as in kube-scheduler.
         use.capacity[here] = snapshot.volumes.room(storage_class, claim.size, snapshot.facts, rows)[here]
     return found
 

@@ -1,5 +1,5 @@
-"""Node accounting: the columns of `model.columns` and every transition between them.
+"""Node accounting: what is reserved on each node, and how it changes with the node's pods.
 
-Each transition is a method of `Ledger`; nothing else writes those columns. Formulas: neondatabase/autoscaling v0.36.1,
-pkg/plugin/trans.go.
+`ledger.Ledger` alone writes the columns of `model.columns`; each of its methods is one transition. `transitions` computes what
+one pod counts for after an event. Formulas: neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go.
 """

@@ -1,10 +1,11 @@
-"""The ledger: the sums of each node row, and the resources of one pod (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
+"""The ledger: what is reserved and held on each node, and what each pod counts for (neondatabase/autoscaling v0.36.1,
+pkg/plugin/trans.go).
 
 - `Ledger`: Total, Watermark, Reserved, Buffer, CapacityPressure, PressureAccountedFor and holds of all rows.
-- `PodResources`: what one pod counts for on its node; the functions give its value when the pod starts to count.
+- `PodResources`: what one pod counts for on its node; functions compute it when the pod begins to count there.
 - `too_much_pressure`: whether a node has more pressure than its running migrations will relieve.
 
-Invariant: what one call adds, its counterpart takes back to the unit.
+Invariant: each addition has a counterpart that subtracts exactly the same amounts.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import Bytes, MilliCpu
 
-#: How many sizes of ordinary pods share their resources.
+#: How many distinct requests of ordinary pods have a cached, shared `PodResources`.
 _SIZES: Final = 4_096
 
 
@@ -26,8 +27,8 @@ class PodResources:
     """What one pod counts for on its node.
 
     `buffer` is the part of `reserved` that is kept only because the pod's agent has not asked yet. `capacity_pressure` is
-    growth that was denied. `accounted_for` is what the pod's running migration will relieve: Reserved and CapacityPressure as
-    they were when the migration started; nothing without a migration. Ordinary pods have min = max = reserved.
+    growth that was denied. `accounted_for` is what the pod's running migration will relieve: its Reserved plus CapacityPressure
+    when the migration started; nothing without a migration. Ordinary pods have min = max = reserved.
     """
 
     reserved: Amounts
@@ -40,25 +41,25 @@ class PodResources:
 
 @lru_cache(maxsize=_SIZES)
 def ordinary_resources(requests: Amounts) -> PodResources:
-    """The resources of an ordinary pod: exactly its requests."""
+    """The resources of an ordinary pod: its requests, exactly."""
     return PodResources(reserved=requests, min=requests, max=requests)
 
 
 def certain_resources(pod: Vertical) -> PodResources:
-    """The resources of a vertical pod whose use is certain: it was placed by us or by a scheduler without growth, or may not
-    grow.
-    """
+    """The resources of a vertical pod that certainly uses no more than it shows: no scheduler has permitted it more, or it may
+    not grow."""
     return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
 
 
 def unheard_resources(pod: Vertical) -> PodResources:
-    """The resources of a vertical pod whose last permit is unknown: its agent may use anything up to Max without asking."""
+    """The resources of a vertical pod whose last permit is unknown: its agent may use up to Max without asking, so all of Max
+    counts."""
     reserved = pod.max.at_least(pod.using)
     return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
 
 
 def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts) -> PodResources:
-    """The resources of a vertical pod after a restart, by its permit annotation.
+    """The resources of a vertical pod after a restart, computed from its permit annotation.
 
     The agent was permitted `permit` when the annotation was written, and at most `permit_limit` since. Use beyond
     `permit_limit` counts too, as Buffer: the pod may still show an amount that it has given back, and other pods may have that
@@ -72,7 +73,7 @@ _PPM: Final = 1_000_000
 
 
 class NodeNumbers(NamedTuple):
-    """The six numbers of one node, and what is held there; milliCPU and bytes."""
+    """The six numbers of one node's accounting (the names are Neon's), and what is held on the node; milliCPU and bytes."""
 
     total: Amounts
     watermark: Amounts
@@ -94,9 +95,11 @@ class NodeNumbers(NamedTuple):
 
 
 def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
-    """Whether some resource has too much: logical pressure + weighted CapacityPressure > PressureAccountedFor + slack.
+    """Whether the CPU or memory of a node has more pressure than its running migrations will relieve.
 
-    False while neither resource is above its Watermark. (0.36.1 uses `<=` for CPU and `<` for memory; we use `<=` for both.)
+    The pressure is what is Reserved above the Watermark, plus weighted CapacityPressure. It is too much if it exceeds
+    PressureAccountedFor plus Buffer plus the room below the Watermark. While neither resource is above its Watermark, it never
+    is. (0.36.1 compares with the Watermark by `<=` for CPU and by `<` for memory; we use `<=` for both.)
     """
     if node.reserved.within(node.watermark):
         return False
@@ -117,9 +120,10 @@ def weighted(capacity_pressure: int, weight_ppm: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePolicy:
-    """The settings that derive a node's numbers from what it reports.
+    """The settings by which a node's numbers follow from what the node reports.
 
-    Watermarks are parts per million of Total, so that the column is exact. `system` is set aside from Total on each node.
+    Watermarks are parts per million of Total, so that the column is exact. `system` is subtracted from the allocatable of each
+    node.
     """
 
     watermark_cpu_ppm: int = 900_000
@@ -128,14 +132,14 @@ class NodePolicy:
 
 
 def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amounts]:
-    """Total and Watermark of a node."""
+    """Total and Watermark of a node that reports this allocatable."""
     total = allocatable.minus(policy.system).not_below_zero()
     cpu, memory = policy.watermark_cpu_ppm, policy.watermark_memory_ppm
     return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))
 
 
 class Ledger:
-    """The transitions of the columns. What one call adds, its counterpart takes back to the unit."""
+    """Changes the accounting columns of nodes. Each addition has a counterpart that subtracts exactly the same amounts."""
 
     __slots__ = ("columns",)
 
@@ -143,22 +147,22 @@ class Ledger:
         self.columns = NodeColumns()
 
     def open_row(self, row: Row, allocatable: Amounts, policy: NodePolicy) -> None:
-        """Starts or updates a node: sets Total and Watermark from what it reports. Reserved amounts and holds stay."""
+        """Starts or updates a node: sets Total and Watermark from what the node reports. Reserved amounts and holds stay."""
         self.columns.grow_to(row + 1)
         total, watermark = totals_of(allocatable, policy)
         self.columns.total[:, row] = total
         self.columns.watermark[:, row] = watermark
 
     def close_row(self, row: Row) -> None:
-        """Ends a node: the row is all zero afterwards, whatever was reserved or held on it."""
+        """Ends a node: afterwards the row is all zero, whatever was reserved or held on it."""
         self.columns.clear(row)
 
     def admit(self, row: Row, pod_resources: PodResources) -> None:
-        """Adds a pod's resources to the node. Never refuses: the caller has decided before."""
+        """Adds a pod's resources to the node. Never refuses: the caller has already decided."""
         self._add(row, pod_resources, 1)
 
     def release(self, row: Row, pod_resources: PodResources) -> None:
-        """Takes a pod's resources off the node: the counterpart of `admit`."""
+        """Subtracts a pod's resources from the node: the counterpart of `admit`."""
         self._add(row, pod_resources, -1)
 
     def _add(self, row: Row, pod_resources: PodResources, sign: int) -> None:
@@ -196,7 +200,7 @@ class Ledger:
         pressure_accounted_for: Amounts,
         held: Int64,
     ) -> None:
-        """Sets the node's sums to values that were computed again; only audits do this. `held` has shape (resources,)."""
+        """Sets the node's sums to values that an audit computed again; only audits call this. `held` has shape (resources,)."""
         columns = self.columns
         columns.reserved[:, row] = reserved
         columns.buffer[:, row] = buffer
@@ -205,7 +209,7 @@ class Ledger:
         columns.held[:, row] = held
 
     def numbers(self, row: Row) -> NodeNumbers:
-        """The six numbers of the node, and what is held there."""
+        """The six numbers of the node, and what is held on it."""
         columns = self.columns
         return NodeNumbers(
             _at(columns.total, row),
@@ -218,26 +222,26 @@ class Ledger:
         )
 
     def room(self, row: Row) -> tuple[Amounts, Amounts]:
-        """The node's `free` and `over`: an agent's request needs these two numbers only."""
+        """The node's `free` and `over` (see `NodeNumbers`): an agent's request needs only these two."""
         columns = self.columns
         total, promised = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
         return total.minus(promised).not_below_zero(), promised.minus(total).not_below_zero()
 
     def hold(self, rows: Rows, amounts: Amounts) -> None:
-        """Holds the amounts on each of the rows for one pod (rows: distinct)."""
+        """Holds the amounts on each of the rows for one pod; `rows` must be distinct."""
         self._hold(rows, amounts, 1)
 
     def unhold(self, rows: Rows, amounts: Amounts) -> None:
-        """Releases amounts that `hold` held."""
+        """Releases amounts that `hold` holds on the rows."""
         self._hold(rows, amounts, -1)
 
     def hold_all(self, amounts: Int64) -> None:
-        """Adds to what is held on every row; shape (resources, n_rows). Its counterpart is the same call with the sign
-        changed."""
+        """Adds `amounts` to what is held on every row; shape (resources, n_rows). The same call with the sign changed takes
+        them back."""
         self.columns.held[:, : amounts.shape[1]] += amounts
 
     def _hold(self, rows: Rows, amounts: Amounts, sign: int) -> None:
-        # numpy adds to chosen rows of one line in half the time that it needs for rows of the whole table. A single row,
+        # numpy adds to chosen rows of one resource in half the time that it needs for both resources at once. A single row,
         # addressed by its number, takes a tenth.
         which: int | Rows = int(rows[0]) if len(rows) == 1 else rows
         for resource in (CPU, MEMORY):

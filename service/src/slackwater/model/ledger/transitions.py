@@ -1,7 +1,7 @@
-"""Transitions of a pod's resources, one function for each event (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
+"""How the resources of one pod change, one function for each event (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
 
-- `migration_started`, `bounds_changed` and so on: the resources after an event.
-- `settled`: what an agent's `Question` permits, and how it changes the pod's amounts, with our clamp.
+- `migration_started`, `bounds_changed` and so on: the pod's resources after an event.
+- `settled`: what an agent's `Question` permits, and the pod's resources after that; it includes our own limits (`wanted`).
 
 Each resource is computed alone, in exact integers. This module does not decide whether the pod may ask, and persists no permit.
 """
@@ -14,9 +14,10 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 
 def migration_started(pod_resources: PodResources) -> PodResources:
-    """The pod's resources when its migration starts: its Buffer goes, and Reserved and CapacityPressure count as accounted for.
+    """The pod's resources when its migration starts: the pod loses its Buffer, and Reserved plus CapacityPressure count as
+    accounted for.
 
-    This is the seed's formula: release 0.36.1 zeroes CapacityPressure first and so accounts for Reserved alone.
+    Release 0.36.1 differs: it zeroes CapacityPressure first, and so accounts for Reserved alone (ADR 10).
     """
     reserved = pod_resources.reserved.minus(pod_resources.buffer)
     return replace(
@@ -25,32 +26,32 @@ def migration_started(pod_resources: PodResources) -> PodResources:
 
 
 def migration_found(pod_resources: PodResources) -> PodResources:
-    """The pod's resources when we find a migration that had started before us.
+    """The pod's resources when we find a migration that had started before we did.
 
-    Its agent has not asked yet and may be using the Buffer, so the Buffer stays.
+    The pod's agent has not asked yet and may be using the Buffer, so the Buffer stays.
     """
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     return replace(pod_resources, accounted_for=certain.plus(pod_resources.capacity_pressure))
 
 
 def migration_ended(pod_resources: PodResources) -> PodResources:
-    """The pod's resources when its migration is over and the pod is still there: it relieves no pressure any more."""
+    """The pod's resources when its migration has ended and the pod still exists: the pod will not relieve any pressure."""
     return replace(pod_resources, accounted_for=NOTHING)
 
 
 def scaling_disabled(pod_resources: PodResources) -> PodResources:
-    """The pod's resources when its scaling is disabled: Buffer and CapacityPressure go. What was permitted stays until use
-    changes."""
+    """The pod's resources when its scaling is disabled: Buffer and CapacityPressure become 0. What was permitted stays Reserved
+    until the pod's use changes."""
     return replace(
         pod_resources, reserved=pod_resources.reserved.minus(pod_resources.buffer), buffer=NOTHING, capacity_pressure=NOTHING
     )
 
 
 def bounds_changed(pod_resources: PodResources, *, minimum: Amounts, maximum: Amounts) -> PodResources:
-    """The pod's resources with new bounds. Where Max differs, the pod may grow to it unheard: Buffer grows with it, until its
-    agent asks next.
+    """The pod's resources with new bounds. If Max of a resource changes, the pod may grow to the new Max before its agent asks
+    again, so Buffer covers that growth until the agent asks.
 
-    Where Max of a resource is unchanged, only Min changes.
+    If Max of a resource is unchanged, only Min changes.
     """
     reserved, buffer = list(pod_resources.reserved), list(pod_resources.buffer)
     for r, new in enumerate(maximum):
@@ -62,7 +63,7 @@ def bounds_changed(pod_resources: PodResources, *, minimum: Amounts, maximum: Am
 
 
 def use_changed(pod_resources: PodResources, using: Amounts) -> PodResources:
-    """The resources of a pod that does not scale, after its use changed: Reserved follows use, and nothing is uncertain."""
+    """The resources of a pod that does not scale, after its use changed: Reserved equals the use, and there is no Buffer."""
     return replace(pod_resources, reserved=using, buffer=NOTHING)
 
 
@@ -82,10 +83,10 @@ class Question:
 
 
 def settled(pod_resources: PodResources, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> PodResources:
-    """The pod's resources after the question is answered; the permit is its `reserved`.
+    """The pod's resources after the question is answered; the permit is their `reserved`.
 
     `free` is the node's Total minus all that is Reserved and held there, >= 0; `over` is by how much that sum exceeds Total, >=
-    0. The first question ends the uncertainty: no Buffer is left.
+    0. After the agent's first question the pod has no Buffer.
     """
     cpu, memory = (
         _settled(
@@ -114,10 +115,10 @@ def settled(pod_resources: PodResources, free: Amounts, question: Question, *, o
 
 
 def _kept(pod_resources: PodResources, r: int, over: int, question: Question) -> int:
-    """What the pod keeps before it is answered.
+    """The amount that stays reserved for the pod before its question is answered.
 
-    It keeps of its Buffer only what Total has room for: where the Buffers of several pods overlap, the first agent that asks
-    for unused Buffer would otherwise take it from the others. It keeps all that it uses or that any scheduler permitted.
+    All that the pod uses, or that a scheduler permitted, stays. Of the pod's Buffer only the part that fits into Total stays:
+    where the Buffers of several pods overlap, the first agent that asks would otherwise take unused Buffer from the others.
     """
     held = pod_resources.reserved[r]
     if not pod_resources.buffer[r] or not over:
@@ -127,20 +128,20 @@ def _kept(pod_resources: PodResources, r: int, over: int, question: Question) ->
 
 
 def wanted(*, asked: int, reserved: int, maximum: int, last_permit: int, max_step: int) -> int:
-    """The part of `asked` that counts.
+    """The part of `asked` that the answer considers: at most max(Max, Reserved, lastPermit), and never raised to Min.
 
-    It is cut at max(Max, held, lastPermit). What is cut adds no CapacityPressure, since more room would not help. It is never
-    raised to Min. `max_step` > 0 cuts growth in the same way, but never below lastPermit.
+    What is cut off adds no CapacityPressure, since more room would not help. `max_step` > 0 limits growth in the same way, but
+    never below lastPermit.
     """
     within_bounds = min(asked, max(maximum, reserved, last_permit))
     return min(within_bounds, max(reserved + max_step, last_permit)) if max_step else within_bounds
 
 
 def _settled(*, reserved: int, wanted: int, free: int, unit: int, last_permit: int, withhold: bool) -> tuple[int, int]:
-    """(reserved, capacity pressure) of one resource.
+    """Reserved and CapacityPressure of one resource after the answer.
 
-    Only the free room is rounded down to units: growth that fits whole is granted as asked. lastPermit was permitted before, by
-    whichever scheduler, and is honoured even above Total.
+    The free room is rounded down to whole units, but growth that fits into it is granted exactly as asked. lastPermit was
+    permitted before, by whichever scheduler, and is honoured even above Total.
     """
     if wanted <= reserved:
         return wanted, 0
