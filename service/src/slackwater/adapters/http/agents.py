@@ -1,9 +1,9 @@
 """The agents listener's application: authenticates and decodes autoscaler-agents' requests, and asks the permit service.
 
-`http_server` passes whole requests, and most are answered at once. Only a token's review, a permit limit that is being written
-and `Prefer: wait=N` (waiting for room) take a task and a deadline. Statuses, texts and the order of checks are those of Neon's
-scheduler plugin 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Added are 401 and 403 if authentication
-is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
+`http_server` passes whole requests, and most are answered at once. Only a request that must wait gets a task and a deadline:
+for a token's review, for the write of a permit limit, or for room (`Prefer: wait=N`). Statuses, texts and the order of checks
+are those of Neon's scheduler plugin 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Slackwater adds 401
+and 403 if authentication is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
 """
 
 import time
@@ -26,7 +26,7 @@ from slackwater_protocol.agent import MAX_BODY_BYTES
 _log = structlog.get_logger(__name__)
 
 _TEXT: Final = b"text/plain"
-#: The type that Go's server detects if its handler sets none.
+#: The content type that Go's HTTP server sets for a text if the handler sets none.
 _GUESSED: Final = b"text/plain; charset=utf-8"
 NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
 #: The status, in metrics only, of a request whose caller closed the connection.

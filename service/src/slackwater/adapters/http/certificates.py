@@ -23,14 +23,17 @@ from prometheus_client.registry import Collector
 
 _log = structlog.get_logger(__name__)
 
-#: Bytes; no certificate chain is longer, so a larger file is a mistake.
+#: Bytes that are read of a file; no certificate chain is longer.
 _LARGEST_FILE: Final = 1 << 20
 _READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. With a client CA callers present a certificate that it signed; with `may` they need not."""
+    """The TLS files of a listener, as paths of PEM files.
+
+    With `client_ca_file` callers must (or may, see `client_certificate`) present a certificate that this CA signed.
+    """
 
     cert_file: str
     key_file: str

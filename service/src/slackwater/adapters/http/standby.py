@@ -22,7 +22,7 @@ class LeadershipView(Protocol):
     def leads(self) -> bool: ...
 
     async def awaited(self, seconds: float) -> bool:
-        """Waits up to `seconds` for one more look at the Lease; returns whether this replica leads then."""
+        """Waits up to `seconds` until the Lease has been read once more; returns whether this replica leads then."""
         ...
 
 
@@ -94,7 +94,7 @@ class LedAgents:
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
     async def _answer_while_leading(self, pending: Awaitable[Answer]) -> Answer:
-        """Awaits a delayed answer, and replaces it with 503 if another replica leads by then: it can no longer be kept."""
+        """Awaits a delayed answer. Replaces it with 503 if another replica leads by then, which does not know the answer."""
         answer = await pending
         return answer if self._stand.leads() else self._unled()
 

@@ -123,7 +123,10 @@ class StateCollector(Collector):
         return family
 
     def _should_deny(self) -> Metric:
-        """Returns the admissions over total by node. A node's count ends with the node, so the number of series is bounded."""
+        """Returns, for each node, the number of pods that others bound there without room for them.
+
+        A node's count ends with the node, so the number of series is bounded.
+        """
         family = CounterMetricFamily(
             "slackwater_reserve_should_deny",
             "Pods that others bound to a node without room for them, by node.",

@@ -61,7 +61,7 @@ def instant_of(field: str, text: str) -> UnixTime:
 def time_text(field: str, text: str | None) -> str:
     """The text of a time in UTC; pods with the same time share one instance. Empty if there is no time.
 
-    Raises ValueError, which names the field, for an invalid text, so that later readers need not expect one.
+    Raises ValueError, which names the field, for an invalid text, so that later code can rely on a valid one.
     """
     if not text:
         return ""

@@ -89,8 +89,10 @@ def machines(on_broken: OnBroken) -> ResourceType[PodKey]:
 
 
 def migrations(on_broken: OnBroken) -> ResourceType[PodKey]:
-    """VirtualMachineMigrations as a resource type, in all namespaces. All of them count, whoever created
-    them: each takes a machine off its node."""
+    """The resource type of VirtualMachineMigrations in all namespaces.
+
+    Migrations that others created count too, because each of them takes a machine off its node.
+    """
     return _resource(
         "virtualmachinemigrations",
         path=MIGRATIONS_PATH,

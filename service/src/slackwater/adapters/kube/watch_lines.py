@@ -99,8 +99,10 @@ _LINE: Final = msgspec.json.Decoder(WatchWire)
 
 @dataclass(slots=True, kw_only=True)
 class DecodedLines:
-    """The result of some objects or lines: events, and the version of the last one. `ended_by` is the line that ended the
-    watch."""
+    """The result of decoding some lines of a watch: events, and the resource version to continue from.
+
+    `ended_by` is the error with which a line ended the watch; None if no line did.
+    """
 
     version: str = ""
     events: list[SourceEvent]
@@ -108,7 +110,10 @@ class DecodedLines:
 
 
 class LineReader(Generic[K]):
-    """Reads one resource type into one `KnownObjects`. `broken` counts the objects that could not be read."""
+    """Decodes listed objects and watch lines of one resource type into events, by means of `known`.
+
+    `broken` counts the objects that could not be decoded.
+    """
 
     def __init__(self, resource: ResourceType[K], known: KnownObjects[K]) -> None:
         self._resource = resource
@@ -178,7 +183,10 @@ class LineReader(Generic[K]):
             reading.version = meta.resource_version or reading.version
 
     def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[SourceEvent]:
-        """The event for an object that cannot be read, once for each version as for any object."""
+        """The events for an object that cannot be decoded: one, or none if this version was reported before.
+
+        There is none either if the resource type has no such event.
+        """
         report = self._resource.unreadable
         event = None if report is None or not meta.uid else report(raw, meta, shortened(str(error)))
         if event is None:
@@ -204,7 +212,7 @@ class LineReader(Generic[K]):
         return version or since
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> MetaWire | None:
-        """Reports a broken object. Returns its identity, as far as it has one."""
+        """Reports an object that cannot be decoded to the type's `on_broken`; returns its metadata, None if it has no name."""
         self.broken += 1
         try:
             meta = read_meta(raw)

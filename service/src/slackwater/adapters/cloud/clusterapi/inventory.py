@@ -19,7 +19,7 @@ _FAILED: Final = "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The machines of one group. `rolling`: they are of several MachineSets, so Cluster API decides which are deleted first."""
+    """The machines of one group. `rolling`: they belong to several MachineSets, so Cluster API decides which ones go first."""
 
     machines: Sequence[MachineWire]
     rolling: bool = False
@@ -61,7 +61,10 @@ def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
 
 
 def instance(machine: MachineWire) -> Instance:
-    """Converts a Machine: it is creating until it has a node. Without a provider id, `own_id` identifies it."""
+    """Converts a Machine to an instance, which is `creating` until the Machine has a node, and `deleting` once it is deleted.
+
+    `own_id` identifies a Machine that has no provider id.
+    """
     node, leaving = node_of(machine), machine.metadata.deletion_timestamp is not None
     if leaving:
         return Instance(id=id_of(machine), state="deleting", node=node)
@@ -104,15 +107,18 @@ def is_marked(machine: MachineWire) -> bool:
 def still_to_lower(to_delete: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
     """Returns by how much the group's size must still be lowered to delete the machines `to_delete`.
 
-    An earlier call whose answer was lost may have lowered the size already. Then there are more machines than `replicas`, and
-    as many of the marked ones are already counted.
+    An earlier call whose answer was lost may have lowered the size already. Then more machines are alive than `replicas`. For
+    that many of the marked machines the size needs no lowering any more.
     """
     surplus = max(len(held.alive) - replicas, 0)
     return len(to_delete) - min(sum(map(is_marked, to_delete)), surplus)
 
 
 def given_up(held: Holdings, to: int) -> list[MachineWire]:
-    """Returns machines without a node to delete, so that `to` machines are left: failed ones first, then the youngest."""
+    """Selects the machines to delete so that `to` machines remain. Only machines without a node are selected.
+
+    Failed machines are selected first, then the youngest.
+    """
     pending = [machine for machine in held.alive if node_of(machine) is None]
     pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
     count = max(len(held.alive) - to, 0)

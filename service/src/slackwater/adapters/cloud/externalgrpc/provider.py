@@ -169,5 +169,5 @@ class ExternalGrpcProvider:
 
 
 def _node(instance: Instance) -> pb.ExternalGrpcNode:
-    """The protocol's node of an instance. Like Cluster Autoscaler, uses the id as name if no Node has registered."""
+    """Converts an instance to the protocol's node. If no Node has registered, the id is the name, as in Cluster Autoscaler."""
     return pb.ExternalGrpcNode(providerID=instance.id, name=instance.node or instance.id)

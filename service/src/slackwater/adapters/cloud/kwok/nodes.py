@@ -36,7 +36,8 @@ from slackwater.model.nodegroups import GroupName, InstanceId
 from slackwater.model.objects import Node
 from slackwater_protocol.names import NODE_GROUP
 
-#: fine: its Node appears and boots. failed: an error instead. silent: it runs, no Node appears. unready: its Node never boots.
+#: What becomes of a requested machine. fine: its Node appears and boots. failed: an error appears instead of a Node.
+#: silent: the machine runs, but no Node appears. unready: its Node appears, but never boots.
 MachineOutcome = Literal["fine", "failed", "silent", "unready"]
 
 
@@ -240,9 +241,10 @@ def _new(group: KwokGroup, name: NodeName, *, booted: bool) -> dict[str, Any]:
 
 
 class Machines(msgspec.Struct, frozen=True, rename="camel"):
-    """The machines of one group on the record. `next_number` is the lowest number that was never used.
+    """The requested machines of one group that are not up yet: what the record has of the group.
 
-    `asked_at` has, by number, the time of the request in Unix seconds.
+    `next_number` is the lowest number that was never used. `asked_at` maps a machine's number to the time of its request, in
+    Unix seconds.
     """
 
     next_number: int = 0

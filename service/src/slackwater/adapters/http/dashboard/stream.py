@@ -1,8 +1,8 @@
 """`GET /dashboard/events`: sends the dashboard's frames as server-sent events to at most `MOST_LISTENERS` browsers.
 
-A stream begins with everything (`board`), then sends changes. It ends when the browser disconnects or does not read for
-`_SEND_SECONDS`, after `LONGEST_SECONDS` (the browser reconnects by itself), and when the service stops. Requests above
-`MOST_LISTENERS` get 503.
+A stream first sends a frame with everything (`board`), then frames with changes. It ends when the browser disconnects or does
+not read for `_SEND_SECONDS`, after `LONGEST_SECONDS` (the browser reconnects by itself), and when the service stops. Requests
+above `MOST_LISTENERS` get 503.
 """
 
 from collections.abc import Callable
