@@ -50,8 +50,10 @@ def refused(wanted: str) -> PydanticCustomError:
 
 
 class Kind(ABC):
-    """A pydantic annotation for one type of value. `read` converts a file's value or raises `refused`; `write` is the
-    reverse."""
+    """A pydantic annotation for one type of value.
+
+    `read` converts a value of the file to its Python value, or raises the error of `refused`; `write` is the reverse.
+    """
 
     @property
     @abstractmethod
