@@ -106,12 +106,12 @@ async def open_clouds(
 
 
 def uses_kwok(settings: Settings) -> bool:
-    """Does a node group use the provider kwok?"""
+    """True if a node group uses the provider kwok."""
     return any(group.provider == "kwok" for group in settings.autoscaler.node_groups)
 
 
 def uses_clusterapi(settings: Settings) -> bool:
-    """Does a node group use the provider clusterapi, or is the provider's section present?"""
+    """True if a node group uses the provider clusterapi, or the provider's section is present."""
     named = any(group.provider == "clusterapi" for group in settings.autoscaler.node_groups)
     return named or settings.autoscaler.providers.clusterapi is not None
 

@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 
-#: kube-scheduler may learn that it leads, and call, milliseconds before this replica does. Its own timeout is longer than this.
+#: How long a standby waits before it refuses a call of kube-scheduler. The kube-scheduler in our Pod may learn that it leads,
+#: and call, milliseconds before this replica learns that it leads too. kube-scheduler's own timeout is longer.
 _HEAR_SECONDS: Final = 1.0
 _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)

@@ -147,7 +147,7 @@ READ: Final = (
     "VolumeAttachment",
     *DEVICE_KINDS,
 )
-#: Kinds that kube-scheduler reads and nothing here does: for each, the rules on pods with devices that it changes.
+#: Kinds of objects that kube-scheduler reads and Slackwater does not, with the rules on pods with devices that they affect.
 _NOT_MODELLED: Final = {"DeviceTaintRule": ("DynamicResources (taints by rule)",)}
 
 

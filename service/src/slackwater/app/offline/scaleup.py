@@ -26,7 +26,10 @@ _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 
 
 def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """The whole plan as a JSON value, not reduced by limits on nodes in creation; docs/simulate.md describes its shape.
+    """Plans a scale-up and returns the plan as a JSON value; docs/simulate.md describes its shape.
+
+    Limits on nodes in creation do not reduce the plan. With `accounting`, nodes have no more room than our own accounting
+    gives them.
 
     `seconds` is the time from the decoded objects to the plan. `notCounted` lists pods that were not planned for, with the
     reason, `notLookedAt` the pods beyond `scaleUp.maxPods`, `skipped` the rules that could not be judged.

@@ -1,4 +1,4 @@
-"""The sections `history` and `explain` of the configuration file: what people can read of decisions later, and at once."""
+"""The sections `history` and `explain` of the configuration file: is the history persisted, and are waiting pods explained?"""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from slackwater_protocol.durations import SECOND, Duration
 
 
 class History(Section):
-    """What happened to pods and nodes, for `slackwater history`."""
+    """The history of what happened to pods and nodes, which `slackwater history` shows."""
 
     persist: Switch = True
     """Whether the history is written to ConfigMaps `slackwater-history-*` in namespace kube-system, so that it survives
@@ -16,7 +16,7 @@ class History(Section):
 
 
 class Explain(Section):
-    """Explanations that nobody has asked for."""
+    """Explanations that Slackwater writes without being asked, as Events on pods that wait."""
 
     events_after: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
     """Duration for which a pod waits before an Event on it says why, and what would help. 30s by default: most pods do not wait
