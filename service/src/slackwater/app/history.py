@@ -69,7 +69,7 @@ class ServiceHistory:
         return newest(history, "pod" if what == "pod" else "node", f"{namespace}/{name}" if namespace else name)
 
     async def _current(self) -> tuple[History, tuple[str, ...]]:
-        """The history as far as this replica knows it, and what is missing in it."""
+        """The history as far as this replica knows it, with notes on what is missing in it."""
         if self._store is None:
             return self.history, (_IN_MEMORY,)
         if self._leads():

@@ -142,7 +142,7 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def cleanup_rules() -> tuple[dict[str, Any], ...]:
-    """Rules for `slackwater cleanup`, which runs after the service."""
+    """Rules for `slackwater cleanup`, which is used after the service has been stopped."""
     rules: list[dict[str, Any]] = []
     for cleaned in TYPES:
         verbs = ["get", "list", "patch", *(["delete"] if cleaned.deletes else [])]
@@ -158,7 +158,7 @@ def pause_role() -> dict[str, Any]:
 
 
 def history_role(settings: Settings | None) -> dict[str, Any] | None:
-    """The Role for the ConfigMaps of the history; None if it is not persisted."""
+    """The Role for the ConfigMaps of the history; None if the history is not persisted."""
     if not (settings or Settings()).history.persist:
         return None
     return _role("Role", {"name": "slackwater-history", "namespace": SCHEDULER_NAMESPACE}, _HISTORY)

@@ -98,7 +98,7 @@ class Service:
         make_replica: MakeReplica | None = None,
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
     ) -> None:
-        """`make_replica` builds the replica, which makes plans and answers questions; None: in a separate process.
+        """`make_replica` creates the replica, which makes plans and answers questions; None: `replica_process` does.
         `kubernetes` is the version of Kubernetes whose rules are followed."""
         self._kubernetes = kubernetes
         self._settings = settings

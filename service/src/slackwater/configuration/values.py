@@ -110,7 +110,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Kind):
-    """A finite float."""
+    """The type of a finite float within `limits`."""
 
     limits: Limits
 
@@ -135,7 +135,7 @@ class Number(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Kind):
-    """An integer. `1.0` is refused."""
+    """The type of an integer within `limits`. `1.0` is refused."""
 
     limits: Limits
 

@@ -185,8 +185,7 @@ class Agents:
             return self._decided(decided, asked)
         return self._decided_later(decided, asked, started)
 
-    # --- the permit service's answer
-    # ------------------------------------------------------------------------------------------------
+    # --- the permit service's answer --------------------------------------------------------------------------------------
 
     async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Outcome:
         seconds = asked.wait + self._limits.answer_seconds

@@ -169,7 +169,7 @@ def _reason(error: Exception) -> str:
 
 
 class CertificateCollector(Collector):
-    """Reads the state of each listener's `Certificates` at each scrape."""
+    """Exports the state of each listener's `Certificates` as Prometheus metrics. The state is read at each scrape."""
 
     def __init__(self, certificates: Mapping[str, Certificates]) -> None:
         self._certificates = certificates

@@ -16,7 +16,7 @@ _BAD: Final = 400
 
 
 class HistoryEntry(BaseModel):
-    """One thing that happened."""
+    """One entry of the history: something that happened to a pod or a node."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -347,7 +347,7 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.close()
 
     def _give_back(self, n_bytes: int) -> None:
-        """Returns `n_bytes` of this connection's bodies to the budget."""
+        """Gives `n_bytes` that this connection has taken for bodies back to the budget."""
         if self._terms.bodies is not None:
             self._terms.bodies.give_back(n_bytes)
             self._held -= n_bytes

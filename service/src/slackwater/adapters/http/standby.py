@@ -95,7 +95,10 @@ class LedAgents:
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
     async def _answer_while_leading(self, pending: Awaitable[Answer]) -> Answer:
-        """Awaits a delayed answer. Replaces it with 503 if another replica leads by then, which does not know the answer."""
+        """Awaits a delayed answer. If this replica does not lead any more by then, answers 503.
+
+        The new leader does not know the delayed answer, so nobody would act by it.
+        """
         answer = await pending
         return answer if self._stand.leads() else self._unled()
 

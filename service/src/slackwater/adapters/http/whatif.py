@@ -162,7 +162,7 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
 
 
 def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
-    """Adds the three routes. All of them answer 503 until `ready`."""
+    """Adds the three routes below `/simulate/`. All of them answer 503 until `ready`."""
     reading = anyio.Semaphore(_MOST_BODIES)
 
     async def answer(question: Question, request: Request) -> Response:

@@ -237,8 +237,9 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
 
 
 def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
-    """The budget's rule; like the disruption controller, reads `maxUnavailable` first. None if neither is set: no disruption
-    allowed.
+    """The rule of a budget, from minAvailable or maxUnavailable; None if neither is set, so that no disruption is allowed.
+
+    Like the disruption controller, it prefers maxUnavailable.
     """
     unavailable = spec.max_unavailable is not None
     said = spec.max_unavailable if unavailable else spec.min_available

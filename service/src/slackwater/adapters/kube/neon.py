@@ -128,8 +128,8 @@ def _resource(
 
 
 def migration_object(effect: CreateMigration) -> dict[str, object]:
-    """The object that Neon's scheduler plugin would create (neondatabase/autoscaling v0.36.1), plus the node on which we hold
-    room.
+    """The VirtualMachineMigration to create: what Neon's scheduler plugin would create (neondatabase/autoscaling v0.36.1), plus
+    the node on which we hold room.
     """
     return {
         "apiVersion": API_VERSION,

@@ -103,7 +103,7 @@ def _decoded(answer: Response, what: str) -> Json:
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """How many seconds before `now` the time `text` is; infinite if it is no time. It is RFC 3339, or as Go prints times."""
+    """How many seconds before `now` the time `text` is; infinite if `text` is no time, in RFC 3339 or as Go prints it."""
     try:
         return (now - datetime.fromisoformat((text or "").removesuffix(" UTC").replace(" +", "+"))).total_seconds()
     except (ValueError, TypeError):

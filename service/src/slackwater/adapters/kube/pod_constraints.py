@@ -329,7 +329,7 @@ def _disk(volume: VolumeWire) -> Iterable[DiskMount]:
 
 
 def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
-    """In-tree volumes that CSI drivers attach today, under the names of k8s.io/csi-translation-lib v0.36.3."""
+    """The in-tree disks of a volume that CSI drivers attach today, with the names of k8s.io/csi-translation-lib v0.36.3."""
     if (ebs := volume.aws_elastic_block_store) is not None:
         yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=ebs_handle(ebs.volume_id))
     if (gce := volume.gce_persistent_disk) is not None:

@@ -35,7 +35,7 @@ class ForwardedPort:
         self.problem = ""
 
     async def carry(self, local: SocketStream) -> None:
-        """Carries one connection until either side closes it. Never raises, but notes why it could not."""
+        """Carries one connection until either side closes it. Never raises; a failure is noted in `problem`."""
         params = {"ports": str(self._remote)}
         try:
             async with (

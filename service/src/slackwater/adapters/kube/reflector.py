@@ -138,8 +138,8 @@ _GOOD_SECONDS: Final = 5.0
 class ReflectorConfig:
     """Durations of a reflector. `watch_seconds`: each watch lasts a random time within this range.
 
-    A server that is silent for `grace_seconds` longer counts as lost. `absent_seconds`: how often an optional type that is
-    absent is looked for again.
+    A server that is silent for `grace_seconds` longer than the watch counts as lost. `absent_seconds`: how often an optional
+    type that is absent is looked for again.
     """
 
     page_size: int = 500
@@ -266,7 +266,7 @@ class Reflector(Generic[K]):
         return page
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
-        """Runs one watch to its end. Then `_version` is that of the last line yielded, whatever ended the watch."""
+        """Runs one watch to its end. Afterwards `_version` is the version of the last line that was read without an error."""
         self._counts.watches += 1
         since, begun_at = self._version, self._clock()
         progressed = False
@@ -342,7 +342,7 @@ def _is_void(error: KubeError) -> bool:
 
 
 def _slices(items: Iterable[T]) -> Iterator[list[T]]:
-    """Splits into slices. Other tasks run after each slice."""
+    """Splits the items into lists of at most `_SLICE`, so that other tasks can run after each list."""
     rest = iter(items)
     while some := list(islice(rest, _SLICE)):
         yield some

@@ -121,7 +121,7 @@ class LineReader(Generic[K]):
         self.broken = 0
 
     def read_items(self, items: Sequence[msgspec.Raw]) -> list[SourceEvent]:
-        """Reads objects of a list."""
+        """Decodes objects of a list; returns the events for them."""
         events: list[SourceEvent] = []
         for raw in items:
             try:
@@ -133,7 +133,7 @@ class LineReader(Generic[K]):
         return events
 
     def read_lines(self, lines: Sequence[bytes], *, since: str) -> DecodedLines:
-        """Reads lines of a watch that continues from version `since`."""
+        """Decodes lines of a watch that continues from version `since`."""
         reading = DecodedLines(version=since, events=[])
         try:
             for line in lines:

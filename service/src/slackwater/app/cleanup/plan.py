@@ -1,8 +1,8 @@
 """Plans the cleanup: for each API object the steps that take away what Slackwater has written. Pure functions over JSON
 objects.
 
-- `owns`, `owned_keys` and so on: what an API object has of Slackwater, by its keys and by field manager. The API server notes
-  in `metadata.managedFields` who wrote which field
+- `owns`, `owned_keys` and so on: which parts of an API object Slackwater wrote, by key and by field manager. The API server
+  notes in `metadata.managedFields` who wrote which field
   (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). All our writes have one field manager.
 - `pod_steps`, `node_steps` and so on: the steps for an object of each type.
 

@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(slots=True, kw_only=True)
 class Cleanup:
-    """The result. `absent`: types that are not installed. `left`: objects that still have something of ours.
+    """The result of a cleanup. `absent`: types that are not installed. `left`: objects that still have something of ours.
     `user_keys`: keys with our prefix that people wrote, by object; they stay."""
 
     changes: list[Change] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Cleaner:
         return self._result
 
     async def _path(self, cleaned: CleanedType) -> str | None:
-        """The path of the collection in the version that the API server prefers; None if it has no such type."""
+        """The path of the type's objects, in the API version that the server prefers; None if the type is not installed."""
         prefix = "/api/v1"
         if cleaned.group:
             found = await self._objects.get(f"/apis/{cleaned.group}")

@@ -152,7 +152,7 @@ async def _knocked(pod: Json, settings: Settings, knock: Knock | None, now: date
 
 
 def _certificate(check: Check, answered: Answered, now: datetime) -> Check:
-    """Adds the listener's certificate to the check: a warning if it ends soon, a problem if it has ended."""
+    """Adds the end of the listener's certificate to the check: a warning if it is near, a problem if it has passed."""
     if answered.not_after is None:
         return check
     days = (answered.not_after - now).total_seconds() / _DAY_SECONDS

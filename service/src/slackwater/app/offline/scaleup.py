@@ -53,7 +53,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
             }
             for group in groups
         ],
-        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_running_pods(found))],
+        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_placeholders(found))],
         "unhelpable": [
             entry
             for unhelpable in (*plan.unhelpable, *(found.slack.unhelpable if found.slack else ()))
@@ -67,7 +67,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
     return answer
 
 
-def _running_pods(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
+def _placeholders(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
     """The placeholders that fit existing nodes, with their nodes. The answer shows them as pods `slack/<n>`."""
     for each in found.slack.state.placeholders if found.slack else ():
         if each.place is not None:

@@ -2,7 +2,7 @@
 
 In: the file's text. Out: the cleaned tree, and a `Finding` for everything that was left out. kube-scheduler decodes strictly
 and does not start with an unknown field, a duplicate or a value of another type. The cleaned tree lets the checks find the
-other traps in the same run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36); plug-ins' arguments may be
+other problems in the same run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36); plug-ins' arguments may be
 anything.
 """
 

@@ -29,7 +29,10 @@ VERBS: Final = {
 
 
 def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """Findings that apply to every extender, not only to ours: settings that kube-scheduler refuses or that make it bind."""
+    """Findings that apply to every extender, not only to ours.
+
+    With some of these settings kube-scheduler does not start. With others it binds pods itself when the extender refuses.
+    """
     if extender.get("ignorable") and extender.get("bindVerb"):
         yield Finding(
             path=json_path((*at, "ignorable")),

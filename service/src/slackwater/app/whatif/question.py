@@ -38,7 +38,7 @@ class WhatIfQuestion:
     now: Instant
 
     def answer(self, replica: SnapshotReplica) -> bytes:
-        """The lines that the command prints, the same as for a cluster from a file. Raises `WhatIfRefused`."""
+        """The lines that `slackwater simulate` prints, the same as for a cluster from a file. Raises `WhatIfRefused`."""
         supposed = self.supposed
         try:
             settings = configured(self.settings, supposed.configuration)

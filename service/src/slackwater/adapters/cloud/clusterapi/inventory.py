@@ -61,7 +61,7 @@ def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
 
 
 def instance(machine: MachineWire) -> Instance:
-    """Converts a Machine to an instance, which is `creating` until the Machine has a node, and `deleting` once it is deleted.
+    """Converts a Machine to an instance: `deleting` if it is being deleted, `running` if it has a node, otherwise `creating`.
 
     `own_id` identifies a Machine that has no provider id.
     """
@@ -96,7 +96,7 @@ def _error(machine: MachineWire) -> InstanceError | None:
 
 
 def named(held: Holdings, ids: frozenset[InstanceId]) -> list[MachineWire]:
-    """Returns the machines with these ids. A machine that has a provider id now is still found by its `own_id`."""
+    """Returns the machines with these ids. A machine is also found by its `own_id`, its id before it had a provider id."""
     return [machine for machine in held.machines if {id_of(machine), own_id(machine)} & ids]
 
 
@@ -107,8 +107,8 @@ def is_marked(machine: MachineWire) -> bool:
 def still_to_lower(to_delete: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
     """Returns by how much the group's size must still be lowered to delete the machines `to_delete`.
 
-    An earlier call whose answer was lost may have lowered the size already. Then more machines are alive than `replicas`. For
-    that many of the marked machines the size needs no lowering any more.
+    An earlier call whose answer was lost may have lowered the size already. Then there are more machines alive than `replicas`,
+    and that many of the marked machines need no lowering any more.
     """
     surplus = max(len(held.alive) - replicas, 0)
     return len(to_delete) - min(sum(map(is_marked, to_delete)), surplus)

@@ -255,9 +255,10 @@ class ClusterApiProvider:
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
-        """A context that removes marks again if its body certainly failed. The body adds each machine it marks to the list.
+        """A context that yields a list, to which its body adds each machine that it marks.
 
-        Cluster API would delete a machine that stays marked when another client lowers the size.
+        If the body certainly failed, the marks are removed again. A machine that stays marked would be deleted when another
+        client lowers the size.
         """
         marks: _Marks = []
         try:
@@ -268,7 +269,7 @@ class ClusterApiProvider:
             raise
 
     async def _check_nobody_elses(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
+        """Raises a `conflict` if one of the instances is in another group. An instance in no group is gone: no error."""
         others = [other.item async for other in self._all() if other.item.metadata.uid != group_state.item.metadata.uid]
         held = await self._holdings(others)
         for other in others:

@@ -159,7 +159,10 @@ class ExternalGrpcProvider:
         return reading.options(answer.nodeGroupAutoscalingOptions)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances that the server does not know are gone."""
+        """Raises a `conflict` if one of the instances is in another group.
+
+        An instance that the server does not know is gone, which is no error.
+        """
         for instance in unknown:
             request = pb.NodeGroupForNodeRequest(node=_node(instance))
             answer = await self._client.ask_unless(rpc.GROUP_FOR_NODE, request, _NOT_KNOWN, group=group)

@@ -45,10 +45,10 @@ MachineOutcome = Literal["fine", "failed", "silent", "unready"]
 class SimulatedFailures:
     """The simulated behaviour of a group's cloud.
 
-    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is the first value plus a
-    uniformly distributed part between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all machines;
-    together at most 1. `stock` is the number of available machines: others are out of resources until some are deleted.
-    `quota` is the greatest size that the group may grow to. None means no limit.
+    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is `..._seconds` plus a
+    random part, uniformly distributed between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all
+    machines; together at most 1. `stock` is the number of available machines: others are out of resources until some are
+    deleted. `quota` is the greatest size that the group may grow to. None means no limit.
     """
 
     appear_seconds: float = 0.0

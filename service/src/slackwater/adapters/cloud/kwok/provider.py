@@ -136,7 +136,7 @@ class KwokProvider:
         return None
 
     async def _check_ours(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
+        """Raises a `conflict` if one of the instances is in another group. An instance in no group is gone: no error."""
         mine = {member.id for member in (*group_state.members.there.values(), *group_state.members.leaving.values())}
         unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in group_state.coming}
         if not unknown:

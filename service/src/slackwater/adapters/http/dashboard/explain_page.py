@@ -80,7 +80,7 @@ def sentence(found: Json) -> str:
 
 
 def merged(reasons: Iterable[Json]) -> list[dict[str, Any]]:
-    """Merges reasons with the same code, text, detail and shortage into one; returns the one with most nodes first."""
+    """Merges reasons with the same code, text, detail and shortage; returns the reasons with the most nodes first."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for reason in reasons:
         key = (reason["code"], reason["text"], reason.get("detail", ""), tuple(sorted(reason["short"].items())))

@@ -130,7 +130,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
-    """Adds the route. It answers 503 until `ready`."""
+    """Adds the route of the stream. It answers 503 until `ready`."""
 
     @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
     async def events() -> Response:
