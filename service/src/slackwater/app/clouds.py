@@ -133,8 +133,8 @@ async def _clusterapi(
 
 
 def missing_extra(settings: Settings) -> str | None:
-    """A message naming the Python modules that a configured provider needs and that are not installed; None if all are there.
-    It is called before the service starts anything."""
+    """A message naming the Python modules that a configured provider needs and that are not installed; None if all are
+    installed. Call this before the service starts anything."""
     if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
         return None
     missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]

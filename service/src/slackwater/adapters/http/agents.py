@@ -67,7 +67,7 @@ class _Outcome(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A decoded request with its waiting time in seconds: `wanted` by `Prefer: wait`, and `wait` as granted."""
+    """A decoded request. `wanted` is the wait in seconds that its `Prefer` header asks for, `wait` the wait that we allow."""
 
     ask: PermitAsk
     wanted: int

@@ -16,7 +16,7 @@ from slackwater.ports.protocols import Question, Supposed, WhatIf, WhatIfRefused
 
 
 class Refusal(BaseModel):
-    """Why a node rejects a pod, or why a group's new node would, in kube-scheduler's words."""
+    """Why a node, or a new node of a group, rejects a pod; in kube-scheduler's words."""
 
     plugin: str
     reasons: list[str]

@@ -180,7 +180,7 @@ class BufferStatusWriter:
 
 
 def stamped(before: BufferStatus, wanted: BufferStatus, now: str) -> BufferStatus:
-    """The wanted status with transition times; conditions that others own are kept."""
+    """The wanted status with transition times, and with the conditions of other types that `before` has."""
     known = {condition.type: condition for condition in before.conditions}
     ours = [_timed(condition, known.get(condition.type), now) for condition in wanted.conditions]
     types = {condition.type for condition in ours}

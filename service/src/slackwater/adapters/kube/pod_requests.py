@@ -295,9 +295,10 @@ def _reports(status: PodStatusWire) -> bool:
 
 
 def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool) -> Sequence[_Containers]:
-    """The containers' amounts in three views: in the spec, allocated by the node, and actual. The rule since Kubernetes 1.37.
+    """The containers' amounts in three views: in the spec, allocated by the node, and actual.
 
-    Pod-level amounts in the status replace the last two views. If the resize is infeasible, the spec's view is left out."""
+    This is the rule since Kubernetes 1.37. Pod-level amounts in the status replace the last two views. If the resize is
+    infeasible, the spec's view is left out."""
     statuses, nothing_new = _statuses(status), NOTHING_ASKED if infeasible else None
     asked = _of_all(spec, lambda container: _requests(container.resources))
     if (

@@ -55,8 +55,8 @@ class KnownObjects(Generic[K]):
         """Events for an object of a list. A list is authoritative, so an object is emitted even if it is older than the known
         one.
 
-        That happens after etcd was restored from a backup. The object is then deleted first, because the reader ignores older
-        versions.
+        A list has older objects after etcd was restored from a backup. A deletion is then emitted first, because the reader
+        ignores older versions.
         """
         self._missing.pop(found.key, None)
         known = self._known.get(found.key)

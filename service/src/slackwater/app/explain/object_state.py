@@ -114,7 +114,7 @@ def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Mi
 
 
 def read_gate(state_machine: StateMachine, key: PodKey, now: Instant) -> GatedPreemptor:
-    """Reads a pod for which a preemption is under way. Raises `NothingThere`, also if there is none."""
+    """Reads a pod for which a preemption is under way. Raises `NothingThere` if the pod is unknown or no preemption runs."""
     pod = _pod(state_machine, key)
     found: Preemption | None = dict(state_machine.preemptions.items()).get(pod.uid)
     if found is None:

@@ -186,7 +186,7 @@ class Extender(Section):
 
 
 class Watermark(Section):
-    """Share of a node above which live migration starts. Only the node's total limits placement, not the watermark."""
+    """Share of a node above which live migration starts. Pods are still placed above it, up to the node's total."""
 
     cpu: Share = Field(default=0.9, examples=[0.9])
     """Share of the node's CPU. 0.9 by default: a tenth is left for growth while migrations run."""

@@ -145,7 +145,7 @@ class _NodeWire(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A Node with the group's label, also if another client created it. `booted`: it has KWOK's annotation."""
+    """A Node with the group's label, whoever created it. `booted`: it has KWOK's annotation."""
 
     name: NodeName
     uid: str
