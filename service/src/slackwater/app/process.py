@@ -101,11 +101,11 @@ async def serve(
         async with anyio.create_task_group() as root:
             root.start_soon(election.run, name="leader election")
             try:
-                with anyio.CancelScope() as lives:
-                    root.start_soon(_cancel_on_signal, lives, sockets, name="signals")
-                    life = _Life(client, election, rng, config_path=config_path, on_ready=on_ready)
+                with anyio.CancelScope() as running:
+                    root.start_soon(_cancel_on_signal, running, sockets, name="signals")
+                    runner = _ServiceRunner(client, election, rng, config_path=config_path, on_ready=on_ready)
                     while True:
-                        settings = await life.live(settings, opened)
+                        settings = await runner.run_once(settings, opened)
             finally:
                 with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                     await election.release()
@@ -113,7 +113,7 @@ async def serve(
     _log.info("stopped")
 
 
-class _Life:
+class _ServiceRunner:
     """Builds and runs one `Service` after another. It holds what all of them share."""
 
     def __init__(
@@ -126,7 +126,7 @@ class _Life:
         self._on_ready = on_ready
         self._followed = FollowedVersion(client)
 
-    async def live(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
+    async def run_once(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
         """Builds a `Service` and runs it until its leadership term is over. Returns the settings for the next `Service`."""
         gc.unfreeze()  # lets the garbage collector free the objects of an earlier `Service`
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
