@@ -231,7 +231,7 @@ class Migrating:
             self._reservations.recount(source.uid, migration_found(reservation.pod_resources))
 
     def _leave(self, migration: Migration, *, relieving: bool = False) -> None:
-        """Ends the migration and drops its hold. `relieving`: the source is about to go, so its pressure stays accounted for."""
+        """Ends the migration and drops its hold. `relieving`: its source pod is about to go, and stays accounted for."""
         del self.migrations[migration.key]
         if migration.key not in self.objects:
             self._vertical_pods.arriving.pop(migration.key, None)
