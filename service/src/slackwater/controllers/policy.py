@@ -1,4 +1,4 @@
-"""The policy of the state machine as one value. The configuration file fills it, and may replace it at run time."""
+"""The policy of the state machine: its settings as one value, from the configuration file. A reload of the file replaces it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -76,7 +76,7 @@ class Policy:
     curve: ScoreCurve = field(default_factory=ScoreCurve)
     randomize_scores: bool = False
     missing_requests: Literal["reject", "zero"] = "reject"
-    #: Pods of other schedulers count by what they use, since only Slackwater permits growth.
+    #: Vertical pods of other schedulers count by what they use, since only Slackwater grants permits.
     scheduler_name: str = "slackwater"
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
@@ -95,7 +95,7 @@ class Policy:
 
 
 def with_pauses(policy: Policy, paused: Collection[Activity]) -> Policy:
-    """The policy while these activities are paused. Scale-up and scale-down have policies of their own."""
+    """The policy to use while these activities are paused. Scale-up and scale-down have policies of their own."""
     return replace(
         policy,
         preemption=replace(policy.preemption, paused="preemption" in paused),

@@ -1,5 +1,5 @@
-"""The audit loop: compares the cluster state with the API server's objects, and each node's sums with sums computed again. It
-logs each difference, counts it by cause, and repairs it.
+"""The audit loop: compares the cluster state with the API server's objects, and each node's sums (Reserved, held and so on)
+with sums computed again. It logs each difference, counts it by cause, and repairs it.
 
     sample       checks the sums of a few nodes, several times a second; a wrong sum quarantines its node and starts an audit
     list         compares a fresh list of nodes and pods with the cluster state
@@ -90,8 +90,8 @@ class _Suspect:
 
 
 class Audit:
-    """Runs audits, and samples of the sums between them. It only reads `state`, and changes nothing itself: `take` hands an
-    event to the state machine and submits the effects."""
+    """Runs audits, and checks samples of the sums between them. It only reads `state`, and changes nothing itself: `take` hands
+    an event to the state machine and submits the effects."""
 
     def __init__(
         self,

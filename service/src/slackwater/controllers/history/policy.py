@@ -19,8 +19,8 @@ class HistoryPolicy:
     is due `delay_seconds` (by ring) after its first unwritten entry. Writes are at least `min_seconds` apart, and no faster
     than `bytes_per_second` on average. Entries that are not written yet are lost if the process is killed.
 
-    Every `look_seconds` the loop looks at changed pods, in up to `slices` slices, between which requests are answered. The
-    looks of a slice may cost `looks`: a look costs 1, or `record_cost` if the pod may get an entry. A disruption waits
+    Every `look_seconds` the loop looks at changed pods, in up to `slices` slices, between which requests are answered. All
+    looks of a slice may cost `looks` together: one costs 1, or `record_cost` if the pod may get an entry. A disruption waits
     `answer_seconds` for the answer to our own call, which is a better source than the pod's condition but may come later. At
     most `most_disrupted` disruptions wait; further ones get no entry.
     """

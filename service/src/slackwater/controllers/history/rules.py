@@ -76,8 +76,8 @@ def is_notable(pod: Pod, *, known: bool) -> bool:
 
 
 def _is_news(message: str, mine: Sequence[HistoryEntry], at_ms: int) -> bool:
-    """Do the reasons differ from those of each refusal in `mine` of the last hour? The numbers of nodes do not matter. False
-    also if `_MOST_REFUSALS` have been reported within that hour."""
+    """Should this refusal be reported? Only if its reasons differ from those of every refusal in `mine` of the last hour (the
+    numbers of nodes do not matter), and fewer than `_MOST_REFUSALS` were reported within that hour."""
     recent = [entry.why for entry in mine if entry.action is HistoryAction.REFUSED and at_ms - entry.at_ms < _AGAIN_MS]
     reason = _reason(fitting(message))
     return len(recent) < _MOST_REFUSALS and all(_reason(why) != reason for why in recent)

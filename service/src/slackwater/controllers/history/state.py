@@ -131,7 +131,7 @@ class History:
         return _pod(key) in self._index
 
     def reaches(self, ring: Ring) -> int | None:
-        """The time of the oldest entry of the ring, if older ones may have been forgotten; None if all are kept."""
+        """The time of the ring's oldest entry, in Unix milliseconds, if older ones may have been forgotten; else None."""
         first = self._rings[ring][0]
         return first.entries[0].at_ms if first.number > 0 and first.entries else None
 

@@ -28,7 +28,8 @@ _SPREAD: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectorConfig:
-    """Settings of the election, in seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
+    """Settings of the election, in seconds. Required: `lease_seconds` > `renew_seconds` > `retry_seconds`, each with a
+    margin."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0

@@ -1,4 +1,4 @@
-"""Whether this replica leads. Every decision and every write checks this before, so the check is only one comparison.
+"""Whether this replica leads. This is checked before every decision and every write, so the check is only one comparison.
 
 The end of leadership needs no notification: `leads` compares its end with the clock each time. Deliberately absent: how a
 replica comes to lead (`elector`, `follower`).
@@ -73,8 +73,8 @@ class Leadership:
 
 
 class LeadershipTerm:
-    """One term of leadership, from its beginning to its end. Decisions made in a term rely on it that no other replica leads
-    meanwhile.
+    """One term of leadership, from its beginning to its end. A decision that is made in a term is valid only because no other
+    replica leads during the term.
 
     A replica that loses leadership and gets it again is in another term.
     """

@@ -118,7 +118,7 @@ def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeN
 
 
 def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
-    """The target row for a machine that needs `need`: the row that is least full with the machine; None if it fits on none.
+    """The target row for a machine that needs `need`: the row that would be least full with it; None if it fits on none.
 
     `rows`: the rows that the other rules allow. Unless `above_watermark` is set, rows that the machine would take above their
     watermark are left out, since pressure there would soon move the machine again. Set it for machines that migrate whatever

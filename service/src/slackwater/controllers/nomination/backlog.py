@@ -1,7 +1,7 @@
 """The nomination backlog: the pending pods that may be nominated in advance, in the order of kube-scheduler's queue.
 
     backlog.take(changes.pods)          # pods that arrived, changed or were deleted
-    pods = backlog.some(64, now)        # takes the first ones out
+    pods = backlog.some(64, now)        # removes and returns the first ones
     backlog.park(pods_without_a_place, now)
 
 - `Eligibility`: which pods may be nominated, and for which of them filter may choose a node.

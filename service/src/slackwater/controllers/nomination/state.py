@@ -301,8 +301,8 @@ class AdvanceNominations:
         return NominateInAdvance(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
 
     def _is_free(self, pod: Pod) -> bool:
-        """May the pod be nominated? Not if it is or is about to be bound, nominated, preempted for or migrated, if filter holds
-        room for it, or if a former nomination was written."""
+        """May the pod be nominated? Not if it is bound, nominated or being deleted; if filter, a bind, a preemption or a
+        migration keeps room for it; or if a former nomination of it was written."""
         uid = pod.uid
         return (
             pod.node is None

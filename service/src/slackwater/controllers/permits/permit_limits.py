@@ -89,7 +89,7 @@ class PermitLimits:
             return []
         if not vertical_pod.urgent:
             vertical_pod.urgent, vertical_pod.attempts = True, 0
-            vertical_pod.oscillating = _restlessness(vertical_pod, reservation.pod_resources.reserved, now)
+            vertical_pod.oscillating = _oscillations(vertical_pod, reservation.pod_resources.reserved, now)
             vertical_pod.lowered_from = None
         return self._write_ahead(uid, vertical_pod, now)
 
@@ -343,7 +343,7 @@ class PermitLimits:
         return sum(vertical_pod.writing is not None for _, vertical_pod in self._vertical_pods.items())
 
 
-def _restlessness(vertical_pod: VerticalPodState, permit: Amounts, now: Instant) -> int:
+def _oscillations(vertical_pod: VerticalPodState, permit: Amounts, now: Instant) -> int:
     """How often in a row the pod needed a permit limit again soon after it had been lowered; at most `_MOST_OSCILLATING`."""
     if vertical_pod.written_at + _OSCILLATING_SECONDS < now:
         return 0

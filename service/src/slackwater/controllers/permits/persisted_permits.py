@@ -199,9 +199,10 @@ class PermitConflicts:
 
     No process knowingly lets the persisted permits of a node exceed its Total (`permit_limits`). But a write of a dead process
     may arrive after its successor has listed and has given the room to another pod. An agent is answered only when its write is
-    known to have arrived, so no agent was ever answered by such a write. Where the persisted permits of a node and the pods
-    bound there exceed its Total, the permits of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their
-    agents have asked again (docs/adr/0011). The search looks at every node, and at single pods only on nodes over Total.
+    known to have arrived, so no agent was ever answered by such a write. Each process writes permits with an epoch that is
+    higher than all that it found. Where the persisted permits of a node and the pods bound there exceed its Total, the permits
+    of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have asked again (docs/adr/0011). The
+    search looks at every node, and at single pods only on nodes over Total.
     """
 
     def __init__(self, cluster_state: ClusterState) -> None:

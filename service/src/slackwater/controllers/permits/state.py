@@ -1,4 +1,5 @@
-"""Permit requests and the events of pods that grow in place (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
+"""Decides agents' permit requests, and applies the events of pods that grow in place (neondatabase/autoscaling v0.36.1,
+pkg/plugin/run.go).
 
 - `Permits`: checks an agent's request, decides it and answers.
 - `VerticalEvents`: applies events about machines, permit writes and migrations.
@@ -61,7 +62,8 @@ class PermitDecision:
 
 
 class Permits:
-    """Checks and decides agents' permit requests. `room_given` is called when a pod has given back room; returns effects."""
+    """Checks and decides agents' permit requests. `room_given` is called when a pod has given back room, and returns
+    effects."""
 
     def __init__(
         self,
@@ -306,7 +308,7 @@ def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
 
 
 class VerticalEvents:
-    """Applies each event to the permit limits, the migrations or the resources of the machine's pods."""
+    """Applies events about machines, permit writes and migrations to permit limits, migrations and pods' resources."""
 
     def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
         self._pods = cluster_state.pods
@@ -346,8 +348,8 @@ class VerticalEvents:
             self._permit_limits.recorded(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
-        """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are a guess are
-        counted again. Returns effects."""
+        """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
+        since a restart are counted again. Returns effects."""
         if not self._annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []

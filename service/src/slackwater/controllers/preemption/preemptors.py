@@ -4,7 +4,7 @@
 
 - `Preemptors`: which pods preempt; continues preemptions after a restart.
 - `CandidateNodes`: which nodes are worth a search for victims.
-- `victims`: the cheapest candidate, by its cost.
+- `cheapest`: the candidates with the least cost, from `victims` and `runners_up`.
 
 In: a refused pod and the cluster state. Out: a candidate (a node with its victims), or None. Invariant: no preemption begins
 for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or kube-scheduler's after the

@@ -350,7 +350,8 @@ class Preemptions:
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
         """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the
-        pod's node did not pass, the preemption ends, except while the victims of an agreed one are leaving."""
+        pod's node did not pass, the preemption ends; but an agreed one goes on if no node passed, since its victims still
+        leave."""
         found = self._running.get(uid)
         if found is None or found.shut:
             return

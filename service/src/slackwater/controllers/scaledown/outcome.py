@@ -58,10 +58,10 @@ class ScaleDownPlan:
 
     @property
     def unneeded(self) -> Mapping[GroupName, int]:
-        """How many nodes of each group can go."""
+        """The number of removable nodes of each group."""
         return Counter(found.group for found in self.removable)
 
     @property
     def reasons(self) -> Mapping[UnremovableReason, int]:
-        """How many nodes stay for each reason."""
+        """The number of nodes that stay, for each reason."""
         return Counter(kept.unremovable_reason for kept in self.kept)

@@ -31,7 +31,7 @@ SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipReason:
-    """Why a group may not grow, or not further; `text` is for people."""
+    """Why a group may not grow, or may not grow further. `text`: the reason for people."""
 
     kind: SkipKind
     text: str

@@ -170,13 +170,14 @@ class TemplateNodes:
         return {line[name] for name in names}
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """How many pods of the equivalence group an empty new node of each group takes, if only their amounts and marks limit
-        them; 0 if it takes none now."""
+        """How many pods of the equivalence group an empty new node of each group takes now, as far as the pods' own amounts and
+        marks decide; 0 if it takes none."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, self.codes[kind][at] == _OK)
 
     def most_copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """As `copies`, but 0 only if a new node can never take a pod, wherever other pods are placed."""
+        """How many pods of the equivalence group an empty new node of each group may take at most, wherever other pods are
+        placed; 0 if it can never take one."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, np.isin(self.codes[kind][at], MOVING))
 

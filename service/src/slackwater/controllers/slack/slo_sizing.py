@@ -127,7 +127,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SLORoom:
-    """The room for one start-time SLO. `problem`: why less room is kept than is needed; None if it is not."""
+    """The room for one start-time SLO. `problem`: why less room is kept than is needed; None if enough is kept."""
 
     observed: Observed
     forecast: Forecast

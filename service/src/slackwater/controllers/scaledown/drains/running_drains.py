@@ -1,4 +1,4 @@
-"""All removals that have begun: begins them in batches, steps and cancels them, and reports the end of each.
+"""All removals under way: begins them in batches, advances and cancels them, and reports the end of each.
 
 - `Drains`: the removals under way.
 - `room_in_leaving`: the removals to give up because pods need the room.
