@@ -1,4 +1,5 @@
-r"""The nomination loop: keeps a snapshot up to date, chooses nodes for waiting pods, and gives the choices to the state machine.
+r"""The nomination loop: keeps a snapshot up to date, chooses nodes for waiting pods, and gives the choices to the state
+machine.
 
     a pod arrived -> a short pause \
                                     -> changes -> replica, backlog -> choice -> StateMachine.apply -> nominations

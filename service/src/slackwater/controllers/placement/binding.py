@@ -184,9 +184,9 @@ class Binding:
     def read_unbound(self, uid: PodUid) -> bool:
         """Drops the doubted reservation of a pod that a read found without a node. True if there was one.
 
-        Only a read decides, because a watch event may be older than our bind. An unsure bind becomes doubted, and its pod is read,
-        `confirm_seconds` after the call ended without an answer. A request that was under way when the connection broke has
-        ended by then.
+        Only a read decides, because a watch event may be older than our bind. An unsure bind becomes doubted, and its pod is
+        read, `confirm_seconds` after the call ended without an answer. A request that was under way when the connection broke
+        has ended by then.
         """
         reservation = self._reservations.get(uid)
         if reservation is None or reservation.state != "doubted":
