@@ -6,7 +6,7 @@ part of Slackwater uses, and the names of metrics, Events and reasons, which are
 
 from typing import Final
 
-# Names that Slackwater defines.
+# Names of Slackwater.
 
 #: Prefix of our annotations and labels.
 SLACKWATER_GROUP: Final = "slackwater.dev"
@@ -18,11 +18,9 @@ CONFIG_KIND: Final = "SlackwaterConfiguration"
 PERMIT: Final = "slackwater.dev/permit"
 #: Annotation on a pending preemptor: the node and the victims' UIDs, so that a restart can continue the preemption.
 PREEMPTING: Final = "slackwater.dev/preempting"
-#: Entry in a Pod's `spec.schedulingGates`, set when the Pod is created: kube-scheduler ignores the Pod until we remove the
-#: entry.
+#: Entry in a Pod's `spec.schedulingGates`, set when the Pod is created: kube-scheduler ignores the Pod until we remove it.
 GATE: Final = "slackwater.dev/gate"
-#: Annotation on a plain Pod: JSON with min and max as in `NEON_BOUNDS`. Makes the Pod a vertical workload, which grows in
-#: place.
+#: Annotation on a plain Pod: JSON with min and max as in `NEON_BOUNDS`. Makes the Pod a workload that grows in place.
 BOUNDS: Final = "slackwater.dev/bounds"
 #: Annotation on a Pod with `BOUNDS`: the container that is resized. Not needed if the Pod has only one container.
 BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
@@ -67,11 +65,10 @@ NEON_AUTO_MIGRATION: Final = "autoscaling.neon.tech/auto-migration-enabled"
 NEON_ALWAYS_MIGRATE: Final = "autoscaling.neon.tech/testing-only-always-migrate"
 #: Label on a VirtualMachineMigration that a scheduler created and has to delete when it has finished; any value.
 NEON_CREATED_BY_SCHEDULER: Final = "autoscaling.neon.tech/created-by-scheduler"
-#: Annotation on a VirtualMachine and its Pod: JSON `{min: {cpu, mem}, max: {cpu, mem}}`. Overrides the bounds in the machine's
-#: spec.
+#: Annotation on a VirtualMachine and its Pod: JSON `{min: {cpu, mem}, max: {cpu, mem}}`. Overrides the bounds in the spec.
 NEON_BOUNDS: Final = "autoscaling.neon.tech/bounds"
 
-# Names of Cluster Autoscaler and related projects, which users already have on their objects.
+# Names of Cluster Autoscaler and related projects.
 
 #: Annotation on a Pod, "true", "false" or "on-completion": whether the Pod may be evicted when its node is removed.
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
