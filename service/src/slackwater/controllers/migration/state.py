@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.migration.machine_choice import MigrationChoice, machine_key
+from slackwater.controllers.migration.migration_choice import MigrationChoice, machine_key
 from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
