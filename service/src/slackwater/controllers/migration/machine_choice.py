@@ -31,10 +31,10 @@ from slackwater.model.resources import NOTHING, Amounts
 
 
 class Rank(NamedTuple):
-    """A machine's rank, the first to leave lowest. 1. machines with a load before those without  2. lower one-minute load,
-    which disturbs least  3. joined first.
+    """The rank of a machine in its node's migration queue; the machine of the lowest rank leaves first.
 
-    The last makes the order total and stable: machines of equal load never change places.
+    Ranks compare by: 1. machines with a known load before those without;  2. lower one-minute load (in millionths), since that
+    disturbs least;  3. lower join number. Join numbers differ, so machines of equal load never change places.
     """
 
     without_load: bool
@@ -47,9 +47,9 @@ def rank(load1_micro: int | None, joined: int) -> Rank:
 
 
 class MigrationQueue:
-    """The migration queue of each node; a pod is in at most one.
+    """The migration queues of all nodes; a pod is in at most one queue.
 
-    A machine joins with its agent's first request, and stays until it may no longer migrate.
+    A machine joins its node's queue with its agent's first request, and stays there until it may no longer migrate.
     """
 
     def __init__(self) -> None:
@@ -58,13 +58,14 @@ class MigrationQueue:
         self._joined = 0
 
     def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
-        """Adds the pod, or moves it to the place that its new load gives it."""
+        """Adds the pod to the node's queue. A pod that is in the queue keeps its join number, and gets the rank of this
+        load."""
         place = self._places.get(uid)
         joined = place[1].joined if place is not None and place[0] == node else self._joined
         self.enter(uid, node, load1_micro, joined)
 
     def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
-        """Adds the pod with this join number."""
+        """Adds the pod to the node's queue with this join number."""
         self.drop(uid)
         self._joined = max(self._joined, joined + 1)
         ranked = rank(load1_micro, joined)
@@ -88,7 +89,8 @@ class MigrationQueue:
         return (uid for _, uid in self._queues.get(node, ()))
 
     def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
-        """All entries as (node, pod, load, joined), by node and in order."""
+        """All entries as (node, pod, load, join number), sorted by node and rank. The load is in millionths; None if
+        unknown."""
         return [
             (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
             for node in sorted(self._queues)
@@ -99,27 +101,28 @@ class MigrationQueue:
         return len(self._places)
 
 
-#: Source and target of a migration; each is None if not known.
+#: Source node and target node of a migration; each is None if not known.
 Route = tuple[NodeName | None, NodeName | None]
 
 
 def room_at_source(running: Iterable[Route], source: NodeName, policy: MigrationPolicy) -> bool:
-    """May one more migration leave `source`?"""
+    """Do the limits on running migrations allow one more that leaves the node `source`?"""
     sources = [route[0] for route in running]
     return len(sources) < policy.max_concurrent and sources.count(source) < policy.max_per_source
 
 
 def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeName]:
-    """The nodes where no more migrations may arrive."""
+    """The nodes at which so many migrations arrive that no other may."""
     arriving = Counter(target for _, target in running if target is not None)
     return {node for node, count in arriving.items() if count >= policy.max_per_target}
 
 
 def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
-    """The row that is least full once the machine is there; None if it fits on none.
+    """The target row for a machine that needs `need`: the row that would be least full with it; None if it fits on none.
 
-    `rows` are those that the other rules allow. A target above its watermark would only move the pressure, and then the machine
-    again. It is allowed for machines that migrate whatever the pressure is (`above_watermark`).
+    `rows`: the rows that the other rules allow. Unless `above_watermark` is set, rows that the machine would take above their
+    watermark are left out, since pressure there would soon move the machine again. Set it for machines that migrate whatever
+    the pressure is.
     """
     fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
     after = columns.reserved[:, fitting] + columns.held[:, fitting] + vertical(need)
@@ -132,9 +135,9 @@ def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above
     return Row(int(fitting[np.lexsort((fitting, fullness))[0]]))
 
 
-#: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
+#: The pause after a machine's migration failed or could not begin. It doubles each time, up to the longest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
-#: A machine whose agent has been silent for longer does not hold the others up.
+#: A machine whose agent has been silent for longer does not delay the machines behind it in the queue.
 _SILENT_SECONDS: Final = 60.0
 
 
@@ -147,7 +150,8 @@ class MigrationBackoff:
 
 
 class MigrationChoice:
-    """Decides migrations; keeps the queues and the back-offs. `busy` are the machines that migrate already."""
+    """Decides migrations; keeps the queues and the back-offs. `busy`: the machines that migrate already, kept up to date by the
+    caller. `routes` returns the nodes of each running migration."""
 
     def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
         self._ledger = cluster_state.ledger
@@ -161,12 +165,13 @@ class MigrationChoice:
         self._routes = routes
         self._backoffs: dict[PodKey, MigrationBackoff] = {}
         self.queue = MigrationQueue()
-        #: The number of machines that wait to leave drained nodes; so many of the concurrent migrations are kept for them.
+        #: The number of machines that wait to leave drained nodes. So many places among the concurrent migrations are kept
+        #: free.
         self.places_kept = 0
 
     def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
-        """Decides, for an agent's request, whether its machine leaves now; the target node, or None. The load it reads is that
-        of the agent's previous request."""
+        """Decides, at an agent's request, whether the agent's machine migrates now. Returns the target node; None if the
+        machine stays. The decision uses the load of the agent's previous request."""
         reservation, vertical = self._reservations.get(pod.uid), pod.vertical
         if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
@@ -191,7 +196,8 @@ class MigrationChoice:
     def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
         """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
 
-        It is a node below its watermark if there is one, else any that fits: the drain goes on whatever the pressure elsewhere.
+        Prefers nodes that stay below their watermark. If there is none, takes any node where the machine fits, because the
+        drain has to go on whatever the pressure elsewhere.
         """
         reservation = self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -220,7 +226,7 @@ class MigrationChoice:
         return machine not in self._busy and (backoff is None or backoff.until <= now)
 
     def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
-        """Is the pod the first in its node's queue among those that could leave now? The others do not delay it."""
+        """Is the pod the first in its node's queue, if pods that could not leave now do not count?"""
         for other in self.queue.on_node(node):
             if other == uid:
                 return True
@@ -237,7 +243,7 @@ class MigrationChoice:
         return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
 
     def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
-        """The node's CapacityPressure from pods that have been denied growth for long enough."""
+        """The node's CapacityPressure from pods that have been denied growth for at least `sustained_seconds`."""
         since, amounts = now - policy.migration.sustained_seconds, NOTHING
         for uid in self._reservations.on_node(node):
             vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
@@ -260,7 +266,7 @@ class MigrationChoice:
         return None if node is None else node.name
 
     def back_off(self, machine: PodKey, now: Instant) -> None:
-        """Notes that the machine could not leave. Other machines come first during a pause, which doubles each time."""
+        """Notes that the machine could not leave. It is not tried again during a pause, which doubles each time."""
         before = self._backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
         self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
