@@ -70,8 +70,9 @@ from slackwater.ports.clock import SteadyClock, Times
 from slackwater.runtime.autoscaler.metrics import AutoscalerCollector, PlannerCollector
 from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
 from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.filter_backpressure import FilterBackpressure
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.node_choice import FilterBackpressure, FilterNodeChooser
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record_file import Recording

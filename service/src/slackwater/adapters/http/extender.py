@@ -103,7 +103,7 @@ class Submitter(Protocol):
 
 
 class Backpressure(Protocol):
-    """Delays filter's answers while binds queue; implemented by `runtime.node_choice`."""
+    """Delays filter's answers while binds queue; implemented by `runtime.filter_backpressure`."""
 
     def due(self) -> bool: ...
 
@@ -111,7 +111,7 @@ class Backpressure(Protocol):
 
 
 class NodeChooser(Protocol):
-    """Chooses one node for filter's answer, as an index into `rows`; implemented by `runtime.node_choice`.
+    """Chooses one node for filter's answer, as an index into `rows`; implemented by `runtime.flows.node_choice`.
 
     None: no node was chosen, and filter judges all of them.
     """
