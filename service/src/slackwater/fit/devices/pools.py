@@ -16,6 +16,7 @@ from slackwater.model.ids import Row
 from slackwater.model.kubernetes_version import KubernetesVersion, Rule
 from slackwater.model.objects import Node
 from slackwater.snapshot.device_table import DeviceTable, PoolId
+from slackwater.snapshot.device_taints import RuleTaints
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import rows_of_terms
 
@@ -97,19 +98,19 @@ def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: Kubern
         pools = [pool for each, slices in found.items() if (pool := _pool(table, each, slices, reaches)) is not None]
     else:
         pools = [_pool_of_own_slices(each, slices, reaches) for each, slices in found.items()]
-    if node.slices and node.name not in table.by_node:
-        pools.extend(_planned(node))
+    if node.slices and node.name not in table.published:
+        pools.extend(_planned(node, table.rule_taints))
     pools.sort(key=lambda pool: (pool.binding, pool.id))
     return NodePools(tuple(pools))
 
 
-def _planned(node: Node) -> Iterable[Pool]:
+def _planned(node: Node, rule_taints: RuleTaints) -> Iterable[Pool]:
     """The pools of a node that does not exist yet, by its template. Their names contain the node's, so they are its own; a pool
-    without a name gets the node's, which is what most drivers call it."""
+    without a name gets the node's, which is what most drivers call it. Rules that name no pool taint their devices too."""
     by_pool: dict[PoolId, list[ResourceSlice]] = {}
     for one in node.slices:
         name = f"{one.pool}:{node.name}" if one.pool else node.name
-        by_pool.setdefault((one.driver, name), []).append(one)
+        by_pool.setdefault((one.driver, name), []).append(rule_taints.on(one, pool=name))
     return [_build(pool, slices, (), lambda _: True) for pool, slices in by_pool.items()]
 
 
