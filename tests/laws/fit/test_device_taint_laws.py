@@ -77,7 +77,7 @@ def lines(items: list[Obj]) -> list[Obj]:
     return [{**line, "skipped": None} for line in placement_lines(found, sequential=True)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(slices(), rules, st.lists(claims(), min_size=1, max_size=3))
 def test_a_taint_by_rule_is_a_taint_of_the_device(
     published: list[Obj], drawn: list[tuple[Obj | None, Obj]], asked: list[Obj]
