@@ -254,7 +254,7 @@ def _in(draw: Draw, zone: str) -> Obj:
 
 
 def _taint_rules(draw: Draw, slices: Sequence[Obj], api: str) -> list[Obj]:
-    """Rules that taint a device, the devices of a pool or of a driver, those of one name everywhere, none, or now and then all."""
+    """Rules that taint a device, the devices of a pool or of a driver, those of one name, none, or now and then all."""
     made = []
     for number in range(draw.pick((0, 1, 1, 2, 4)) if slices else 0):
         body: Obj = {"taint": {"timeAdded": _LEAVING, **draw.pick(_TAINTS)}}

@@ -180,8 +180,8 @@ def test_device_taint_rules_that_the_version_does_not_read_are_named_for_pods_th
     claims, extended = a_pod("claims", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]), a_pod("extended")
     extended["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
     pods = [claims, extended, a_pod("plain")]
-    want = "DynamicResources (taints by rule): the DeviceTaintRules in the file do not count: in Kubernetes 1.36.3 the feature gate "
-    want += "DRADeviceTaintRules is off"
+    want = "DynamicResources (taints by rule): the DeviceTaintRules in the file do not count: "
+    want += "in Kubernetes 1.36.3 the feature gate DRADeviceTaintRules is off"
     for rules, want_named in (([rule], [True, True, False]), ([], [False, False, False])):
         file.write_text(json.dumps({**CLUSTER, "items": [*NODES, *rules, *pods]}))
         assert [want in line.get("skipped", []) for line in placed(capsys, file)] == want_named

@@ -12,7 +12,6 @@ from slackwater.model.devices import DeviceId
 from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
-
 #: A device's line names so many rules.
 _MOST_RULES: Final = 3
 

@@ -151,5 +151,7 @@ def test_device_taint_rules_are_watched_where_kube_scheduler_reads_them(
     kubernetes = KubernetesVersion.parse(version, gates)
     types = {resource.name: resource for resource in auxiliary(KindInterner(), broken, kubernetes=kubernetes)}
     found = types.get("devicetaintrules")
-    assert (None if found is None else found.path) == (None if path is None else f"/apis/resource.k8s.io/{path}/devicetaintrules")
+    assert (None if found is None else found.path) == (
+        None if path is None else f"/apis/resource.k8s.io/{path}/devicetaintrules"
+    )
     assert found is None or found.may_be_absent, "an API server may not serve a version that is not stable"

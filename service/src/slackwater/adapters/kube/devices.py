@@ -66,9 +66,11 @@ from slackwater_protocol.units import parse_nanos
 
 V = TypeVar("V", SliceWire, ClassWire, ClaimWire, TemplateWire)
 _API: Final = "resource.k8s.io/v1"
-#: The versions of the API that serve DeviceTaintRules, the newest first: since 1.37, in 1.36, and before. Their fields are equal.
+#: The versions of the API that serve DeviceTaintRules: since 1.37, in 1.36, and before. Their fields are equal.
 TAINT_RULE_APIS: Final = (_API, "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 _EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+_STABLE_SINCE: Final = 37
+_BETA_SINCE: Final = 36
 _SLICE: Final = msgspec.json.Decoder(SliceWire)
 _TAINT_RULE: Final = msgspec.json.Decoder(TaintRuleWire)
 _CLASS: Final = msgspec.json.Decoder(ClassWire)
@@ -179,16 +181,13 @@ def _counters(wire: Mapping[str, CounterWire] | None) -> tuple[tuple[str, int], 
 
 def taint_rule_api(kubernetes: KubernetesVersion) -> str:
     """The version of the API by which kube-scheduler of this version reads DeviceTaintRules."""
-    newest, beta, alpha = TAINT_RULE_APIS
-    return newest if kubernetes.minor >= _RULES_STABLE else beta if kubernetes.minor >= _RULES_BETA else alpha
-
-
-_RULES_STABLE, _RULES_BETA = 37, 36
+    stable, beta, alpha = TAINT_RULE_APIS
+    return stable if kubernetes.minor >= _STABLE_SINCE else beta if kubernetes.minor >= _BETA_SINCE else alpha
 
 
 def decode_device_taint_rule(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> DeviceTaintRule:
-    """A DeviceTaintRule. Selectors by class and by CEL expression, which only Kubernetes 1.34 has, are refused: without them the
-    rule would taint more devices than it does."""
+    """A DeviceTaintRule. Selectors by class and by CEL expression, which only Kubernetes 1.34 has, are refused: read without
+    them the rule would taint more devices than it does."""
     wire = _TAINT_RULE.decode(raw)
     if wire.api_version not in ("", *TAINT_RULE_APIS):
         raise ValueError(f"got apiVersion {wire.api_version:.60}, want one of {', '.join(TAINT_RULE_APIS)}")

@@ -1,9 +1,9 @@
 """Decodes a cluster as kubectl writes it into one `Cluster` value: nodes, pods, storage, namespaces, budgets and controllers.
 
 In: JSON documents. Out: a `Cluster`; `skipped_rules` lists the rules that cannot be judged for lack of objects, and the objects
-that do not count in the version of Kubernetes. Each object is first completed as the API server would (`objects`). Kinds that no rule uses are
-skipped. A kind without any object in the documents counts as unknown, not as absent. An answer names a rule that could not be
-judged only if it may matter for the pod.
+that do not count in the version of Kubernetes. Each object is first completed as the API server would (`objects`). Kinds that
+no rule uses are skipped. A kind without any object in the documents counts as unknown, not as absent. An answer names a rule
+that could not be judged only if it may matter for the pod.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
