@@ -24,6 +24,8 @@ selectors = st.fixed_dictionaries(
     {},
     optional={"driver": st.sampled_from(_DRIVERS), "pool": st.sampled_from(_POOLS), "device": st.sampled_from(_DEVICES)},
 )
+#: How many devices a request asks for.
+counts: tuple[int | str, ...] = (1, 1, 2, "All")
 rules = st.lists(st.tuples(st.none() | selectors, taints), max_size=4)
 
 
@@ -48,7 +50,7 @@ def claims(draw: st.DrawFn) -> Obj:
     asks = []
     for _ in range(draw(st.integers(1, 2))):
         tolerated = draw(st.sampled_from(([], [{"key": "sick", "operator": "Exists"}], [{"operator": "Exists"}])))
-        count: int | str = draw(st.sampled_from((1, 1, 2, "All")))
+        count = draw(st.sampled_from(counts))
         asks.append(ask(count, of=draw(st.sampled_from(("gpu", "nic"))), tolerations=tolerated))
     return devices_of(*asks)
 
