@@ -12,6 +12,7 @@ from slackwater.model.devices import Device, DeviceId, DeviceTaintRule, Resource
 
 #: Rules by the name of the device that they select; None: every device of a pool.
 _OfPool = dict[str | None, tuple[DeviceTaintRule, ...]]
+_NONE: Final[tuple[_OfPool, ...]] = ()
 
 
 class RuleTaints:
@@ -40,9 +41,6 @@ class RuleTaints:
             return _NONE
         keys = ((driver, pool), (driver, None), (None, pool), (None, None))
         return tuple([self._by_pool[key] for key in keys if key in self._by_pool])
-
-
-_NONE: Final[tuple[_OfPool, ...]] = ()
 
 
 def _selecting(device: str, found: Iterable[_OfPool]) -> tuple[DeviceTaintRule, ...]:
