@@ -163,7 +163,7 @@ def _build(
     slices = sorted(slices, key=lambda one: one.name)
     with_devices = [one for one in slices if not one.counters]
     names = [device.name for one in with_devices for device in one.devices]
-    counters = [each for one in slices for each in one.counters]
+    counters = [each for one in (*slices, *rest) for each in one.counters]
     known = {each.name: {name for name, _ in each.counters} for each in counters}
     if (
         len(set(names)) < len(names)
