@@ -63,6 +63,7 @@ _CLUSTER_WIDE: Final = {
     "csidrivers",
     "volumeattachments",
     "resourceslices",
+    "devicetaintrules",
     "deviceclasses",
     "tokenreviews",
 }

@@ -43,6 +43,12 @@ def gpus(node: str, count: int, **values: Any) -> Obj:
     return slice_body(node, *(device(f"gpu-{at}", model="h100", **values) for at in range(count)))
 
 
+def taint_rule_body(name: str, effect: str = "NoSchedule", *, key: str = "sick", **selector: str) -> Obj:
+    """A rule for all devices, or for those that the names in `selector` (driver, pool, device) select."""
+    spec = {"deviceSelector": selector, "taint": {"key": key, "value": "yes", "effect": effect}}
+    return {"apiVersion": _API, "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+
+
 def class_body(name: str = "gpu", *selectors: str, resource: str | None = None) -> Obj:
     spec: Obj = {"selectors": [{"cel": {"expression": each}} for each in selectors or (OF_DRIVER,)]}
     if resource is not None:

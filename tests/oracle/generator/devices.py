@@ -31,11 +31,13 @@ class DeviceLimits:
     taken, and whether a selector that fails is met, differs from run to run. `plain_claims`: no `distinctAttribute`, which 1.34
     compares by address and the API server of 1.35 does not store; and no `All` among alternatives, where both lose the place.
     `unallocated_scores`: no allocated claims where scores are compared: 1.35 fails on a pod that has one, and one to allocate.
+    `taint_rules`: the version of the API that has DeviceTaintRules; None: none, since the gate is off.
     """
 
     one_pool: bool = False
     plain_claims: bool = False
     unallocated_scores: bool = False
+    taint_rules: str | None = None
 
 
 NO_LIMITS: Final = DeviceLimits()
@@ -62,7 +64,8 @@ def add_devices(draw: Draw, items: list[Obj], namespaces: Sequence[str], limits:
             for amounts in item["status"].values():
                 if isinstance(amounts, dict):
                     amounts[RESOURCE] = "2" if draw.chance(0.6) else "0"
-    return [*items, *slices, *_classes(draw), *claims, *made]
+    rules = [] if limits.taint_rules is None else _taint_rules(draw, slices, limits.taint_rules)
+    return [*items, *slices, *_classes(draw), *claims, *made, *rules]
 
 
 def _make_plain(claims: Sequence[Obj]) -> None:
@@ -248,6 +251,27 @@ def _in(draw: Draw, zone: str) -> Obj:
             {"matchExpressions": [{"key": ZONE, "operator": draw.pick(("In", "In", "NotIn")), "values": [zone]}]}
         ]
     }
+
+
+def _taint_rules(draw: Draw, slices: Sequence[Obj], api: str) -> list[Obj]:
+    """Rules that taint a device, the devices of a pool or of a driver, those of one name, none, or now and then all."""
+    made = []
+    for number in range(draw.pick((0, 1, 1, 2, 4)) if slices else 0):
+        body: Obj = {"taint": {"timeAdded": _LEAVING, **draw.pick(_TAINTS)}}
+        if draw.chance(0.9):
+            body["deviceSelector"] = _taint_selector(draw, draw.pick(slices)["spec"])
+        made.append({**_object("DeviceTaintRule", f"rule-{number}", spec=body), "apiVersion": api})
+    return made
+
+
+def _taint_selector(draw: Draw, body: Obj) -> Obj:
+    """A selector by some of the names of a device, one of them wrong now and then."""
+    devices = [each["name"] for each in body.get("devices", ())]
+    names = {"driver": body["driver"], "pool": body["pool"]["name"], "device": draw.pick(devices) if devices else "gpu-0"}
+    wanted = draw.pick((("device",), ("pool",), ("pool",), ("driver", "pool"), ("pool", "device"), tuple(names), tuple(names)))
+    if draw.chance(0.1):
+        wanted = draw.pick(((), ("driver",)))
+    return {key: "no-such-name" if draw.chance(0.05) else names[key] for key in wanted}
 
 
 # --- claims and pods --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ Drawn from dice of its own, so that the rest of a cluster is the same whatever i
 from collections.abc import Sequence
 from typing import Final
 
-from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.adapters.kube.devices import taint_rule_api
+from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from tests.oracle.generator.devices import DeviceLimits
 from tests.oracle.generator.draw import Draw, Obj
 from tests.oracle.generator.labels import HOSTNAME
@@ -28,7 +29,8 @@ _EFFECTS: Final = ("NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule", 
 def device_limits(version: KubernetesVersion) -> DeviceLimits:
     """What kube-scheduler of this version gets wrong, or differently each time, and clusters to compare with it leave out."""
     old = version.minor < 36
-    return DeviceLimits(one_pool=old, plain_claims=old, unallocated_scores=version.minor == 35)
+    rules = taint_rule_api(version) if version.follows(Rule.DEVICE_TAINT_RULES) else None
+    return DeviceLimits(one_pool=old, plain_claims=old, unallocated_scores=version.minor == 35, taint_rules=rules)
 
 
 def add_by_version(draw: Draw, nodes: Sequence[Obj], storage: list[Obj]) -> None:

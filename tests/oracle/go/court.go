@@ -30,7 +30,7 @@ var kinds = []runtime.Object{
 	&v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 	&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{},
 	&storagev1.VolumeAttachment{}, &policyv1.PodDisruptionBudget{},
-	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
+	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{}, &deviceTaintRule{},
 }
 
 // bench is what all clusters share.

@@ -49,7 +49,7 @@ func (d *devices) ResourceClaims() resourceClaimTracker { return d.tracker }
 
 func newDevices(ctx context.Context, factory informers.SharedInformerFactory) (*devices, error) {
 	resources := factory.Resource().V1()
-	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices()})
+	tracker, err := resourceslicetracker.StartTracker(ctx, trackerOptions(factory))
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +133,10 @@ func refusalsOfDevices(object runtime.Object) field.ErrorList {
 	case *resourcev1.ResourceSlice:
 		return refusedAs(object, &resource.ResourceSlice{}, func(slice *resource.ResourceSlice) field.ErrorList {
 			return resourcevalidation.ValidateResourceSlice(slice)
+		})
+	case *deviceTaintRule:
+		return refusedAs(object, &resource.DeviceTaintRule{}, func(rule *resource.DeviceTaintRule) field.ErrorList {
+			return resourcevalidation.ValidateDeviceTaintRule(rule)
 		})
 	case *resourcev1.DeviceClass:
 		return refusedAs(object, &resource.DeviceClass{}, func(class *resource.DeviceClass) field.ErrorList {

@@ -5,8 +5,26 @@ package main
 import (
 	"context"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 )
 
 // newCache is the cache of kube-scheduler 1.37.
 func newCache(ctx context.Context) cache.Cache { return cache.New(ctx, nil, false, false) }
+
+// deviceTaintRule is the kind in the version of the API that kube-scheduler 1.37 reads.
+type deviceTaintRule = resourcev1.DeviceTaintRule
+
+// trackerOptions are those of kube-scheduler 1.37 itself.
+func trackerOptions(factory informers.SharedInformerFactory) resourceslicetracker.Options {
+	resources := factory.Resource()
+	return resourceslicetracker.Options{
+		EnableDeviceTaintRules: utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
+		SliceInformer:          resources.V1().ResourceSlices(),
+		TaintInformer:          resources.V1().DeviceTaintRules(),
+	}
+}

@@ -173,14 +173,15 @@ def test_claims_of_devices_that_the_file_lacks_are_refused_visibly(file: Path, c
     assert "DynamicResources: no ResourceSlice in the file" in line["skipped"]
 
 
-def test_device_taint_rules_are_named_as_not_modelled_for_pods_that_may_get_devices(
+def test_device_taint_rules_that_the_version_does_not_read_are_named_for_pods_that_may_get_devices(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rule = {"kind": "DeviceTaintRule", "metadata": {"name": "broken"}, "spec": {"taint": {"effect": "NoSchedule"}}}
     claims, extended = a_pod("claims", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]), a_pod("extended")
     extended["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
     pods = [claims, extended, a_pod("plain")]
-    want = "DynamicResources (taints by rule): the DeviceTaintRules in the file are not modelled"
+    want = "DynamicResources (taints by rule): the DeviceTaintRules in the file do not count: "
+    want += "in Kubernetes 1.36.3 the feature gate DRADeviceTaintRules is off"
     for rules, want_named in (([rule], [True, True, False]), ([], [False, False, False])):
         file.write_text(json.dumps({**CLUSTER, "items": [*NODES, *rules, *pods]}))
         assert [want in line.get("skipped", []) for line in placed(capsys, file)] == want_named

@@ -75,6 +75,18 @@ def test_amounts_of_capacity_are_not_asked_for_without_the_gate(version: str) ->
     assert verdict(version, *with_claim(one_gpu(memory="80Gi"), spec=much)) == ("feasible" if version in _OLD else _SHORT)
 
 
+@pytest.mark.parametrize(("there", "want"), [("80Gi", "feasible"), ("40Gi", _SHORT)])
+@pytest.mark.parametrize("version", _NEW)
+def test_devices_draw_counters_that_a_slice_of_another_node_has(version: str, there: str, want: str) -> None:
+    pool = {"name": "shared", "generation": 1, "resourceSliceCount": 2}
+    drawn = {"consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": "80Gi"}}}]}
+    counters = [{"name": "gpu", "counters": {"memory": {"value": there}}}]
+    parts = slice_body("a", device("part-0", more=drawn), pool=pool)
+    elsewhere = slice_body("b", name="counters", pool=pool, sharedCounters=counters)
+    del elsewhere["spec"]["devices"]
+    assert verdict(version, *with_claim(parts, elsewhere)) == want
+
+
 @pytest.mark.parametrize("version", [*_OLD, *_NEW])
 def test_1_34_allocates_from_incomplete_pools(version: str) -> None:
     incomplete = slice_body("a", device("gpu-0"), pool={"name": "a", "generation": 1, "resourceSliceCount": 2})

@@ -7,6 +7,7 @@ from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
@@ -23,6 +24,7 @@ from tests.support.devices import (
     gpus,
     node_body,
     pod_body,
+    taint_rule_body,
     template_body,
 )
 
@@ -31,7 +33,9 @@ def broken(resource: str, name: str, error: Exception) -> None:
     raise AssertionError(f"{resource} {name}: {error}")
 
 
-TYPES = {resource.name: resource for resource in auxiliary(KindInterner(), broken)}
+#: The first version that reads DeviceTaintRules.
+NEWEST = KubernetesVersion.parse("1.37")
+TYPES = {resource.name: resource for resource in auxiliary(KindInterner(), broken, kubernetes=NEWEST)}
 
 
 def seen(kind: AuxiliaryKind, body: Obj) -> AuxiliarySeen:
@@ -82,6 +86,18 @@ def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() ->
     intake.take(seen("resourceclaims", taken))
     replica.take(replace(everything((), ()), devices=intake.changes().devices))
     assert fitting(replica) == []
+
+
+def test_a_taint_rule_reaches_plans_when_it_appears_and_goes() -> None:
+    cluster, intake, replica = cluster_of(node_body("a"), pod_body("p", "mine")), an_intake(), SnapshotReplica()
+    replica.take(replace(everything(cluster.nodes, cluster.pods), devices=intake.changes().devices))
+    assert fitting(replica) == ["a"]
+    intake.take(seen("devicetaintrules", taint_rule_body("broken", pool="a")))
+    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    assert fitting(replica) == []
+    intake.take(AuxiliaryGone("devicetaintrules", AuxiliaryKey("", "broken")))
+    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    assert fitting(replica) == ["a"]
 
 
 def fitting(replica: SnapshotReplica) -> list[str]:

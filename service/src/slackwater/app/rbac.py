@@ -67,7 +67,7 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     # Devices (dynamic resource allocation); clusters before Kubernetes 1.34 have no such objects.
     {
         "apiGroups": ["resource.k8s.io"],
-        "resources": ["resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"],
+        "resources": ["resourceslices", "devicetaintrules", "deviceclasses", "resourceclaims", "resourceclaimtemplates"],
         "verbs": ["list", "watch"],
     },
     # DaemonSets: the pods of new nodes. The others: how many pods a controller wants, to judge evictions.

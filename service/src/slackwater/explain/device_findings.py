@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 from slackwater.explain.findings import MOST_OBJECTS, PodQuery
 from slackwater.fit.devices.allocator import Allocator
@@ -10,6 +11,9 @@ from slackwater.fit.filter.dynamic_resources import specs_on
 from slackwater.model.devices import DeviceId
 from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+
+#: A device's line names so many rules.
+_MOST_RULES: Final = 3
 
 
 def devices_of(asked: PodQuery, row: Row) -> tuple[str, ...]:
@@ -40,6 +44,8 @@ def _why(snapshot: ClusterSnapshot, layout: Layout, usage: Usage, at: int) -> st
     if pool.state != "usable":
         return f"its pool is {pool.state}"
     accepting = next((ask for ask in asks if ask.selectable[at] is True), None)
+    if accepting is not None and not accepting.tolerated[at]:
+        return f"a taint is not tolerated by request {accepting.name}{_rules(snapshot, layout.ids[at])}"
     if accepting is not None:
         return _short_of(accepting, usage, at)
     troubles = (ask.selectable[at] for ask in asks)
@@ -48,13 +54,17 @@ def _why(snapshot: ClusterSnapshot, layout: Layout, usage: Usage, at: int) -> st
 
 
 def _short_of(ask: AskBoard, usage: Usage, at: int) -> str:
-    if not ask.tolerated[at]:
-        return f"a taint is not tolerated by request {ask.name}"
     consumes, taken = ask.consumes[at], dict(usage.consumed[at] or ())
     if consumes is None:
         return f"request {ask.name} asks more capacity than it has"
     short = [name for name, more, amount in consumes if taken.get(name, 0) + more > amount]
     return f"too little {short[0]} left" if short else "free"
+
+
+def _rules(snapshot: ClusterSnapshot, device: DeviceId) -> str:
+    """The DeviceTaintRules that taint the device."""
+    found = snapshot.devices.rule_taints.selecting(device)
+    return f"; it is tainted by DeviceTaintRule {', '.join(rule.name for rule in found[:_MOST_RULES])}" if found else ""
 
 
 def _user(snapshot: ClusterSnapshot, device: DeviceId) -> str:

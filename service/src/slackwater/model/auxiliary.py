@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, ResourceClaim, ResourceSlice
+from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, DeviceTaintRule, ResourceClaim, ResourceSlice
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
@@ -49,6 +49,7 @@ AuxiliaryKind = Literal[
     "csistoragecapacities",
     "volumeattachments",
     "resourceslices",
+    "devicetaintrules",
     "deviceclasses",
     "resourceclaims",
     "resourceclaimtemplates",
@@ -63,7 +64,7 @@ AuxiliaryKind = Literal[
 ]
 #: The objects of dynamic resource allocation.
 DEVICE_KINDS: Final[frozenset[AuxiliaryKind]] = frozenset(
-    {"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}
+    {"resourceslices", "devicetaintrules", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}
 )
 #: The kinds of objects that can ask for placeholders; they are watched only where slack is planned.
 ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
@@ -121,6 +122,7 @@ AuxiliaryObject = (
     | StorageCapacity
     | Attachment
     | ResourceSlice
+    | DeviceTaintRule
     | DeviceClass
     | ResourceClaim
     | ClaimSpec

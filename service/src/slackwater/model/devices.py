@@ -141,6 +141,23 @@ class ResourceSlice:
     counters: tuple[CounterSet, ...] = ()
 
 
+class DeviceTaintSelector(NamedTuple):
+    """The names by which a rule selects devices; None selects by any name."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTaintRule:
+    """A DeviceTaintRule: a taint for every device that its selector selects. `selector` None selects no device."""
+
+    name: str
+    taint: DeviceTaint
+    selector: DeviceTaintSelector | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClass:
     """A DeviceClass: CEL selectors that its devices must meet, and the extended resource that it backs. `created` is its
@@ -249,10 +266,13 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceObjects:
-    """All known objects about devices. An object that is missing here does not exist, while missing storage objects may only be
-    unread."""
+    """All known objects about devices. Unlike those of storage, objects that are not here count as absent.
+
+    `slices` are as their drivers publish them. `taint_rules` is empty where kube-scheduler of the version reads none.
+    """
 
     slices: Mapping[str, ResourceSlice] = field(default_factory=dict)
+    taint_rules: Mapping[str, DeviceTaintRule] = field(default_factory=dict)
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     claims: Mapping[ClaimKey, ResourceClaim] = field(default_factory=dict)
     templates: Mapping[ClaimKey, ClaimSpec] = field(default_factory=dict)

@@ -23,18 +23,23 @@ _SHOWN: Final = 60
 
 
 class Gate(NamedTuple):
-    """A feature gate of kube-scheduler. The fields are minor versions: `since` has the gate, from `on` it is on by default,
-    from `locked` nobody can change it."""
+    """A feature gate of kube-scheduler: since which minor version it exists, is on by default, and can no longer be set.
+
+    `needs` is the gate without which it does nothing. `split_from` is the gate that governed the same before this one existed.
+    """
 
     since: int
     on: int | None = None
     locked: int | None = None
+    needs: str | None = None
+    split_from: str | None = None
 
 
 #: The gates that change a filter or score plug-in of the default profile, as in pkg/features/kube_features.go.
 GATES: Final[Mapping[str, Gate]] = {
     "DRAConsumableCapacity": Gate(since=34, on=36),
     "DRADeviceBindingConditions": Gate(since=34, on=36),
+    "DRADeviceTaintRules": Gate(since=35, on=37, needs="DRADeviceTaints", split_from="DRADeviceTaints"),
     "DRADeviceTaints": Gate(since=33, on=36),
     "DRAExtendedResource": Gate(since=34, on=36, locked=37),
     "DRAFractionalCapacityRange": Gate(since=37, on=37),
@@ -124,7 +129,13 @@ class Rule(Enum):
         "DynamicResources",
         "compares `distinctAttribute` with all devices of a claim; before 1.37, with the latest one of each request",
     )
+    NO_SELECTOR_TAINTS_NOTHING = SinceRule(
+        37, "DynamicResources", "reads a DeviceTaintRule without a selector as one for no device; before 1.37, for all devices"
+    )
     DEVICE_TAINTS = GateRule("DRADeviceTaints", "DynamicResources", "reads taints of devices")
+    DEVICE_TAINT_RULES = GateRule(
+        "DRADeviceTaintRules", "DynamicResources", "reads DeviceTaintRules, which taint the devices that they select"
+    )
     PARTITIONABLE_DEVICES = GateRule(
         "DRAPartitionableDevices", "DynamicResources", "reads shared counters, and nodes of single devices"
     )
@@ -206,11 +217,14 @@ class KubernetesVersion:
         return all(self.follows(rule) == other.follows(rule) for rule in Rule)
 
     def enabled(self, gate: str) -> bool:
-        """Whether a gate, one of `GATES`, is on."""
-        for name, value in self.gates:
-            if name == gate:
-                return value
-        return _by_default(GATES[gate], max(self.minor, OLDEST_MINOR))
+        """Whether one of `GATES` is on, and the gate that it needs."""
+        known = GATES[gate]
+        if known.split_from is not None and self.minor < known.since:
+            return self.enabled(known.split_from)
+        value = dict(self.gates).get(gate)
+        if value is None:
+            value = _by_default(known, max(self.minor, OLDEST_MINOR))
+        return value and (known.needs is None or self.enabled(known.needs))
 
     @property
     def note(self) -> str:

@@ -168,6 +168,7 @@ class AuxiliaryIntake:
         templates: dict[AuxiliaryKey, ClaimSpec] = self._objects.get("resourceclaimtemplates", {})
         return DeviceObjects(
             slices=self._by_name("resourceslices") or {},
+            taint_rules=self._by_name("devicetaintrules") or {},
             classes=self._by_name("deviceclasses") or {},
             claims={(key.namespace, key.name): claim for key, claim in claims.items()},
             templates={(key.namespace, key.name): spec for key, spec in templates.items()},

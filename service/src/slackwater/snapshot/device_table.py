@@ -1,13 +1,16 @@
 """The devices of a snapshot: objects of dynamic resource allocation, the allocations that plans assume, and what is in use.
 
-`DeviceTable` adds a plan's assumptions to the objects of `model.devices.DeviceObjects`. A plan puts in a claim with its assumed
-allocation (`put_claim`), and may take it out again. The table counts which devices all allocations together use.
+Slices are here with the taints of DeviceTaintRules on their devices (`device_taints`).
+
+`DeviceTable` lies over `model.devices.DeviceObjects`. A plan puts a claim with its assumed allocation (`put_claim`), and takes
+it off again. The table counts which devices all allocations together use.
 
 Deliberately absent: which devices a claim would get (`fit.devices`).
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from slackwater.model.devices import (
@@ -21,6 +24,7 @@ from slackwater.model.devices import (
     ResourceSlice,
 )
 from slackwater.model.ids import NodeName, PodUid
+from slackwater.snapshot.device_taints import RuleTaints
 
 PoolId = tuple[str, str]
 
@@ -28,10 +32,11 @@ PoolId = tuple[str, str]
 class DeviceTable:
     """The objects about devices, with a plan's assumptions.
 
-    `in_use` counts for each device the allocations that use it alone, `shares` those that share it; `consumed` is how much of
-    its capacity the shares consume. `local` has each node's own slices with devices, `shared` all other slices. `by_pool` and
-    `by_node` are other views of the slices; `by_node` has all that name a node. `version` increases when an allocation changes
-    that may concern nodes other than the one where its pod runs.
+    `in_use` are devices that allocations hold alone, with their number; `shares` those that several requests share, and
+    `consumed` how much of their capacity is taken. `local` are the slices with devices of each node, `shared` all others;
+    `by_pool` is another view of them. `published` are the slices that name a node, by its name, without the taints of rules:
+    new nodes are modelled on them. `version` increases when an allocation changes that may concern nodes other than the one
+    where its pod runs.
     """
 
     def __init__(self, objects: DeviceObjects) -> None:
@@ -42,7 +47,8 @@ class DeviceTable:
         self.local: dict[str, list[ResourceSlice]] = {}
         self.shared: list[ResourceSlice] = []
         self.by_pool: dict[PoolId, list[ResourceSlice]] = {}
-        self.by_node: dict[str, list[ResourceSlice]] = {}
+        self.published: dict[str, list[ResourceSlice]] = {}
+        self.rule_taints = RuleTaints(objects.taint_rules.values())
         self.version = 0
         #: Increases with every change of an allocation.
         self.revision = 0
@@ -97,14 +103,10 @@ class DeviceTable:
         if not self._assumed:
             return self.objects
         claims = {**self.objects.claims, **self._assumed}
-        return DeviceObjects(
-            slices=self.objects.slices,
-            classes=self.objects.classes,
-            claims={key: claim for key, claim in claims.items() if claim is not None},
-            templates=self.objects.templates,
-        )
+        return replace(self.objects, claims={key: claim for key, claim in claims.items() if claim is not None})
 
-    def _index(self, one: ResourceSlice) -> None:
+    def _index(self, as_published: ResourceSlice) -> None:
+        one = self.rule_taints.on(as_published)
         pool = (one.driver, one.pool)
         self.by_pool.setdefault(pool, []).append(one)
         if one.nodes.name and not one.counters:
@@ -112,7 +114,7 @@ class DeviceTable:
         else:
             self.shared.append(one)
         if one.nodes.name:
-            self.by_node.setdefault(one.nodes.name, []).append(one)
+            self.published.setdefault(one.nodes.name, []).append(as_published)
         else:
             self._wide_pools.add(pool)
 

@@ -16,6 +16,7 @@ from slackwater.model.auxiliary import (
     DaemonSet,
 )
 from slackwater.model.eviction_facts import Owner
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.pod_constraints import KindInterner, Toleration
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from tests.support.builders import amounts
@@ -127,3 +128,30 @@ def test_targets_are_told_by_controller_and_forgotten_with_it() -> None:
     assert (told.storage, intake.changes().replicas) == (None, None)
     intake.take(AuxiliaryGone("replicasets", key))
     assert intake.changes().replicas == {("ns", Owner("batch", "Job", "web")): 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "path"),
+    [
+        ("1.34", {}, None),
+        ("1.34", {"DRADeviceTaints": True}, "v1alpha3"),
+        ("1.35", {"DRADeviceTaints": True}, None),
+        ("1.35", {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, "v1alpha3"),
+        ("1.35", {"DRADeviceTaintRules": True}, None),
+        ("1.36", {}, None),
+        ("1.36", {"DRADeviceTaintRules": True}, "v1beta2"),
+        ("1.37", {}, "v1"),
+        ("1.37", {"DRADeviceTaintRules": False}, None),
+        ("1.37", {"DRADeviceTaints": False}, None),
+    ],
+)
+def test_device_taint_rules_are_watched_where_kube_scheduler_reads_them(
+    version: str, gates: dict[str, bool], path: str | None
+) -> None:
+    kubernetes = KubernetesVersion.parse(version, gates)
+    types = {resource.name: resource for resource in auxiliary(KindInterner(), broken, kubernetes=kubernetes)}
+    found = types.get("devicetaintrules")
+    assert (None if found is None else found.path) == (
+        None if path is None else f"/apis/resource.k8s.io/{path}/devicetaintrules"
+    )
+    assert found is None or found.may_be_absent, "an API server may not serve a version that is not stable"

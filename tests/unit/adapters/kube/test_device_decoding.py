@@ -8,8 +8,10 @@ import pytest
 from slackwater.adapters.kube.devices import (
     decode_claim_template,
     decode_device_class,
+    decode_device_taint_rule,
     decode_resource_claim,
     decode_slice,
+    taint_rule_api,
 )
 from slackwater.model.devices import (
     AllocatedDevice,
@@ -19,11 +21,25 @@ from slackwater.model.devices import (
     DeviceConstraint,
     DeviceId,
     DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintSelector,
     NodeChoice,
     RequestPolicy,
     Version,
 )
-from tests.support.devices import DRIVER, Obj, ask, claim_body, class_body, device, devices_of, slice_body, template_body
+from slackwater.model.kubernetes_rules import KubernetesVersion
+from tests.support.devices import (
+    DRIVER,
+    Obj,
+    ask,
+    claim_body,
+    class_body,
+    device,
+    devices_of,
+    slice_body,
+    taint_rule_body,
+    template_body,
+)
 
 
 def _json(body: Obj) -> bytes:
@@ -105,3 +121,46 @@ def _slice_with(**change: Any) -> Obj:
 def test_an_object_that_no_api_server_would_store_is_refused(decode: Any, body: Obj, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         decode(_json(body))
+
+
+def test_a_taint_rule_has_its_taint_and_the_names_that_it_selects() -> None:
+    found = decode_device_taint_rule(_json(taint_rule_body("broken", "NoExecute", driver=DRIVER, device="gpu-0")))
+    want = DeviceTaintSelector(driver=DRIVER, device="gpu-0")
+    assert found == DeviceTaintRule(name="broken", taint=DeviceTaint("sick", "yes", "NoExecute"), selector=want)
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", "v1alpha3"), ("1.35", "v1alpha3"), ("1.36", "v1beta2"), ("1.37", "v1")])
+def test_taint_rules_are_read_as_the_version_serves_them_and_in_each_older_way(version: str, want: str) -> None:
+    kubernetes = KubernetesVersion.parse(version)
+    assert taint_rule_api(kubernetes) == f"resource.k8s.io/{want}"
+    body = taint_rule_body("broken")
+    same = [decode_device_taint_rule(_json({**body, "apiVersion": f"resource.k8s.io/{each}"}), kubernetes) for each in _SERVED]
+    assert same == [decode_device_taint_rule(_json(body), kubernetes)] * len(_SERVED)
+
+
+_SERVED = ("v1", "v1beta2", "v1alpha3")
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.36", "1.37"])
+def test_a_taint_rule_without_a_selector_selects_every_device_before_1_37_and_none_since(version: str) -> None:
+    body = taint_rule_body("broken")
+    del body["spec"]["deviceSelector"]
+    found = decode_device_taint_rule(_json(body), KubernetesVersion.parse(version))
+    assert found.selector == (None if version == "1.37" else DeviceTaintSelector())
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        ({"apiVersion": "resource.k8s.io/v2"}, "got apiVersion resource.k8s.io/v2, want one of"),
+        ({"spec": {"deviceSelector": {}}}, "missing required field `taint`"),
+        ({"spec": {"taint": {"key": 5}}}, "Expected `str`, got `int`"),
+        ({"spec": {"taint": {}, "deviceSelector": []}}, "Expected `object"),
+        ({"spec": {"taint": {}, "deviceSelector": {"deviceClassName": "gpu"}}}, "want driver, pool and device only"),
+        ({"spec": {"taint": {}, "deviceSelector": {"selectors": [{"cel": {"expression": "true"}}]}}}, "want driver, pool and"),
+        ({"spec": {"taint": {}, "deviceSelector": {"selectors": [{}] * 33}}}, "length <= 32"),
+    ],
+)
+def test_a_taint_rule_that_cannot_be_read_is_refused(change: Obj, want: str) -> None:
+    with pytest.raises(ValueError, match=want):
+        decode_device_taint_rule(_json(taint_rule_body("broken") | change))

@@ -29,7 +29,7 @@ from slackwater.model.auxiliary import (
     NamespaceLabels,
 )
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import Workload
 from slackwater.model.pod_constraints import KindInterner
@@ -180,7 +180,10 @@ def auxiliary(
     templates: bool = False,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> tuple[ResourceType[AuxiliaryKey], ...]:
-    """Returns all auxiliary resource types. With `templates`, a controller is decoded together with the pod it would create."""
+    """All auxiliary resource types. With `templates`, controllers are decoded together with the pod that they would create.
+
+    DeviceTaintRules are among them only where kube-scheduler of this version reads them.
+    """
     daemons = PodDecoder(kinds, kubernetes)
 
     def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], ControllerScale] = decode_replicas) -> _Read:
@@ -220,6 +223,9 @@ def auxiliary(
             lambda raw: devices.decode_claim_template(raw, kubernetes)[1],
         ),
     )
+    if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
+        path = f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"
+        of_devices += (("devicetaintrules", path, partial(devices.decode_device_taint_rule, kubernetes=kubernetes)),)
     return (
         *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
         *(replace(auxiliary_object(kind, path, read, on_broken), may_be_absent=True) for kind, path, read in of_devices),

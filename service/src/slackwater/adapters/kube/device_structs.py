@@ -5,6 +5,7 @@ Lists have the bounds of the API: an object that no API server would store is re
 
 from typing import Annotated, TypeVar
 
+import msgspec
 from msgspec import Meta, field
 
 from slackwater.adapters.kube.structs import Int64, NodeSelectorWire, Quantity, TolerationWire, Wire
@@ -120,6 +121,27 @@ class SliceSpecWire(Wire):
 class SliceWire(Wire):
     metadata: MetaWire
     spec: SliceSpecWire
+    api_version: str = ""
+
+
+class TaintSelectorWire(Wire):
+    """`device_class_name` and `selectors` are fields of Kubernetes 1.34 alone, where rules are alpha."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    device_class_name: str | None = None
+    selectors: _Few[msgspec.Raw] | None = None
+
+
+class TaintRuleSpecWire(Wire):
+    taint: TaintWire
+    device_selector: TaintSelectorWire | None = None
+
+
+class TaintRuleWire(Wire):
+    metadata: MetaWire
+    spec: TaintRuleSpecWire
     api_version: str = ""
 
 

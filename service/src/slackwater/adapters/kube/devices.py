@@ -29,6 +29,9 @@ from slackwater.adapters.kube.device_structs import (
     SelectorWire,
     SliceSpecWire,
     SliceWire,
+    TaintRuleWire,
+    TaintSelectorWire,
+    TaintWire,
     TemplateWire,
 )
 from slackwater.adapters.kube.pod_constraints import node_term
@@ -48,6 +51,8 @@ from slackwater.model.devices import (
     DeviceId,
     DeviceRequest,
     DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintSelector,
     DeviceToleration,
     NodeChoice,
     RequestPolicy,
@@ -55,14 +60,19 @@ from slackwater.model.devices import (
     ResourceSlice,
     Version,
 )
-from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater_protocol.units import parse_nanos
 
 V = TypeVar("V", SliceWire, ClassWire, ClaimWire, TemplateWire)
 _API: Final = "resource.k8s.io/v1"
+#: The versions of the API that serve DeviceTaintRules: since 1.37, in 1.36, and before. Their fields are equal.
+TAINT_RULE_APIS: Final = (_API, "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 _EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+_STABLE_SINCE: Final = 37
+_BETA_SINCE: Final = 36
 _SLICE: Final = msgspec.json.Decoder(SliceWire)
+_TAINT_RULE: Final = msgspec.json.Decoder(TaintRuleWire)
 _CLASS: Final = msgspec.json.Decoder(ClassWire)
 _CLAIM: Final = msgspec.json.Decoder(ClaimWire)
 _TEMPLATE: Final = msgspec.json.Decoder(TemplateWire)
@@ -105,7 +115,7 @@ def _device(wire: DeviceWire, *, per_device: bool) -> Device:
         name=wire.name,
         attributes=tuple((name, _attribute(value)) for name, value in sorted((wire.attributes or {}).items())),
         capacity=tuple(_capacity(name, value) for name, value in sorted((wire.capacity or {}).items())),
-        taints=tuple(DeviceTaint(taint.key, taint.value, taint.effect) for taint in wire.taints or ()),
+        taints=tuple(map(_taint, wire.taints or ())),
         consumes=tuple(CounterSet(each.counter_set, _counters(each.counters)) for each in wire.consumes_counters or ()),
         nodes=_choice(wire) if per_device else None,
         shareable=bool(wire.allow_multiple_allocations),
@@ -113,6 +123,10 @@ def _device(wire: DeviceWire, *, per_device: bool) -> Device:
         binding=None if wire.binding_conditions is None else tuple(wire.binding_conditions),
         failures=tuple(wire.binding_failure_conditions or ()),
     )
+
+
+def _taint(wire: TaintWire) -> DeviceTaint:
+    return DeviceTaint(wire.key, wire.value, wire.effect)
 
 
 def _choice(wire: SliceSpecWire | DeviceWire) -> NodeChoice:
@@ -163,6 +177,34 @@ def _step(quantity: Quantity | None) -> int | None:
 
 def _counters(wire: Mapping[str, CounterWire] | None) -> tuple[tuple[str, int], ...]:
     return tuple((name, parse_nanos(counter.value)) for name, counter in sorted((wire or {}).items()))
+
+
+# --- rules of taints --------------------------------------------------------------------------------------------------------
+
+
+def taint_rule_api(kubernetes: KubernetesVersion) -> str:
+    """The version of the API by which kube-scheduler of this version reads DeviceTaintRules."""
+    stable, beta, alpha = TAINT_RULE_APIS
+    return stable if kubernetes.minor >= _STABLE_SINCE else beta if kubernetes.minor >= _BETA_SINCE else alpha
+
+
+def decode_device_taint_rule(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> DeviceTaintRule:
+    """A DeviceTaintRule. Selectors by class and by CEL expression, which only Kubernetes 1.34 has, are refused: read without
+    them the rule would taint more devices than it does."""
+    wire = _TAINT_RULE.decode(raw)
+    if wire.api_version not in ("", *TAINT_RULE_APIS):
+        raise ValueError(f"got apiVersion {wire.api_version:.60}, want one of {', '.join(TAINT_RULE_APIS)}")
+    return DeviceTaintRule(
+        name=wire.metadata.name, taint=_taint(wire.spec.taint), selector=_taint_selector(wire.spec.device_selector, kubernetes)
+    )
+
+
+def _taint_selector(wire: TaintSelectorWire | None, kubernetes: KubernetesVersion) -> DeviceTaintSelector | None:
+    if wire is None:
+        return None if kubernetes.follows(Rule.NO_SELECTOR_TAINTS_NOTHING) else DeviceTaintSelector()
+    if wire.device_class_name is not None or wire.selectors:
+        raise ValueError("spec.deviceSelector has deviceClassName or selectors, want driver, pool and device only")
+    return DeviceTaintSelector(wire.driver, wire.pool, wire.device)
 
 
 # --- classes, claims, templates ---------------------------------------------------------------------------------------------

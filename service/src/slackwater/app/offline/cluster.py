@@ -1,14 +1,15 @@
 """Decodes a cluster as kubectl writes it into one `Cluster` value: nodes, pods, storage, namespaces, budgets and controllers.
 
-In: JSON documents. Out: a `Cluster`; `skipped_rules` lists the rules that cannot be judged, for lack of objects or because
-their objects are not modelled. Each object is first completed as the API server would (`objects`). Kinds that no rule uses are
-skipped. A kind without any object in the documents counts as unknown, not as absent. An answer names a rule that could not be
-judged only if it may matter for the pod.
+In: JSON documents. Out: a `Cluster`; `skipped_rules` lists the rules that cannot be judged for lack of objects, and the objects
+that do not count in the version of Kubernetes. Each object is first completed as the API server would (`objects`). Kinds that
+no rule uses are skipped. A kind without any object in the documents counts as unknown, not as absent. An answer names a rule
+that could not be judged only if it may matter for the pod.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ from slackwater.app.offline.objects import (
     DAEMON_SET,
     DEVICE_KINDS,
     SCALED,
+    TAINT_RULE,
     ClusterError,
     Found,
     decode_scale,
@@ -38,7 +40,7 @@ from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Pri
 from slackwater.fit.pdb_tracker import NO_SCALES, Scales
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.ids import PodUid
-from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner
 from slackwater.model.selectors import Requirement, Selector
@@ -147,15 +149,14 @@ READ: Final = (
     "VolumeAttachment",
     *DEVICE_KINDS,
 )
-#: Kinds of objects that kube-scheduler reads and Slackwater does not, with the rules on pods with devices that they affect.
-_NOT_MODELLED: Final = {"DeviceTaintRule": ("DynamicResources (taints by rule)",)}
+_TAINTS_BY_RULE: Final = "DynamicResources (taints by rule)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A cluster's decoded objects, in the order of the file.
 
-    `unknown`: kinds without any object; `unmodelled`: kinds with objects that kube-scheduler reads and that are not read here.
+    `unknown`: kinds without any object; `ignored`: why the objects of a kind do not count, by kind.
     `where` names the place where objects were looked for, for messages. `spread_by_default`: for pods without spread
     constraints, the selector of their Services and controllers. `daemons`: the pods that DaemonSets
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
@@ -174,7 +175,7 @@ class Cluster:
     storage: Storage = field(default_factory=Storage)
     devices: DeviceObjects = NO_DEVICES
     unknown: frozenset[str] = frozenset()
-    unmodelled: frozenset[str] = frozenset()
+    ignored: Mapping[str, str] = field(default_factory=dict)
     spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
     daemons: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] | None = None
@@ -194,7 +195,7 @@ def read_cluster(
     API server say about the version of Kubernetes.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
-    by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, *_SPREADING, *_SCALING, *_NOT_MODELLED))
+    by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
     daemons = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
@@ -205,16 +206,28 @@ def read_cluster(
         namespaces=dict(_each(by_kind["Namespace"], decoding.decode_namespace)),
         storage=_storage(by_kind),
         devices=_devices(by_kind, kubernetes.version),
-        unknown=frozenset(kind for kind in (*READ, DAEMON_SET) if not by_kind[kind]),
-        unmodelled=frozenset(kind for kind in _NOT_MODELLED if by_kind[kind]),
+        unknown=_unknown(by_kind, kubernetes.version),
+        ignored=_ignored(by_kind, kubernetes.version),
         spread_by_default=_spread_by_default(by_kind, pods),
         budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or None,
         scales=_scales(by_kind),
         daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw), kubernetes.version)),
     )
     cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
-    _refuse_twins(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in DEVICE_KINDS))
+    _refuse_twins(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     return cluster
+
+
+def _unknown(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> frozenset[str]:
+    rules = (TAINT_RULE,) if kubernetes.follows(Rule.DEVICE_TAINT_RULES) else ()
+    return frozenset(kind for kind in (*READ, *rules, DAEMON_SET) if not by_kind[kind])
+
+
+def _ignored(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> dict[str, str]:
+    if not by_kind[TAINT_RULE] or kubernetes.follows(Rule.DEVICE_TAINT_RULES):
+        return {}
+    gate = "DRADeviceTaintRules" if kubernetes.follows(Rule.DEVICE_TAINTS) else "DRADeviceTaints"
+    return {TAINT_RULE: f"in Kubernetes {kubernetes} the feature gate {gate} is off"}
 
 
 def _version(request: VersionRequest, pods: Sequence[Found], said: KubernetesVersion | None) -> VersionFound:
@@ -287,8 +300,10 @@ def _devices(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersi
     def all_of(kind: str, decode: Callable[[bytes, KubernetesVersion], T]) -> list[T]:
         return _each(by_kind[kind], lambda raw: decode(raw, kubernetes))
 
+    rules = all_of(TAINT_RULE, devices_decoding.decode_device_taint_rule) if kubernetes.follows(Rule.DEVICE_TAINT_RULES) else []
     return DeviceObjects(
         slices={one.name: one for one in all_of("ResourceSlice", devices_decoding.decode_slice)},
+        taint_rules={rule.name: rule for rule in rules},
         classes={one.name: one for one in all_of("DeviceClass", devices_decoding.decode_device_class)},
         claims={claim.key: claim for claim in all_of("ResourceClaim", devices_decoding.decode_resource_claim)},
         templates=dict(all_of("ResourceClaimTemplate", devices_decoding.decode_claim_template)),
@@ -330,14 +345,15 @@ _NEEDED_FOR_CLAIMS: Final = {
 _NEEDED_FOR_DEVICES: Final = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 
 
-def skipped_rules(kind: NumberedGroup, unknown: Set[str], where: str, unmodelled: Set[str] = frozenset()) -> list[str]:
-    """One text for each missing or unmodelled kind of object that may matter for the pod. `unknown` are the missing kinds;
-    `where` is the end of the text, such as "in the file"."""
+def skipped_rules(
+    kind: NumberedGroup, unknown: Set[str], where: str, ignored: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """One text for each missing or ignored kind of object that may matter for the pod. `unknown` are the missing kinds; `where`
+    is the place where objects were looked for, such as "in the file"."""
     notes = [f"{', '.join(rules)}: no {missing} {where}" for missing, rules in _missing(kind, unknown)]
     asks = kind.kind.pod_constraints or NO_POD_CONSTRAINTS
     if asks.resource_claims or asks.container_devices:
-        found = ((each, rules) for each, rules in _NOT_MODELLED.items() if each in unmodelled)
-        notes += [f"{', '.join(rules)}: the {each}s {where} are not modelled" for each, rules in found]
+        notes += [f"{_TAINTS_BY_RULE}: the {each}s {where} do not count: {why}" for each, why in ignored.items()]
     return notes
 
 
@@ -353,5 +369,7 @@ def _missing(kind: NumberedGroup, unknown: Set[str]) -> Iterator[tuple[str, tupl
         named = any(use.claim for use in asks.resource_claims)
         needed = _NEEDED_FOR_DEVICES if named else _NEEDED_FOR_DEVICES[1:]
         yield from ((missing, ("DynamicResources",)) for missing in needed if missing in unknown)
+        if TAINT_RULE in unknown:
+            yield TAINT_RULE, (_TAINTS_BY_RULE,)
     if "Namespace" in unknown and any(term.namespace_selector for term in terms_of(asks)):
         yield "Namespace", ("InterPodAffinity (namespaceSelector)",)

@@ -68,7 +68,7 @@ def _explained(
                 raise ClusterError(f"pod {namespace}/{name}", "", f"is not {cluster.where}")
             explanation = explain_pod(explain_input, pod)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
-            return explanation, skipped_rules(kind, cluster.unknown, cluster.where, cluster.unmodelled)
+            return explanation, skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")

@@ -15,6 +15,7 @@ import msgspec
 
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
+from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.adapters.kube.server_version import server_version
@@ -164,4 +165,17 @@ async def fetch_cluster(
         except StatusError as error:
             if path in _NEEDED or error.code not in _MAY_BE_MISSING:
                 raise
+    report("reading devicetaintrules")
+    pages += await _device_taint_rules(objects)
     return replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
+
+
+async def _device_taint_rules(objects: ApiObjects) -> list[msgspec.Raw]:
+    """The pages of DeviceTaintRules in the newest version of the API that serves them."""
+    for api in TAINT_RULE_APIS:
+        try:
+            return [msgspec.Raw(page) async for page in objects.pages(f"/apis/{api}/devicetaintrules")]
+        except StatusError as error:
+            if error.code not in _MAY_BE_MISSING:
+                raise
+    return []

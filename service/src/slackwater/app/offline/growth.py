@@ -110,7 +110,7 @@ def growable_groups(
         running_pods.setdefault(pod.node, []).append(pod)
     csi_nodes = cluster.storage.csi_nodes or {}
     taints = taint_rules_of(settings)
-    published = DeviceTable(cluster.devices).by_node
+    published = DeviceTable(cluster.devices).published
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])

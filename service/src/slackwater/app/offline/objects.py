@@ -58,6 +58,8 @@ _TEMPLATE: Final = "spec.template"
 BUDGET: Final = "PodDisruptionBudget"
 #: The kinds of dynamic resource allocation.
 DEVICE_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+#: Read only where kube-scheduler of the version reads it.
+TAINT_RULE: Final = "DeviceTaintRule"
 _NAMESPACED: Final = frozenset(
     {
         "Pod",

@@ -142,7 +142,7 @@ class _Whole:
 
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
-    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.unmodelled)
+    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored)
     return {"skipped": found} if found else {}
 
 

@@ -119,7 +119,7 @@ def _kept(kept: KeptNode) -> dict[str, Any]:
 
 def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> Mapping[str, list[str]]:
     kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
-    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.unmodelled)]
+    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)]
     notes += [
         f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
         for kind in (budgets.assumed if budgets is not None else ())

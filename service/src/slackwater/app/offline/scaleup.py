@@ -91,7 +91,7 @@ def _why(reason: GroupRefusal | SkipReason) -> dict[str, Any]:
 def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> dict[str, list[str]]:
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
-        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.unmodelled))
+        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.ignored))
 
     found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
     if "DaemonSet" in cluster.unknown and pending:

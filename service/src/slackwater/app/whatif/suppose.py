@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from slackwater.app.offline.cluster import READ, Cluster, read_cluster
 from slackwater.app.offline.known_groups import KnownGroup, configured_group
-from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.objects import TAINT_RULE, ClusterError
 from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
 from slackwater.model.devices import DeviceObjects
@@ -24,7 +24,7 @@ from slackwater_protocol.names import NODE_GROUP
 T = TypeVar("T")
 K = TypeVar("K")
 
-_READ: Final = (*READ, "DaemonSet", "PodDisruptionBudget", "ConfigMap")
+_READ: Final = (*READ, TAINT_RULE, "DaemonSet", "PodDisruptionBudget", "ConfigMap")
 _REMOVABLE: Final = ("Node", "Pod", "DaemonSet", "PodDisruptionBudget")
 _NAMES: Final = frozenset({"kind", "namespace", "name"})
 
@@ -97,6 +97,7 @@ def _with(cluster: Cluster, more: Cluster) -> Cluster:
         priorities=more.priorities or cluster.priorities,
         priorities_problem=more.priorities_problem or cluster.priorities_problem,
         unknown=cluster.unknown & more.unknown,
+        ignored={**cluster.ignored, **more.ignored},
     )
 
 
@@ -130,6 +131,7 @@ def _stored(before: Storage, more: Storage) -> Storage:
 def _published(before: DeviceObjects, more: DeviceObjects) -> DeviceObjects:
     return DeviceObjects(
         slices={**before.slices, **more.slices},
+        taint_rules={**before.taint_rules, **more.taint_rules},
         classes={**before.classes, **more.classes},
         claims={**before.claims, **more.claims},
         templates={**before.templates, **more.templates},

@@ -19,9 +19,9 @@ _PLACEMENT: Final = """\
 Judges every pod that has no node and has not ended, whatever its scheduler, by
 kube-scheduler's own rules. A rule that needs a kind of object of which the
 file has none is skipped, and the answer says so. Pods with resource claims
-(DRA) need resourceslices, deviceclasses, resourceclaims and
-resourceclaimtemplates in the file. Exit code 0: judged; 2: the file cannot be
-read.
+(DRA) need resourceslices, deviceclasses, resourceclaims,
+resourceclaimtemplates and devicetaintrules in the file. Exit code 0: judged;
+2: the file cannot be read.
 """
 _EXAMPLES: Final = """\
 examples:

@@ -16,6 +16,7 @@ from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Node
 from slackwater.snapshot.device_table import DeviceTable, PoolId
+from slackwater.snapshot.device_taints import RuleTaints
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import rows_of_terms
 
@@ -98,19 +99,19 @@ def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: Kubern
         pools = [pool for each, slices in found.items() if (pool := _pool(table, each, slices, reaches)) is not None]
     else:
         pools = [_pool_of_own_slices(each, slices, reaches) for each, slices in found.items()]
-    if node.slices and node.name not in table.by_node:
-        pools.extend(_planned(node))
+    if node.slices and node.name not in table.published:
+        pools.extend(_planned(node, table.rule_taints))
     pools.sort(key=lambda pool: (pool.binding, pool.id))
     return NodePools(tuple(pools))
 
 
-def _planned(node: Node) -> Iterable[Pool]:
-    """The pools of a node that does not exist yet, by its template. Each pool's name contains the node's name, so that no other
-    node shares the pool; a pool without a name gets the node's name, which is what most drivers use."""
+def _planned(node: Node, rule_taints: RuleTaints) -> Iterable[Pool]:
+    """The pools of a node that does not exist yet, by its template. Their names contain the node's, so they are its own; a pool
+    without a name gets the node's, which is what most drivers call it. Rules that name no pool taint their devices too."""
     by_pool: dict[PoolId, list[ResourceSlice]] = {}
     for one in node.slices:
         name = f"{one.pool}:{node.name}" if one.pool else node.name
-        by_pool.setdefault((one.driver, name), []).append(one)
+        by_pool.setdefault((one.driver, name), []).append(rule_taints.on(one, pool=name))
     return [_build(pool, slices, (), lambda _: True) for pool, slices in by_pool.items()]
 
 
@@ -163,7 +164,7 @@ def _build(
     slices = sorted(slices, key=lambda one: one.name)
     with_devices = [one for one in slices if not one.counters]
     names = [device.name for one in with_devices for device in one.devices]
-    counters = [each for one in slices for each in one.counters]
+    counters = [each for one in (*slices, *rest) for each in one.counters]
     known = {each.name: {name for name, _ in each.counters} for each in counters}
     if (
         len(set(names)) < len(names)

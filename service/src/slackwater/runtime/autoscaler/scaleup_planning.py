@@ -208,7 +208,7 @@ def growable_group(
     said = (None if group.template is None else group.template.csi) or (None if known is None else known.csi)
     template = attaching(template, [csi_nodes[name] for name in group_status.ready if name in csi_nodes], said=said)
     said_slices = (() if group.template is None else group.template.slices) or (() if known is None else known.slices)
-    published = replica.snapshot.devices.by_node
+    published = replica.snapshot.devices.published
     template = publishing(template, published, group_status.ready, said=said_slices)
     return GrowableGroup(
         group=group_status.group,
@@ -225,7 +225,7 @@ def _without_slices(
     devices."""
     if template is None or not template.node.slices:
         return []
-    published, nodes = replica.snapshot.devices.by_node, replica.nodes
+    published, nodes = replica.snapshot.devices.published, replica.nodes
     ready = (name for name in group_status.ready if name in nodes and _is_new(nodes[name], now))
     return [name for name in ready if awaits_slices(nodes[name], template.node, published)]
 

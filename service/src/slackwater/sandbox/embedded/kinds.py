@@ -75,6 +75,9 @@ KINDS: Final = (
     ResourceKind(prefix=_STORAGE, plural="csistoragecapacities", kind="CSIStorageCapacity"),
     ResourceKind(prefix=_STORAGE, plural="volumeattachments", kind="VolumeAttachment", namespaced=False, halves=True),
     ResourceKind(prefix=_DEVICES, plural="resourceslices", kind="ResourceSlice", namespaced=False),
+    ResourceKind(
+        prefix=_DEVICES, plural="devicetaintrules", kind="DeviceTaintRule", namespaced=False, counted=True, halves=True
+    ),
     ResourceKind(prefix=_DEVICES, plural="deviceclasses", kind="DeviceClass", namespaced=False),
     ResourceKind(prefix=_DEVICES, plural="resourceclaims", kind="ResourceClaim", halves=True),
     ResourceKind(prefix=_DEVICES, plural="resourceclaimtemplates", kind="ResourceClaimTemplate"),
