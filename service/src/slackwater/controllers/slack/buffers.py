@@ -44,7 +44,7 @@ def source_of(buffer: CapacityBuffer) -> str:
 
 def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[ResolvedBuffer]:
     """Computes how many placeholders each CapacityBuffer gets and like which pod, and its new status; the oldest buffer first.
-    Leaves out buffers whose `provisioningStrategy` is not the active-capacity one. `newest`: the newest pod of each workload
+    Leaves out buffers whose provisioning strategy is not active capacity. `newest`: the newest pod of each workload
     that has pods.
 
         chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), the number within the limits)
