@@ -72,7 +72,8 @@ class PotentialVictims:
         )
 
     def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
-        """Would the pod fit on the node without the pods of `gone`, by kube-scheduler's accounting, which counts requests only?"""
+        """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler's
+        accounting?"""
         found = self._nodes.by_row[self._nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)

@@ -44,8 +44,8 @@ def source_of(buffer: CapacityBuffer) -> str:
 
 def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[ResolvedBuffer]:
     """Computes how many placeholders each CapacityBuffer gets and like which pod, and its new status; the oldest buffer first.
-    Leaves out buffers whose provisioning strategy is not active capacity. `newest`: the newest pod of each workload
-    that has pods.
+    Leaves out buffers whose provisioning strategy is not active capacity. `newest`: the newest pod of each workload that has
+    pods.
 
         chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), the number within the limits)
 
@@ -167,9 +167,9 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
     """The placeholders for workloads with the annotation. `workloads` and `pods`: the controllers and the pods that have it.
 
     "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of the workload's replicas, rounded up; "0" for
-    none, so no room is kept for the workload. Pods of one controller count as one workload, even if several have the
-    annotation. The annotation of the controller takes precedence over those of its pods. A text that cannot be read is
-    reported, and asks for nothing.
+    none (rules then ignore these pods when they size the placeholder for the largest pod). Pods of one controller count as one
+    workload, even if several have the annotation. The annotation of the controller takes precedence over those of its pods. A
+    text that cannot be read is reported, and asks for nothing.
     """
     asks: list[tuple[str, str, int, Pod]] = []
     spoken: set[tuple[str, Owner]] = set()
