@@ -86,8 +86,9 @@ _LONGEST_HOST_NAME: Final = 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """This replica's identity. `name` is our Pod's name; `names` are all host names that a kube-scheduler in our Pod or on our
-    host may write into its Lease."""
+    """This replica's identity. `name` is our Pod's name. `names` are all host names that a kube-scheduler in our Pod or on our
+    host may write into its Lease; the mode `scheduler` recognizes our kube-scheduler's Lease by them. `namespace` is our Pod's
+    namespace."""
 
     name: str
     names: frozenset[str]
@@ -148,7 +149,7 @@ class Election:
             await self._elector.release()
 
     def status(self, *, leads: bool) -> LeaderStatus:
-        """The election's status for the operations listener. `leads` says whether the current leadership term still leads."""
+        """The election's status for the operations listener. `leads`: whether this replica leads now."""
         held = self.leadership
         return LeaderStatus(
             mode=self.mode, leads=leads, holder=held.holder, leadership_terms=held.leadership_terms, changes=held.changes

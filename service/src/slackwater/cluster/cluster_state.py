@@ -48,7 +48,8 @@ class AdmittingRows:
         self._masks: dict[Kind, tuple[int, Mask]] = {}
 
     def of(self, kind: Kind) -> Mask:
-        """Which rows accept pods of the group and are not quarantined, shape (rows,)."""
+        """Which rows accept pods of the group by taints, labels and the like, and are not quarantined; shape (rows,). Free room
+        does not matter."""
         version = self._nodes.rules_version
         known = self._masks.get(kind)
         if known is not None and known[0] == version:

@@ -194,15 +194,16 @@ class Holds:
         return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)
 
     def guessed_on(self, row: Row) -> Amounts:
-        """The amounts that count on the row for pods that kube-scheduler may also put elsewhere."""
+        """The sum of the open holds that count on this row. Filter offered several nodes for their pods, so kube-scheduler may
+        still bind these pods to other nodes."""
         guesses = (self._holds[uid] for uid in self._open)
         return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
 
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
 
     def may_come_to(self, rows: Rows) -> Int64 | None:
-        """What the pods with open holds would take of each row if all were bound there, in addition to what already counts
-        there; shape (resources, len(rows)). None if no hold is open."""
+        """The room that pods with open holds would take of each row in addition to what counts there already, if all of them
+        were bound there; shape (resources, len(rows)). None if no hold is open."""
         if not self._open:
             return None
         n_rows = self._ledger.columns.n_rows
@@ -220,8 +221,8 @@ class Holds:
             self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
 
     def count_on(self, row: Row) -> None:
-        """Makes all open holds that have the row count there, because a pod that grows is on the row or about to be.
-        kube-scheduler counts that pod by too little, so it may bind all the others there too."""
+        """Makes every open hold that has this row count there, because a pod that grows in place is on the row or about to be.
+        kube-scheduler counts less for that pod than we do, so it may bind all pods of these holds there too."""
         for uid in list(self._open):
             hold = self._holds[uid]
             if (hold.rows == row).any() and not (hold.counted == row).any():

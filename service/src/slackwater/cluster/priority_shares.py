@@ -21,7 +21,7 @@ _FIRST_CAPACITY: Final = 64
 
 
 class PriorityShares:
-    """The amounts of pods by priority and row."""
+    """What the pods of each priority have on each row: of Reserved in one table, of the room held for nominees in another."""
 
     def __init__(self) -> None:
         self._reserved: dict[int, Int64] = {}
@@ -40,7 +40,7 @@ class PriorityShares:
             del self._pods[priority], self._reserved[priority]
 
     def change(self, row: Row, priority: int, difference: Amounts) -> None:
-        """Adds the difference if a pod's amounts on the row change."""
+        """Adds `difference` to what the pods of the priority have on the row."""
         column = self._reserved.get(priority)
         if column is None or row >= column.shape[1]:
             column = self._reserved[priority] = _grown(column, row)
@@ -49,7 +49,7 @@ class PriorityShares:
                 column[resource, row] += amount
 
     def on(self, row: Row) -> dict[int, Amounts]:
-        """The amounts on the row by priority; priorities without any are left out."""
+        """What the pods of each priority have on the row; priorities that have nothing there are left out."""
         known = ((priority, column) for priority, column in self._reserved.items() if row < column.shape[1])
         return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
 
@@ -81,11 +81,13 @@ class PriorityShares:
         return found
 
     def total(self, n_rows: int) -> Int64:
-        """The sum of the amounts over all priorities, shape (resources, n_rows)."""
+        """What the pods of all priorities together have on each row (Reserved, or room held for nominees), by resource; shape
+        (resources, n_rows)."""
         return self._sum(self._reserved, n_rows)
 
     def below(self, priority: int, n_rows: int) -> Int64 | None:
-        """The sum of the amounts over all priorities below `priority`, shape (resources, n_rows); None if there are none."""
+        """What the pods of all priorities below `priority` together have on each row, as in `total`; shape (resources, n_rows).
+        None if there are no such pods."""
         lower = [each for each in self._reserved if each < priority]
         return self._sum(lower, n_rows) if lower else None
 

@@ -116,8 +116,8 @@ class VerticalPods:
         return self.expecting(_placed_resources(pod.vertical), pod)
 
     def expecting(self, pod_resources: PodResources, pod: Pod) -> PodResources:
-        """The resources with room for what the machine may have when it arrives, if the pod is the target of a migration; the
-        additional room is Buffer until the agent asks on this node. Other pods have no Buffer afterwards."""
+        """Adds, if the pod is the target of a migration, room for what the machine may have when it arrives; this room is
+        Buffer until the agent asks on this node. Other pods have no Buffer in the result."""
         certain = pod_resources.reserved.minus(pod_resources.buffer)
         reserved = certain.at_least(self._arriving(pod))
         return replace(pod_resources, reserved=reserved, buffer=reserved.minus(certain))
@@ -172,8 +172,9 @@ class VerticalPods:
         return _own(read_written(self._annotations.place_of(pod).text), pod)
 
     def may_write(self, pod: Pod) -> bool:
-        """Whether a permit of the pod may be written. After a migration, the machine's annotation has the permit of the
-        machine's new pod."""
+        """Whether a permit of the pod may be written to its annotation. False if the pod does not grow in place, or is the
+        target of a migration. False also for the source if the machine's annotation has the target's permit by now, which must
+        not be overwritten."""
         if pod.vertical is None or _is_target(pod.vertical):
             return False
         written = read_written(self._annotations.place_of(pod).text)

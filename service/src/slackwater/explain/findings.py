@@ -197,8 +197,8 @@ def _group(word: GroupVerdict) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """An obstacle, and the changes of which each might remove it, the mildest first. Without changes, only time helps, or
-    something that is not a change of an object."""
+    """What keeps a pod off a node, or a node from being removed. Each of `changes`, the mildest first, might remove the
+    obstacle. Without changes, only time helps, or something that is not a change of an object."""
 
     finding: Finding
     changes: tuple[Change, ...] = ()
@@ -232,16 +232,18 @@ class PodQuery:
         return self.snapshot.facts.nodes[row].name
 
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
-        """The change that replaces the pod's `kind` (requests and constraints) by `edit(kind)`."""
+        """Makes a change to try: the pod gets `edit(kind)` in place of its `kind` (requests and constraints). `words`: the text
+        that describes the change to people."""
         return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
 
     def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
-        """The change that replaces the pod's `pod_constraints` by `edit(pod_constraints)`."""
+        """Makes a change to try: the pod gets `edit(pod_constraints)` in place of its `pod_constraints`. `words`: the text that
+        describes the change to people."""
         return self.edit_kind(
             words, lambda kind: replace(kind, pod_constraints=edit(kind.pod_constraints or NO_POD_CONSTRAINTS))
         )
 
     def without_node_affinity(self) -> PodEdit:
-        """The change that removes the pod's required node affinity."""
+        """Makes a change to try: the pod loses its required node affinity."""
         words = f"let pod {self.pod.key} require no node affinity"
         return self.edit_kind(words, lambda kind: replace(kind, node_affinity=None))

@@ -36,14 +36,15 @@ _LEDGER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason, and the rows whose first rejecting rule gives this reason."""
+    """A reason for which nodes refuse the pod, and the rows of these nodes. Rules are applied in kube-scheduler's order; on
+    each of these rows, the first rule that refuses the pod gives this reason."""
 
     reason: Reason
     rows: Rows
 
 
 def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
-    """The findings of a verdict on its rows: one for each lacking resource, each taint and so on."""
+    """The findings for a verdict: one for each lacking resource, each taint and so on."""
     reason, rows = verdict.reason, verdict.rows
     if reason in _ROOM:
         return resource_findings.short_findings(asked, rows)
@@ -61,14 +62,14 @@ def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
 
 
 def of_refusal(asked: PodQuery, refusal: Refusal) -> Finding:
-    """The finding for a refusal by PreFilter, which holds on every node."""
+    """The finding for a refusal by PreFilter, which refuses the pod on every node."""
     n_live = int(asked.snapshot.facts.live[: asked.snapshot.n_rows].sum())
     objects = pod_findings.objects(asked, refusal.reason, Row(0))
     return of_reason(refusal.reason, nodes=n_live, objects=objects, detail=refusal.text)
 
 
 def on_row(asked: PodQuery, row: Row) -> list[Obstacle]:
-    """Every obstacle of the row for the pod, in the order of the rules; empty if the pod fits."""
+    """All obstacles that keep the pod off the row's node, in the order of the rules; empty if the pod fits."""
     refusal = refused(asked.snapshot, asked.numbered)
     if refusal is not None:
         return [Obstacle(of_refusal(asked, refusal), pod_findings.of_refusal(asked, refusal))]

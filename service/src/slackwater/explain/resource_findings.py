@@ -52,7 +52,7 @@ def lacking(asked: PodQuery) -> Iterator[tuple[int, Int64]]:
 
 
 def n_short(asked: PodQuery) -> Int64:
-    """The number of lacking resources on each row, shape (n_rows,)."""
+    """The number of resources of which each row has too little for the pod, shape (n_rows,)."""
     total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
     for _, amounts in lacking(asked):
         total += amounts > 0

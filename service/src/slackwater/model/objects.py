@@ -179,8 +179,8 @@ _parts: Final = attrgetter(*_OF_A_POD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRule:
-    """The rule in a PodDisruptionBudget's spec: minAvailable, or with `unavailable` maxUnavailable. `amount` is a number of
-    pods, or with `percent` a percentage of the expected pods."""
+    """The rule in a PodDisruptionBudget's spec: maxUnavailable if `unavailable` is true, else minAvailable. `amount` is a
+    number of pods, or a percentage of the expected pods if `percent` is true."""
 
     amount: int
     percent: bool

@@ -1,6 +1,7 @@
-"""Translates the end of an effect into an event for the state machine.
+"""Makes the events that tell the state machine how an effect ended: done, refused, or without a certain result.
 
-These events are in addition to `Outcome.event`, which contains the object as the API server's answer shows it.
+`Outcome.event` is another event, which the dispatcher also passes to the state machine: it has the content of the API server's
+answer, such as the pod that was read.
 """
 
 from slackwater.model.effects import (
@@ -34,7 +35,8 @@ from slackwater.ports.protocols import Outcome
 
 
 def given_up(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event for an effect whose deadline passed without a certain result; None if the state machine need not know."""
+    """The event for an effect that is not tried again although its result is not certain, because its deadline has passed. None
+    if the state machine need not know."""
     match effect:
         case Activate(uid, key, why):
             return ActivationLost(uid, key, why)
@@ -49,8 +51,8 @@ def given_up(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event that an API call of a preemption has ended. None for other effects, and if `outcome.event` (`PodGone`) reports
-    that the victim is gone."""
+    """The event for the end of an API call of a preemption. None if the effect is not part of a preemption, or if
+    `outcome.event` (`PodGone`) already reports that the victim is gone."""
     match effect:
         case WritePreempting(uid, _, text):
             done = outcome.verdict == "done"
@@ -64,7 +66,8 @@ def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
 
 
 def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event that an API call of a drain has ended. None for other effects, and if `outcome.event` is that event already."""
+    """The event for the end of an API call of a drain. None if the effect is not part of a drain, or if `outcome.event` is this
+    event already."""
     done = outcome.verdict == "done"
     match effect:
         case MarkNode():

@@ -45,7 +45,8 @@ class PodLifecycle:
         self._subscribers = subscribers
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
-        """Counts the pod on `node`, because the watch shows it bound there. `synced`: the initial lists are complete."""
+        """Makes a reservation for a pod that the watch shows bound to `node`, or updates its reservation there. Ends the pod's
+        holds. Returns the effects. `synced`: the initial lists are complete."""
         reservation = self._cluster_state.reservations.get(pod.uid)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
@@ -86,8 +87,8 @@ class PodLifecycle:
             self._count_over_total(reservation.node)
 
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
-        """Replaces the pod's reservation by one computed from the API object: another scheduler bound the pod, or it is counted
-        again."""
+        """Replaces the pod's reservation by one computed from the API object. Called if another scheduler bound the pod, or if
+        its reservation has to be computed again."""
         self._count(pod, node, policy, let_pass=self._admit(pod.uid, node))
 
     def _count(self, pod: Pod, node: NodeName, policy: Policy, *, let_pass: bool) -> None:
@@ -150,7 +151,7 @@ class PodLifecycle:
             cluster_state.nodes.drop(name)
 
     def _admit(self, uid: PodUid, node: NodeName) -> bool:
-        """Did filter answer that the node is feasible for the pod, so that kube-scheduler may have bound it there?"""
+        """Did filter answer that the node is feasible for the pod? If so, kube-scheduler may have bound the pod there."""
         row = self._cluster_state.nodes.row_of.get(node)
         return row is not None and self._cluster_state.holds.covers(uid, row)
 
@@ -171,7 +172,7 @@ class PodLifecycle:
             )
 
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """Drops everything kept for the pod, because it has ended. Activates refused pods if room appeared."""
+        """Drops everything that is kept for the pod, because the pod has ended. Activates refused pods if room appeared."""
         self._cluster_state.sample_misses.forget(uid)
         self._subscribers.advance_nominations.gone(uid)
         self._forget(uid)
@@ -183,7 +184,8 @@ class PodLifecycle:
         )
 
     def activate_all_of(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
-        """Activates these pods, except those that have a node by now."""
+        """Returns the effects that make kube-scheduler try these pods again (`Activate`), but none for pods that have a node by
+        now. `why`: the reason, which is written to the pod's annotation."""
         waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
         return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 

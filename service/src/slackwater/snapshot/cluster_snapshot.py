@@ -70,8 +70,8 @@ class ClusterSnapshot:
     `facts` are the nodes, `kinds` the equivalence groups, `counters` the pods on each row, `attached` ports and volumes.
 
     `used` is what pods take, shape (resources, capacity), with the indexes of `facts.resource`. `scored` is what scores assume
-    that pods take of CPU and memory, shape (2, capacity). `ledger` is our own accounting with the same rows, or None if it is
-    not judged.
+    that pods take of CPU and memory, shape (2, capacity). `ledger` has the columns of our own accounting with the same rows;
+    None if nodes are judged without it.
     """
 
     def __init__(
@@ -122,12 +122,13 @@ class ClusterSnapshot:
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
         devices: DeviceObjects = NO_DEVICES,
     ) -> Self:
-        """Builds a snapshot of the nodes, in this order, and of the pods on them. Pods without a node are not in it, but labels
-        that their selectors read are known.
+        """Builds a snapshot of the nodes, in this order, and of the pods on them. Pods without a node are not placed, but their
+        equivalence groups may be looked up later (`kind_id`).
 
-        `also` names further equivalence groups that will be looked up: labels that their selectors read must be known from the
-        start. The ledger's rows are those of the nodes, and it already counts what is Reserved for the pods. `kubernetes` is
-        the version by whose rules predicates judge and plug-ins score.
+        The snapshot reads only those labels of pods that selectors in `pods` and in `also` name. `also`: further groups that
+        will be looked up later; for a group whose selectors name other labels, `kind_id` raises `UnreadLabel`. `ledger`: the
+        columns of our own accounting, in the order of `nodes`; their Reserved already includes the pods. `kubernetes`: the
+        version by whose rules predicates judge and plug-ins score.
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
@@ -149,12 +150,13 @@ class ClusterSnapshot:
         return self.facts.n_rows
 
     def follows(self, rule: Rule) -> bool:
-        """Whether kube-scheduler of this snapshot's version behaves by the rule."""
+        """Whether kube-scheduler behaves by this rule in the Kubernetes version, with its feature gates, that the snapshot
+        assumes."""
         return self.facts.kubernetes.follows(rule)
 
     def kind_id(self, kind: Kind, labels: Labels = (), *, deleting: bool = False) -> KindId:
-        """The number of a pod's equivalence group. Raises `UnreadLabel`: the snapshot must then be built again with the kind in
-        `also`."""
+        """The number of a pod's equivalence group. Raises `UnreadLabel` if the group's selectors name a label that the snapshot
+        does not read; the snapshot must then be built again with the group in `also`."""
         found, new = self.kinds.intern(kind, labels, deleting=deleting)
         if new:
             self._make_room()
@@ -254,7 +256,8 @@ class ClusterSnapshot:
             self._trials[-1].append(LiveSet(row, before))
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
-        """Replaces the ledger, which must have this snapshot's rows. With None, our own accounting is not judged."""
+        """Replaces the columns of our own accounting, which must have this snapshot's rows. None: nodes are judged without
+        them."""
         if self._trials:
             raise RuntimeError("the ledger is replaced within a trial, want it before or after")
         self.ledger = ledger

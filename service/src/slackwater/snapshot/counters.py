@@ -186,7 +186,8 @@ class Counters:
         self.terms_version = 0
 
     def learn(self, numbered: NumberedGroup) -> None:
-        """Adds a new equivalence group to the counters that count its pods."""
+        """Registers a new equivalence group with each counter that counts its pods: counters of pods whose labels match
+        (`PodsMatching`), and counters of the affinity terms that the group has (`TermCarriers`)."""
         self._kinds.append(numbered)
         for pair in numbered.labels.items():
             self._kinds_with.setdefault(pair, []).append(numbered.id)
@@ -210,7 +211,7 @@ class Counters:
                 self._counting.setdefault(numbered.id, []).append((counter, weight))
 
     def matching(self, of: PodsMatching) -> Counter:
-        """The counter of these pods, shared by all callers that ask for the same."""
+        """The counter of the pods that `of` describes. All callers that pass an equal `of` share one counter."""
         counter = self._matching.get(of)
         if counter is None:
             counter = self._matching[of] = Counter(of)
@@ -222,7 +223,8 @@ class Counters:
         return counter
 
     def about(self, numbered: NumberedGroup, role: Role) -> list[Counter]:
-        """The counters of pods that have a term of this role which selects the pods of the equivalence group."""
+        """The counters for terms of this role that select the pods of the equivalence group. Each counts the pods that have
+        such a term."""
         namespace = numbered.kind.namespace
         return [
             counter
@@ -287,7 +289,8 @@ class Counters:
             self._merge()
 
     def load(self, kinds: Rows, rows: Rows, counts: Int64) -> None:
-        """Puts pods on an empty snapshot, all at once; pairs of equivalence group and row are distinct."""
+        """Adds the pods of a new snapshot, all at once: `counts[i]` pods of equivalence group `kinds[i]` on `rows[i]`. Pairs of
+        group and row are distinct."""
         self._base = _Base.of(kinds, rows, counts, len(self._kinds))
 
     def on_row(self, row: int) -> dict[KindId, int]:

@@ -177,12 +177,14 @@ class VolumeCounts:
         return self._mounted.get(handle, {}).keys()
 
     def present(self, driver: str) -> Int64:
-        """How many volumes of the driver are attached, shape (capacity,). Callers must not keep it or write to it."""
+        """How many volumes of the driver each node has attached, shape (capacity,). Callers must not write to the array, nor
+        keep it: it changes with the next pod."""
         self._renew()
         return self._column(self._present, driver, 0)
 
     def limits(self, driver: str) -> Int64:
-        """How many volumes of the driver may be attached, shape (capacity,); NO_LIMIT for a node without a limit."""
+        """How many volumes of the driver each node may have attached; `NO_LIMIT` for a node without a limit. The shape is
+        (capacity,), so rows that are not in use are included."""
         self._renew()
         return self._column(self._limits, driver, NO_LIMIT)
 

@@ -244,8 +244,8 @@ class SnapshotReplica:
         self._move([(running_pod.kind, row, 1) for running_pod in self._pods_on_node.get(name, {}).values()])
 
     def _leave(self, uid: PodUid) -> tuple[KindId, int, int] | None:
-        """Removes the pod from its node or from `pending`. Returns the move that takes it off the snapshot, None if it is not
-        in the snapshot."""
+        """Removes the pod from `pending` or from its node's pods, but not yet from the snapshot. Returns the change that
+        removes it there, as (equivalence group, row, -1); None if the snapshot does not contain the pod."""
         self.pending.pop(uid, None)
         node = self._place.pop(uid, None)
         if node is None:
@@ -258,8 +258,8 @@ class SnapshotReplica:
         return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
 
     def _stays(self, pod: Pod, kind: KindId) -> bool:
-        """Whether the pod is on the same node, in the same equivalence group and with the same priority as before. If so, its
-        object is replaced, and the snapshot needs no change."""
+        """Replaces the pod's object, and returns True, if the pod has the same node, equivalence group and priority as before:
+        the snapshot then needs no change. Otherwise returns False and changes nothing."""
         node = pod.node
         if node is None or self._place.get(pod.uid) != node:
             return False
@@ -271,7 +271,7 @@ class SnapshotReplica:
         return True
 
     def _enter(self, pod: Pod, kind: KindId) -> bool:
-        """Adds the pod to its node or to `pending`; returns whether it has a node."""
+        """Adds the pod to `pending` or to its node's pods, but not yet to the snapshot. Returns whether it has a node."""
         if pod.node is None:
             self.pending[pod.uid] = pod
             return False
@@ -304,7 +304,7 @@ class SnapshotReplica:
     # --- building ---------------------------------------------------------------------------------------------------------
 
     def _note(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
-        """Notes the changes without applying them to the snapshot, since `_build` follows."""
+        """Applies the changes to the tables of nodes and pods, but not to the snapshot, since `_build` then builds it again."""
         for uid, pod in pods.items():
             self._leave(uid)
             if pod is not None:

@@ -79,7 +79,8 @@ class VerticalWriter:
         return _permit_outcome(effect, answer)
 
     async def _write_first_permit(self, effect: WritePermit, path: str, deadline: float) -> Outcome:
-        """Writes a permit where there was none. The condition is the version that was read, as there is no text to test."""
+        """Writes a permit to an object that has none. The condition of the write is the resource version that was read, since
+        there is no text to test."""
         there = await self._read_permit(effect, path, deadline)
         if isinstance(there, Outcome):
             return there
@@ -92,7 +93,8 @@ class VerticalWriter:
         return _permit_outcome(effect, answer)
 
     async def _read_permit(self, effect: WritePermit, path: str, deadline: float) -> "_There | Outcome":
-        """Reads the present permit. Returns an outcome instead if that fails, or if the object is another one."""
+        """Reads the present permit. Returns an outcome instead if that fails, or if the object does not have the UID that the
+        effect names."""
         answer = await self._send("GET", path, None, deadline)
         if outcome_of(answer).verdict != "done":
             return _permit_outcome(effect, answer)
@@ -114,7 +116,8 @@ class VerticalWriter:
         return outcome_of(await self._send("PATCH", path, patch, deadline, content_type=STRATEGIC_PATCH))
 
     async def _create_migration(self, effect: CreateMigration, deadline: float) -> Outcome:
-        """Creates a migration. A migration of this name that exists already is a success: the name says which pod it is for."""
+        """Creates a migration. If a migration of this name exists already, that is a success too: the name says which pod it is
+        for."""
         path = collection_path(MIGRATIONS_PATH, effect.key.namespace)
         answer = await self._send("POST", path, migration_object(effect), deadline)
         outcome = outcome_of(answer)

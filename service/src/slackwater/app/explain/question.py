@@ -49,10 +49,14 @@ Read = PodRead | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | Grou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainQuestion:
-    """A question about one object. `columns` are the ledger's columns in the state machine, `row_of` the nodes' rows there.
+    """Asks why an object (a pod, node, node group, permit, migration or gate) is in its present state. It contains what the
+    answer needs and the replica lacks.
 
-    `watched`: the autoscaler watches the auxiliary objects. `group_status`, `slack` and `priorities` are from the autoscaler's
-    last loop; `slack` is set only if the question is about a node group."""
+    `columns`: our accounting of all nodes. `row_of`: the row of each node in `columns`. `watched`: an autoscaler runs, so the
+    replica has the auxiliary objects too (namespaces, storage, devices, pods' controllers). The others are from the
+    autoscaler's last loop: `group_status`; `slack`, the plan for placeholders, set only if the question is about a node group;
+    and `priorities`, those of the expander `priority`.
+    """
 
     read: Read
     name: str
@@ -69,7 +73,7 @@ class ExplainQuestion:
     history: tuple[Mapping[str, Any], ...] = ()
 
     def answer(self, replica: SnapshotReplica) -> bytes:
-        """The explanation as JSON."""
+        """Returns the explanation as JSON."""
         explain_input = self._input(replica)  # may rebuild the snapshot
         explain_input.snapshot.judge_by(ledger_for(replica, self.columns, self.row_of))
         try:
@@ -130,7 +134,8 @@ class ExplainQuestion:
 
 @contextmanager
 def _as_seen(replica: SnapshotReplica) -> Iterator[None]:
-    """A trial in which nodes in quarantine are not cordoned. The state machine's findings name these nodes with the reason."""
+    """Uncordons the nodes that only our quarantine cordons, in a trial that ends with the context. The state machine's findings
+    name these nodes with the reason."""
     with replica.snapshot.fork():
         for name, seen in replica.seen_nodes.items():
             node = replica.nodes[name]

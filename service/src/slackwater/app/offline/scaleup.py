@@ -68,7 +68,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
 
 
 def _placeholders(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
-    """The placeholders that fit existing nodes, with their nodes. The answer shows them as pods `slack/<n>`."""
+    """The placeholders that fit on existing nodes, with their nodes. The plan lists them as pods `slack/<n>`."""
     for each in found.slack.state.placeholders if found.slack else ():
         if each.place is not None:
             yield each.pod, each.place

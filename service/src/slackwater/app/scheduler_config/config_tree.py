@@ -22,7 +22,8 @@ Severity = Literal["error", "warning", "advice"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem of the file: its place (`extenders[0].ignorable`), its name (`trap`), why it is one, and what to write."""
+    """One problem of a KubeSchedulerConfiguration file. `path`: where it is, such as `extenders[0].ignorable`. `trap`: the
+    problem's identifier, such as `unknown-field`. `why`: what it leads to. `fix`: what to write instead."""
 
     path: str
     trap: str
@@ -258,6 +259,6 @@ _HAS_TYPE: Final[dict[str, Callable[[object], bool]]] = {
 
 
 def entries(tree: dict[str, Any], key: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """Yields the objects of one of the cleaned tree's lists, each with its place."""
+    """Yields the objects in the list `key` of the cleaned tree, each with its place."""
     for index, entry in enumerate(tree.get(key, [])):
         yield (key, index), entry

@@ -148,10 +148,11 @@ class GroupMemory:
         policy: NodeGroupPolicy,
         now: Instant,
     ) -> Mapping[InstanceId, NodeObservation]:
-        """The Nodes of the group, where new nodes are compared with the others.
+        """The observed Nodes of the group; whether a new node has started is judged by a comparison with the others.
 
-        A node that differs does not count as started until pods that it was added for are on it, or its time is over; until
-        then plans keep placing these pods on it. A node that is in use and past its time counts as it is.
+        A new node that differs from the others does not count as started until pods that it was added for are on it, or until
+        the provision timeout; until then plans keep placing these pods on it. A ready node that is in use after the provision
+        timeout counts as started, whatever it lacks.
         """
         provision_timeout = policy.provision_timeout_of(self.group)
         since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
@@ -245,18 +246,18 @@ class GroupMemory:
         return "unready" if observation.name in self._started else "starting"
 
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
-        """Whether a node had started before. That also holds for a node that was past its time or in use when we first saw
-        it."""
+        """Whether a node had started before. This is assumed for a node that is in use but not ready, and for a node that was
+        older than the provision timeout when we first saw its instance."""
         born_at = self._born_at(id_, observation)
         if born_at is None or id_ not in self._since:
             return observation.was_started
         return observation.was_started or self._since[id_] - born_at > policy.provision_timeout_of(self.group)
 
     def _born_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
-        """When the node was created.
+        """The time at which the node was created: the Node's creation timestamp, or None if that is not known.
 
-        The creation time is from another clock than ours, so it is used only for instances that existed before our first
-        observation. For an instance that appeared later, the node was created when we first saw the instance or later.
+        The timestamp is from another clock than ours. So for an instance that appeared after our first observation, the result
+        is not earlier than the time at which we first saw the instance.
         """
         if observation.born_at is None or self._found is None or id_ in self._found:
             return observation.born_at

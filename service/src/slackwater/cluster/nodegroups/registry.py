@@ -1,4 +1,4 @@
-"""`NodeGroupRegistry`, which keeps the state of all node groups between loops (see the package)."""
+"""`NodeGroupRegistry`, which keeps the state of all node groups between loops (the package's docstring says what this is)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -79,7 +79,8 @@ class NodeGroupRegistry:
             memory.starts.restore(starts.get(name, ()))
 
     def chores(self, now: Instant) -> tuple[Chore, ...]:
-        """What has to be cleaned up before planning: lost instances, and requested nodes that never appeared."""
+        """The requests to providers that clean up before planning. They delete lost instances: those that failed, or did not
+        become a started node in time. They lower the target size for requested nodes that never appeared."""
         found: list[Chore] = []
         for name, group_status in self._group_status.items():
             if not group_status.known or group_status.off:
@@ -92,8 +93,8 @@ class NodeGroupRegistry:
         return tuple(found)
 
     def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> GrantedScaleUps:
-        """The scale-ups that may be requested now; those of higher priority get the places first. A scale-up whose call was not
-        answered is requested again, with the same size."""
+        """The scale-ups that may be requested now. If a limit does not allow all of them, those of higher priority come first.
+        A scale-up whose call was not answered is requested again, with the same size."""
         again = [
             self._again(name, memory.unconfirmed) for name, memory in self._memories.items() if memory.unconfirmed is not None
         ]
@@ -139,8 +140,8 @@ class NodeGroupRegistry:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
 
     def _expect(self, scale_up: Grow, *, answered: bool) -> None:
-        """Adds the requested nodes to the group's status, which counts until the provider is asked again: the provider may not
-        answer then."""
+        """Adds the requested nodes to the group's status. The provider may not answer at the next observation, and the status
+        is then used until it does."""
         group_status = self._group_status[scale_up.group]
         group = replace(group_status.group, target=scale_up.to) if answered else group_status.group
         self._group_status[scale_up.group] = replace(
@@ -160,7 +161,7 @@ class NodeGroupRegistry:
     def cooling(
         self, group: GroupName, now: Instant, *, after_add: float, after_delete: float, after_failure: float
     ) -> str | None:
-        """Why the group may not shrink yet, as a text; None if it may. Other groups do not matter."""
+        """Why the group may not shrink yet, as a text; None if it may. Only changes of this group matter."""
         memory = self._memories.get(group)
         if memory is None:
             return None
@@ -191,8 +192,8 @@ class _Rooms:
         self._providers[provider] = self._providers.get(provider, 0) + nodes
 
     def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
-        """Takes places for the wanted nodes: returns how many of them may be requested, and the limit that stops the others
-        (None if there are none)."""
+        """Decides how many of the wanted nodes may be requested, and counts these. Returns their number, and the limit that
+        stops the others (None if there are no others)."""
         group = group_status.group
         before, priority = self._granted.get(group.name, (0, info.priority))
         name, least = min(self._left(group_status, before), key=lambda found: found[1])

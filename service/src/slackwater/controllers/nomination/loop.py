@@ -90,7 +90,8 @@ class NominationLoop:
             self._wake.set()
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of these rows of the state machine for the pod; None: filter leaves the choice to kube-scheduler."""
+        """The one of `rows` whose node scores best for the pod; `rows` are rows of the cluster state. None if the nomination
+        snapshot cannot say (`NominationSnapshot.best_of`): kube-scheduler then chooses among the feasible nodes."""
         nomination_snapshot = self._nomination_snapshot
         if nomination_snapshot is None:
             return None

@@ -45,8 +45,8 @@ from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 class PermitDecision:
     """The decision about an agent's request, before a permit limit is persisted for it. `denied`: some growth had no room.
 
-    `asked`: what the agent asked for. `held`: what the agent has already. Both are in milliCPU and bytes, whatever units the
-    agent uses. `first_odd`: this is the pod's first request that is no multiple of its compute unit.
+    `asked`: what the agent asks for. `held`: what the agent may use already (`_Case.has`). Both are in milliCPU and bytes,
+    whatever units the agent uses. `first_odd`: this is the pod's first request that is no multiple of its compute unit.
     """
 
     uid: PodUid
@@ -153,7 +153,8 @@ class Permits:
         )
 
     def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
-        """Notes what the agent reported. True if this is the pod's first request that is no multiple of the compute unit."""
+        """Notes what the agent reported. Returns whether this is the pod's first request that is no multiple of the compute
+        unit."""
         vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, case.ask.load, True
         if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
@@ -165,7 +166,8 @@ class Permits:
         return first_odd
 
     def _held(self, case: "_Case", now: Instant) -> list[Effect]:
-        """Sets a migrating pod's Reserved to what its agent reported that it has. The pod has no Buffer any more."""
+        """Sets a migrating pod's Reserved to what its agent asks for, which is what the pod has (`_as_held`), and its Buffer to
+        zero. Does nothing if the pod has no Buffer. Returns effects."""
         pod_resources = case.reservation.pod_resources
         if pod_resources.buffer == NOTHING:
             return []
@@ -234,9 +236,8 @@ class Permits:
 
 
 def _as_held(pod_resources: PodResources, question: Question) -> bool:
-    """Does the request ask for exactly what the pod has? Before its agent's first request a pod may have any part of its
-    Buffer.
-    """
+    """Does the request ask for exactly what the pod has? Until the agent of a pod has made its first request, the pod may have
+    any part of its Buffer."""
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
     return certain.within(question.asked) and question.asked.within(most)
@@ -256,8 +257,9 @@ class _Case:
     own: PersistedPermit | None  #: the pod's persisted permit
 
     def has(self) -> Amounts:
-        """What the agent has already. An agent that asked for less than its last permit has given the difference back, even if
-        no answer reached it: the lower permit may be persisted by now, by us or by a former process."""
+        """The amounts that the agent may use already: its last permit, less what it has given back since. An agent gives room
+        back by a request below its last permit. The room counts as given back even if no answer reached the agent, since we or
+        a former process may have persisted the lower permit."""
         vertical_pod, claimed = self.vertical_pod, self.claimed()
         if vertical_pod.has is not None:
             return claimed.at_most(vertical_pod.has)
@@ -266,7 +268,8 @@ class _Case:
         return claimed.at_most(self.reservation.pod_resources.reserved if self.own is None else self.own.permit_limit)
 
     def claimed(self) -> Amounts:
-        """What the agent says that it has. A new agent says nothing, and continues with what its pod uses."""
+        """The last permit that the agent reports. A new agent reports none: for it, what its pod uses now, but at most what it
+        asks for."""
         if self.ask.last_permit is not None or self.pod.vertical is None:
             return self.question.last_permit
         return self.pod.vertical.using.at_most(self.question.asked)

@@ -41,11 +41,11 @@ def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]
 def added_victims(
     wanted: Amounts, proposed: Sequence[PotentialVictim], preemption_node: PreemptionNode
 ) -> tuple[PotentialVictim, ...] | None:
-    """The potential victims of the node that have to leave in addition to the proposed victims; the node's potential victims do
-    not contain these.
+    """Selects the pods of the node that have to leave in addition to the victims that kube-scheduler proposed, so that a pod
+    that needs `wanted` fits; as few as possible. Returns None if the pod does not fit even without all potential victims.
 
-    None if not even all potential victims make enough room. Pods that leave anyway are included if the preemptor has to wait
-    for them.
+    The potential victims of `preemption_node` must not contain the proposed ones. A potential victim that is leaving anyway is
+    returned too if the pod fits only once it is gone.
     """
     more = needed_victims(
         wanted,

@@ -20,8 +20,8 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 
 class PotentialVictims:
-    """Lists potential victims. `is_marked_victim` tells whether a pod is to leave for another preemptor. `immovable`: the pods
-    that no preemption may choose as victims, and until when."""
+    """Finds the pods that may be evicted for a preemptor. `is_marked_victim` tells whether a pod is to leave for another
+    preemptor. `immovable`: the pods that no preemption may choose as victims, and until when."""
 
     def __init__(
         self, cluster_state: ClusterState, *, is_marked_victim: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
@@ -38,8 +38,12 @@ class PotentialVictims:
     def preemption_node(
         self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()
     ) -> PreemptionNode:
-        """The node with those pods of `uids` that the preemptor may take. The node must have a row. Budgets are checked as if
-        the pods of `after` were deleted first, and then the others in order of importance."""
+        """The node as a place for the preemptor `pod`: its free room, and those of the pods `uids` that may be evicted for the
+        preemptor. The node must have a row.
+
+        Whether a victim violates a PodDisruptionBudget depends on the evictions before it. These are assumed to be those of
+        `after`, and then those of the potential victims that are more important.
+        """
         takeable = [
             (self.potential_victim(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None
         ]
@@ -56,7 +60,7 @@ class PotentialVictims:
         )
 
     def potential_victim(self, victim: Pod) -> PotentialVictim:
-        """Makes a potential victim of a pod that counts on a node, without a check of budgets."""
+        """Makes a potential victim of a pod that has a reservation, without a check of any PodDisruptionBudget."""
         reservation = self._reservations.get(victim.uid)
         assert reservation is not None
         return PotentialVictim(
@@ -68,7 +72,8 @@ class PotentialVictims:
         )
 
     def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
-        """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler?"""
+        """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler's
+        accounting?"""
         found = self._nodes.by_row[self._nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)

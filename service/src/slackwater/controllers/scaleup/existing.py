@@ -1,7 +1,7 @@
-"""Places pods of the demand on existing and upcoming nodes. A pod that fits there needs no new node.
+"""Places pending pods on existing and upcoming nodes. A pod that fits there needs no new node.
 
-In: the demand. Out: the row of each pod that fits. Higher priorities are placed first. Within a priority, pods that an earlier
-plan saw fit on a node (their hint) are tried there before the others are placed. Deliberately absent: scores. It does not
+In: the `Demand`. Out: the row of each pod that fits. Higher priorities are placed first. Within a priority, pods for which an
+earlier plan found a node (their hint) are tried there before the others are placed. Deliberately absent: scores. It does not
 matter which node kube-scheduler will choose, only that there is one.
 """
 

@@ -43,18 +43,18 @@ class InterPodConstraints:
         return self._leaves.get(kind, ())
 
     def avoids(self, kind: KindId) -> Iterable[Mark]:
-        """The marks of nodes that no pod of the group may go to."""
+        """The marks that pods of the group avoid: no pod of the group may go to a node with one of them."""
         return self._avoids.get(kind, ())
 
     def is_alone(self, kind: KindId) -> bool:
-        """Does a node take at most one pod of the group, because they avoid one another?"""
+        """Does a node take at most one pod of the group, because pods of the group avoid one another?"""
         left = self._leaves.get(kind, {})
         return any(mark in left for mark in self.avoids(kind))
 
     def is_free_on_empty(self, kind: KindId, running_pods: Set[KindId]) -> bool:
-        """Do rules about other pods admit a pod of the group to every new node where only pods of `running_pods` run?
+        """Do the constraints between pods admit a pod of the group to every new node where only pods of `running_pods` run?
 
-        They do if they are all about the hostname, and none of them matches a group of `running_pods`.
+        They do if all of them are about the hostname, and none of them matches a group of `running_pods`.
         """
         numbered = self._snapshot.of(kind)
         if kind in self.moving or numbered.asks.affinity:
@@ -91,8 +91,13 @@ class InterPodConstraints:
         return self._touched[counter]
 
     def _mark_by_terms(self, kind: NumberedGroup) -> None:
-        """Adds the group's marks for anti-affinity on the hostname. Pods that a term matches leave a mark that pods with the
-        term avoid, and pods with the term leave a mark that pods that it matches avoid."""
+        """Notes the marks that pods of the group avoid because of required anti-affinity on the hostname, and which groups
+        leave these marks.
+
+        Each term makes two marks, since it keeps its pods away from others and others away from them. The pods that the term
+        selects leave a mark, which the pods that have the term avoid. The pods that have the term leave another mark, which the
+        pods that it selects avoid.
+        """
         for term in kind.asks.anti_affinity:
             if term.topology_key == HOSTNAME:
                 matched = self._left_by(term_counter(self._snapshot, term))
@@ -102,7 +107,7 @@ class InterPodConstraints:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
 
     def _left_by(self, counter: Counter) -> Mark:
-        """The mark that is left by every group that the counter counts."""
+        """The mark of a counter: every group whose pods the counter counts leaves it. Makes the mark at the first call."""
         mark = self._numbers.get(counter)
         if mark is None:
             mark = self._numbers[counter] = len(self._numbers)
@@ -111,8 +116,9 @@ class InterPodConstraints:
         return mark
 
     def _mark_by_ports(self, kind: NumberedGroup) -> None:
-        """Adds the group's marks for host ports. A pod that takes a port on every address avoids all other pods with the port.
-        A pod that names an address avoids pods that take the port on every address or on the same one."""
+        """Notes the marks that pods of the group leave and avoid because of host ports. A pod that takes a port on every
+        address avoids all other pods with the port. A pod that names an address avoids pods that take the port on every address
+        or on the same one."""
         for port in kind.asks.host_ports:
             own, anybody = self._port_mark(port, port.ip), self._port_mark(port, None)
             self._leaves.setdefault(kind.id, {}).update({own: None, anybody: None})

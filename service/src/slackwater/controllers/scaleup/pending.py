@@ -62,11 +62,11 @@ class PendingRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The pods to plan for. `counted`: pods for which nodes may be added, in the order of importance. `nominated`: pods that
-    wait for room on their nominated node.
+    """The pods without a node, by whether scale-up plans for them. `counted`: pods for which nodes may be added, in the order
+    of importance. `nominated`: pods that wait for room on their nominated node.
 
     `passed_over`: pods that do not count now. `not_looked_at`: pods beyond `PendingRules.max_pods`. `again_at`: when the first
-    pod that waits for its age will count; None if there is no such pod.
+    pod that is too young now will count; None if there is no such pod.
     """
 
     counted: tuple[Pod, ...] = ()
@@ -95,11 +95,12 @@ def which_count(
     reserved: Container[PodUid] = frozenset(),
     preemptible: int | None = None,
 ) -> Demand:
-    """Makes the demand of the pods without a node, by the rules in this module's docstring. `now` None: no pod waits for its
-    age.
+    """Decides for which of the pods without a node new nodes may be added (these pods count); the module's docstring has the
+    rules. `now`: the time with which pods' ages are computed; None: pods count whatever their age.
 
-    `reserved`: the pods for which room is reserved already. `preemptible`: the lowest priority of a placed pod that is not
-    expendable; None if there is no such pod.
+    `reserved`: the pods for which room is reserved already; they do not count. `preemptible`: the lowest priority of a placed
+    pod that is not expendable; None if there is no such pod. A pod of higher priority does not count before its scheduler has
+    tried it, since it may get room by preemption.
     """
     nominated: list[Pod] = []
     passed: list[SkippedPod] = []
@@ -138,7 +139,7 @@ def is_untried(pod: Pod) -> bool:
 
 
 def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str | None:
-    """The first reason for which the pod does not count, whatever its age; None if there is none."""
+    """The first reason for which the pod does not count, apart from its age; None if there is none."""
     return (
         ((pod.node is not None or pod.ended or pod.deleting) and "it has a node, has ended or is being deleted")
         or (pod.gates and f"gated: {', '.join(pod.gates)}")
@@ -160,8 +161,8 @@ def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> 
 
 
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[SkippedPod], UnixTime | None]:
-    """The pods that are old enough; those that are not, with the reason; and when the first of these will be (None: no
-    such)."""
+    """Divides the pods by age. Returns the pods that are old enough; the others, with the reason; and when the first of the
+    others will be old enough (None if there are no others)."""
     old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
     if all(created_at_of(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
         return list(pods), [], None  # no burst waits either: a burst is at least as old as each of its pods

@@ -26,7 +26,7 @@ MOST_CHUNKS: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedBuffer:
-    """A buffer with the placeholders that it gets (None: none) and its new status. The status has no times."""
+    """A buffer, its placeholders (`pod_headroom`; None if it gets none) and its new status. The status has no times."""
 
     buffer: CapacityBuffer
     pod_headroom: PodHeadroom | None
@@ -43,14 +43,16 @@ def source_of(buffer: CapacityBuffer) -> str:
 
 
 def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[ResolvedBuffer]:
-    """Finds the placeholders of each buffer of our strategy, the oldest buffer first. `newest`: the newest pod of each workload
-    that has pods.
+    """Computes how many placeholders each CapacityBuffer gets and like which pod, and its new status; the oldest buffer first.
+    Leaves out buffers whose provisioning strategy is not active capacity. `newest`: the newest pod of each workload that has
+    pods.
 
-        chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
+        chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), the number within the limits)
 
-    A chunk is a pod of the PodTemplate or of the workload. If the workload has pods, its newest pod is used, since admission
-    may have changed it. If only limits are given, the buffer gets as many chunks as they allow. The rules and the texts of the
-    conditions are those of Cluster Autoscaler's controller for the same objects.
+    Chunk is CapacityBuffer's word for one placeholder. A placeholder is like the pod of the PodTemplate or of the workload. If
+    the workload has pods, its newest pod is used, since admission may have changed it. If only limits are given, the buffer
+    gets as many placeholders as they allow. The rules and the texts of the conditions are those of Cluster Autoscaler's
+    controller for the same objects.
     """
     buffers = sorted(headroom_requests.buffers, key=lambda each: (each.created_at, each.key))
     return [_resolve(buffer, headroom_requests, newest) for buffer in buffers if buffer.strategy in ("", ACTIVE_CAPACITY)]
@@ -149,8 +151,8 @@ class _Group:
 
 
 def wanted(text: str, replicas: int) -> int:
-    """How many placeholders an annotation asks for. `text`: its value. `replicas`: what a percentage refers to. Raises
-    ValueError if the text cannot be read, or asks for more than `MOST`."""
+    """Reads how many placeholders the text of an annotation asks for. `replicas`: the number of which a percentage is taken.
+    Raises ValueError if the text cannot be read, or asks for more than `MOST`."""
     percent = text.endswith("%")
     digits = text.removesuffix("%").strip()
     if not (digits.isascii() and digits.isdigit()):
@@ -165,9 +167,9 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
     """The placeholders for workloads with the annotation. `workloads` and `pods`: the controllers and the pods that have it.
 
     "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of the workload's replicas, rounded up; "0" for
-    none, so no room is kept for pods of this size. Pods of one controller count as one workload, even if several have the
-    annotation. The annotation of the controller takes precedence over those of its pods. A text that cannot be read is
-    reported, and asks for nothing.
+    none (rules then ignore these pods when they size the placeholder for the largest pod). Pods of one controller count as one
+    workload, even if several have the annotation. The annotation of the controller takes precedence over those of its pods. A
+    text that cannot be read is reported, and asks for nothing.
     """
     asks: list[tuple[str, str, int, Pod]] = []
     spoken: set[tuple[str, Owner]] = set()

@@ -39,9 +39,9 @@ _CLEARLY: Final = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Trial:
-    """The result of one value of `exceeded` on the history. `kept_ppm`: the millionths of pods that would have found room at
-    once. `room`: the mean room that would have been kept, in pods."""
+class _ShareResult:
+    """What the share `exceeded` of value `share` would have given on the history. `kept_ppm`: the millionths of pods that would
+    have found room at once. `room`: the mean room that would have been kept, in pods."""
 
     share: float
     kept_ppm: int
@@ -52,10 +52,10 @@ class _Trial:
 class Forecaster:
     """A forecaster: a rule that selects past needs, and how it did on the history. Times are in buckets.
 
-    It selects the needs one to `cycles` times `period` before, and those up to `around` buckets from there: only the largest of
-    them with `most`, else each. `period` 0: it selects all needs, so its forecast is constant. The buckets of a `block` get one
-    forecast. `exceeded`: the share with which it would have met the SLO on the history. `odds`: this share divided by that of
-    the constant forecaster.
+    For a future bucket it selects the needs at the distances of 1, 2, ... `cycles` times `period` before, each together with
+    the needs up to `around` buckets from there. If `most` is true, it takes only the largest need at each distance. With a
+    `period` of 0 it selects all needs, so its forecast is constant. The buckets of a `block` get one forecast. `exceeded`: the
+    share with which it would have met the SLO on the history. `odds`: this share divided by that of the constant forecaster.
     """
 
     period: int = 0
@@ -67,8 +67,8 @@ class Forecaster:
     odds: float = 1.0
 
     def ahead(self, history: ArrivalHistory, exceeded: float, *, ahead: int) -> Int64:
-        """The room in pods for each of the next `ahead` buckets, such that the share `exceeded` of the selected needs is above
-        it; shape (ahead,)."""
+        """The room in pods for each of the next `ahead` buckets, shape (ahead,). The share `exceeded` of the selected needs is
+        above the room."""
         if not self.period:
             return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
         known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
@@ -146,24 +146,28 @@ def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: 
     `like`: the selected needs of each block from `start` on."""
     goal = PPM - AIM * (PPM - history.slo.share_ppm)
     size = len(history.seen) - start
-    before: _Trial | None = None
+    before: _ShareResult | None = None
     for share in _SHARES:
         wanted = np.zeros(len(history.seen), np.int64)
         estimate = forecaster.estimate(like, share)[:size] if forecaster.period else np.repeat(_above(like, share), size)
         wanted[start:] = _most_within(estimate, history.slo.lead)
         room = history.room(wanted)
-        trial = _Trial(
+        result = _ShareResult(
             share=share, kept_ppm=kept_ppm(history.seen, room, history.slo, start=start), room=float(room[start:].mean())
         )
-        if trial.kept_ppm >= goal:
-            return _between(forecaster, before, trial, goal)
-        before = trial
+        if result.kept_ppm >= goal:
+            return _between(forecaster, before, result, goal)
+        before = result
     return replace(forecaster, exceeded=_SHARES[-1]), float("inf")
 
 
-def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal: float) -> tuple[Forecaster, float]:
-    """Interpolates between the last trial that missed the goal and the first that reached it, so that the result does not jump
-    from one share to the next. Returns the same as `_tried`."""
+def _between(forecaster: Forecaster, before: _ShareResult | None, found: _ShareResult, goal: float) -> tuple[Forecaster, float]:
+    """Interpolates between two shares: that of `before`, the last one tried that missed the goal, and that of `found`, the
+    first that reached it. So a small change of the history changes the result only a little. `before` None: the first share
+    tried reached the goal, and is taken as it is.
+
+    Returns the forecaster with the share, and the mean room in pods that it would have kept.
+    """
     if before is None:
         return replace(forecaster, exceeded=found.share), found.room
     part = (goal - before.kept_ppm) / (found.kept_ppm - before.kept_ppm)

@@ -53,8 +53,8 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSizes:
-    """The sizes of one rule's placeholders. `asked`: the whole room. `largest`: the placeholders for the largest pod. `pieces`:
-    the placeholders for the rest.
+    """The sizes of one rule's placeholders. `asked`: the room that the rule asks for in all. `largest`: the placeholders that
+    are as large as any pod. `pieces`: the placeholders for the rest of `asked`.
 
     `bounds`: the largest size of a piece for each shape of node; a piece must be within one of them. `short`: more than
     `MOST_PIECES` pieces are needed, so `pieces` hold less than was asked for.
@@ -68,9 +68,8 @@ class RuleSizes:
 
 
 def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
-    """Computes how many placeholders a rule asks for, and of which sizes.
-
-    There are none if nothing is asked for, or if no node could take any."""
+    """Computes how many placeholders a rule asks for, and of which sizes. There are none if the rule asks for no room, or if no
+    node could take any."""
     asked = _asked(rule, slack_input)
     rooms = [room for room in slack_input.rooms if room != NOTHING]
     if not any(asked) or not rooms:
@@ -97,7 +96,8 @@ def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
 
 
 def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts, ...]:
-    """The sizes of one or two placeholders that keep room for any of the pods. Each of the pods fits on a node of `rooms`."""
+    """The sizes of one or two placeholders that keep room for any one of the pods. Each of the pods must fit on a node of
+    `rooms`."""
     if not pods:
         return ()
     any_pod = _most(pods)
@@ -109,8 +109,8 @@ def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts
 
 
 def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
-    """The largest size of a piece (CPU, memory) for each shape of node, `rooms`. If the rule has no nodes, the mean of `rooms`
-    takes the place of the average node."""
+    """The largest size of a piece (CPU, memory) for each shape of node; `rooms` has what an empty node of each shape can take.
+    If the rule has no nodes, the mean of `rooms` takes the place of the average node."""
     n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
         n_nodes, capacity = len(rooms), _sum(rooms)
@@ -124,8 +124,8 @@ def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], 
 
 
 def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
-    """The smallest number of equal pieces that hold `left` within one of the bounds. No pieces if `left` has a resource that no
-    bound has."""
+    """Divides the room `left` into the fewest equal pieces such that each is within at least one of the bounds. Returns no
+    pieces if every bound lacks a resource that `left` has."""
     counts = [_count(left, bound) for bound in bounds]
     count = min((count for count in counts if count is not None), default=0)
     total = _whole(left)

@@ -1,7 +1,9 @@
-"""The state of slack between two loops: the placeholders with their nodes, and the sizes of each rule's pieces.
+"""What slack planning remembers between two loops: the placeholders with their nodes, and the size and number of each rule's
+placeholders ("pieces", see `rate_sizing`).
 
-- `SlackState`, `Placeholder`: the state. It does not outlive the process; ADR 71 says what a restart finds again.
-- `steadied`, `PreviousPieces`: hysteresis, so that the pieces do not change with every node that comes or goes.
+- `SlackState`, `Placeholder`: these values. They are only in memory; ADR 71 says what a new process finds again.
+- `steadied`, `PreviousPieces`: keep the previous pieces while the new ones differ little, so that a node that comes or goes
+  does not change them.
 """
 
 from collections.abc import Mapping
@@ -15,8 +17,8 @@ from slackwater.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousPieces:
-    """A rule's pieces of the previous loop. `too_many_since`: since when fewer pieces have been needed; None if they are not.
-    `needed`: the most pieces that have been needed since then."""
+    """The pieces that a rule had in the previous loop. `too_many_since`: since when the rule has needed fewer pieces than it
+    has; None if it needs all. `needed`: the most pieces that it has needed since then."""
 
     pieces: Pieces
     too_many_since: UnixTime | None = None
@@ -24,11 +26,12 @@ class PreviousPieces:
 
 
 def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shrink_seconds: float) -> PreviousPieces:
-    """The pieces to keep now. `cut`: the sizes by the present cluster. `held`: the pieces of the previous loop.
+    """Returns the pieces to keep now. `cut`: the sizes that the present cluster asks for. `held`: the pieces of the previous
+    loop; None: there were none.
 
-    The former size stays while it is allowed and at least half of the size in `cut`; the number of pieces compensates. If more
-    pieces are needed, they are kept at once, since the rule's room must not fall short. Fewer are kept only after too many were
-    kept for `shrink_seconds` without a break, and then the largest number that was needed in that time.
+    The former size stays while it is allowed and at least half of the size in `cut`; the number of pieces compensates for the
+    difference. If more pieces are needed, they are kept at once, since the rule's room must not fall short. Fewer are kept only
+    after too many were kept for `shrink_seconds` without a break, and then the largest number that was needed in that time.
     """
     if held is None or not held.pieces.count:
         return PreviousPieces(pieces=cut.pieces)
@@ -46,7 +49,8 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
 
 
 def _is_good(size: Amounts, cut: RuleSizes) -> bool:
-    """May pieces keep this size? If no pieces are needed any more, they may keep any size until they are removed."""
+    """May pieces keep the size that they had in the previous loop? If no pieces are needed any more, they may keep any size
+    until they are removed."""
     ideal = cut.pieces.size
     if not cut.pieces.count:
         return True
@@ -56,7 +60,7 @@ def _is_good(size: Amounts, cut: RuleSizes) -> bool:
 
 
 def _largest_bound(size: Amounts, cut: RuleSizes) -> Amounts:
-    """For each resource, the largest amount among the bounds that this size is within."""
+    """For each resource, the largest amount among those bounds that a piece of this size is within."""
     most = size
     for bound in cut.bounds:
         if size.within(bound):
@@ -65,7 +69,7 @@ def _largest_bound(size: Amounts, cut: RuleSizes) -> Amounts:
 
 
 def _how_many(total: Amounts, size: Amounts, most: Amounts) -> int:
-    """The number of pieces that hold `total`, if each may have one unit more than `size` within `most`."""
+    """How many pieces hold `total`, if each amount of a piece may be one unit above `size`, but not above `most`."""
     each = [have + 1 if have < bound else have for have, bound in zip(size, most, strict=True)]
     return max(-(-want // have) if want and have else 0 for want, have in zip(total, each, strict=True))
 
@@ -83,8 +87,8 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackState:
-    """The state of slack after a loop. `placeholders`: sorted by number. `held`: the pieces of each rule, by the rule's
-    name."""
+    """What slack planning remembers after a loop. `placeholders`: sorted by number. `held`: the pieces of each rule, by the
+    rule's name."""
 
     placeholders: tuple[Placeholder, ...] = ()
     held: Mapping[str, PreviousPieces] = field(default_factory=dict)

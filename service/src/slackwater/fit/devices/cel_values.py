@@ -75,7 +75,7 @@ def _compare(left: bytes, right: bytes) -> int:
 
 
 def _rank(part: str) -> tuple[int, int, str]:
-    """The sort key of a pre-release part: numbers by amount, before all texts."""
+    """The sort key of one part of a version's pre-release: numbers by value, before all texts."""
     return (0, int(part), "") if part.isdecimal() else (1, 0, part)
 
 

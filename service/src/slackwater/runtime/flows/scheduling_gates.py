@@ -42,7 +42,7 @@ class _Waiting:
 
 
 class SchedulingGates:
-    """Judges the pods whose only scheduling gate is ours, and opens their gates."""
+    """Removes the gates of pods whose only scheduling gate is ours, after each pod is judged once (see the module)."""
 
     def __init__(
         self,
@@ -72,7 +72,8 @@ class SchedulingGates:
             self._waiting[pod.uid] = _Waiting(Instant(now + gate_seconds))
 
     def judge_soon(self, uids: Iterable[PodUid], now: Instant) -> None:
-        """Makes the pods due now, because no node could be nominated for them in advance."""
+        """Ends the waiting time of those of the pods that are not judged yet, because no node could be nominated for them in
+        advance."""
         for uid in uids:
             waiting = self._waiting.get(uid)
             if waiting is not None and not waiting.judged:
@@ -83,7 +84,9 @@ class SchedulingGates:
         self._waiting.pop(uid, None)
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Judges the pods that are due, and opens their gates unless a preemption begins."""
+        """Returns the effects that remove the gates of pods whose waiting time is over, for a limited number of pods each time.
+        Each pod is judged once before its gate is removed: if a preemption begins for it, the gate stays until the preemption
+        has ended. A gate that is still there some time after its removal is removed again."""
         ready = [(uid, waiting) for uid, waiting in self._waiting.items() if waiting.due <= now]
         effects: list[Effect] = []
         for uid, waiting in ready[:_MOST_PER_TICK]:

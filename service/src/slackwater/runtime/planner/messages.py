@@ -31,7 +31,8 @@ class PlannerQuestion(Protocol):
     lacks, because only the state machine knows it."""
 
     def answer(self, replica: SnapshotReplica) -> bytes:
-        """The answer; runs in the planning process. Raises `WhatIfRefused` if the question cannot be answered."""
+        """Answers the question from the replica, in a child of the planning process. Returns the encoded answer, such as JSON.
+        Raises `WhatIfRefused` if the question cannot be answered."""
         ...
 
 
@@ -50,8 +51,8 @@ class AskShrink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Brings a person's question (`body`), and the changes before it. `rebuild` is as in `Ask`. After `seconds` the child that
-    answers is ended.
+    """Sends a person's question (`body`) to the planning process. The process first applies `changes` to the replica. `rebuild`
+    is as in `Ask`. A child that has not answered after `seconds` is ended.
 
     `body` is None if the question could not be made: then only the changes are applied.
     """

@@ -29,14 +29,16 @@ def rfc3339(seconds: float) -> str:
 
 
 class Admission:
-    """Admits new objects. `rng` makes UIDs and names; `wall` returns the Unix time for timestamps."""
+    """Turns the body of a create request into the object to store, as the API server does on create: checks the object and
+    fills in its name, UID, creation timestamp and defaults. `rng` makes UIDs and names; `wall` returns the Unix time for
+    timestamps."""
 
     def __init__(self, rng: Random, wall: Callable[[], float]) -> None:
         self._rng = rng
         self._wall = wall
 
     def new(self, kind: ResourceKind, namespace: str, body: Json) -> Json:
-        """The object to store for a create request, without its version. Raises `Fault` (400, 422)."""
+        """Returns the object to store for a create request, without its resource version. Raises `Fault` (400, 422)."""
         meta = dict(body.get("metadata") or {})
         if kind.namespaced and meta.get("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -75,7 +75,7 @@ class ClusterApiWrites:
         return True
 
     async def mark(self, group: GroupName, machine: MachineWire) -> None:
-        """Annotates the machine so that its controller deletes it first; does nothing if it is gone."""
+        """Annotates the Machine so that Cluster API's controller deletes it before others. Does nothing if it is gone."""
         await self._annotate(group, machine, self._stamp())
 
     async def unmark(self, group: GroupName, machine: MachineWire) -> None:
@@ -89,7 +89,7 @@ class ClusterApiWrites:
             raise refusal(group, f"mark {path}", answer)
 
     async def delete(self, group: GroupName, machine: MachineWire) -> None:
-        """Deletes the Machine with this UID; does nothing if it is gone."""
+        """Deletes the Machine. Its UID is a precondition: a new Machine of the same name stays. Does nothing if it is gone."""
         path = await self._objects.machine_path(machine.metadata)
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
         answer = await self._api.ask("DELETE", path, body=body)
@@ -124,7 +124,7 @@ class GroupSelection:
 
 @dataclass(frozen=True, slots=True)
 class _GroupState:
-    """A managed group as it was read. A write of its size names the resourceVersion that was read."""
+    """A managed group as it was read. A write of the group's size has the resourceVersion that was read as precondition."""
 
     id: GroupId
     item: GroupWire

@@ -145,7 +145,8 @@ class _NodeWire(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A Node with the group's label, whoever created it. `booted`: it has KWOK's annotation."""
+    """A Node of a KWOK node group: it has the group's label, no matter who created it. `booted`: it has the annotation
+    `kwok.x-k8s.io/node`, with which KWOK's controller keeps it alive."""
 
     name: NodeName
     uid: str
@@ -162,7 +163,7 @@ class Members:
 
 
 async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupName, Members]:
-    """Lists the Nodes of one group, or of all groups."""
+    """Lists the Nodes of one group, or of all groups if `group` is None. Returns them by group."""
     found: defaultdict[GroupName, Members] = defaultdict(Members)
     selector = NODE_GROUP if group is None else f"{NODE_GROUP}={group}"
     async for node in listed(api, NODES_PATH, _NodeWire, selector=selector):
@@ -187,7 +188,7 @@ async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bo
 
 
 async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
-    """Adds KWOK's annotation and removes the not-ready taint; does nothing if the Node is gone."""
+    """Adds KWOK's annotation to the Node and removes its not-ready taint; does nothing if the Node is gone."""
     answer = await repeated(lambda: _booted(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
@@ -216,7 +217,7 @@ async def _booted(api: ApiServer, member: Member) -> Answer | None:
 
 
 async def delete(api: ApiServer, group: GroupName, member: Member) -> None:
-    """Deletes the Node with this UID; does nothing if it is gone, even if another Node has its name now."""
+    """Deletes the Node. Its UID is a precondition, so a new Node of the same name stays. Does nothing if the Node is gone."""
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": member.uid}}
     answer = await api.ask("DELETE", _path(member.name), body=body)
     if answer.status not in _DELETED and answer.status != CONFLICT:
