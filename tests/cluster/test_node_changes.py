@@ -56,9 +56,10 @@ async def test_a_shrunk_node_is_as_small_as_it_says_and_takes_no_more_pods(stage
 
 async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(stage: Stage, ground: Ground) -> None:
     (only,) = await ground.make_nodes(1)
-    service = await stage.up()
+    service = await stage.up_service()
     await ground.patch_node(only, {"spec": {"unschedulable": True}})
     await until_state(service, lambda dump: dump["nodes"][0]["unschedulable"], wanted="an unschedulable node")
+    await stage.up_scheduler()  # a running one might see the pod before the change of the node
     await ground.make_pods([a_pod("waits")])
     await ground.until_refused("waits")
     assert await ground.pending() == ["waits"]

@@ -20,8 +20,8 @@ from slackwater.model.objects import Image, Pod, Taint
 from slackwater.model.pod_constraints import ClaimMount, ClaimUse, PodConstraints, PodTerm, WeightedPodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.invariants import violations
-from slackwater.runtime.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually

@@ -1,9 +1,10 @@
-"""The wire between autoscaler agents and the scheduler: request and answer of protocol v3.0, v4.0 and v5.0.
+"""Messages of the protocol between autoscaler agents and the scheduler: request and answer of v3.0, v4.0 and v5.0.
 
-What flows through: one `AgentRequest` by POST, one `PluginResponse` back. Read as Go reads them: keys in any case, unknown
-ones ignored, null and absence stand for zero. Written as the agents' own code writes them. CPU is integer milliCPU and memory
-integer bytes (v3.0: slots) in Python, Kubernetes quantities on the wire. Deliberately absent: speed (the service decodes its
-hot path on its own, and a test holds the two together), and rules that need state.
+An agent sends an `AgentRequest` by POST and gets a `PluginResponse`. Both are read as Go reads them: keys match in any case,
+unknown keys are ignored, null and a missing key stand for zero. They are written as the agents' own code writes them. In
+Python, CPU is integer milliCPU and memory integer bytes (v3.0: memory slots); on the wire both are Kubernetes quantities.
+Deliberately absent: speed (the service decodes requests by faster code, and a test checks that both agree), and rules that need
+state.
 """
 
 from collections.abc import Callable
@@ -37,13 +38,13 @@ from slackwater_protocol.units import (
     quantity_from_json,
 )
 
-#: Bytes of a request that are read; a value that does not end within them is bad JSON.
+#: The number of bytes of a request that are read. A JSON value that does not end within them is refused as bad JSON.
 MAX_BODY_BYTES: Final = 1024
-#: milliCPU on the wire are an unsigned 32-bit integer.
+#: The largest milliCPU, since the agents' code stores them as an unsigned 32-bit integer.
 LARGEST_CPU: Final = MilliCpu(2**32 - 1)
-#: The largest value of a 32-bit float: where Go refuses a number as a load.
+#: From this number on Go refuses a load, because it does not fit a 32-bit float.
 LARGEST_FLOAT32: Final = 3.4028235677973366e38
-#: The type of the error for a quantity or a load that could be read and is out of range.
+#: The pydantic error type for a quantity or a load that can be read but is out of range.
 OUT_OF_RANGE: Final = "out_of_range"
 
 
@@ -64,7 +65,8 @@ def _wire_name(name: str) -> str:
 
 
 def wire_cpu(value: object) -> MilliCpu:
-    """A decoded JSON value -> milliCPU, rounded up. Raises `QuantityError`, and `OutOfRange` below 0 or above 32 bits."""
+    """Converts a decoded JSON value to milliCPU, rounded up. Raises `QuantityError` if it is no quantity, `OutOfRange` if it is
+    negative or larger than `LARGEST_CPU`."""
     amount = milli_cpu(quantity_from_json(value))
     if 0 <= amount <= LARGEST_CPU:
         return amount
@@ -72,7 +74,8 @@ def wire_cpu(value: object) -> MilliCpu:
 
 
 def wire_memory(value: object) -> Bytes:
-    """A decoded JSON value -> bytes (v3.0: slots). Raises `QuantityError`, `OutOfRange` if negative or over 63 bits."""
+    """Converts a decoded JSON value to bytes (v3.0: memory slots). Raises `QuantityError` if it is no quantity, `OutOfRange` if
+    it is negative or does not fit an int64."""
     amount = byte_count(quantity_from_json(value))
     if 0 <= amount < LARGEST:
         return amount
@@ -80,7 +83,8 @@ def wire_memory(value: object) -> Bytes:
 
 
 def wire_load(value: object) -> float:
-    """A decoded JSON number -> a load, or bytes in use. Raises `ValueError`, and `OutOfRange` below 0."""
+    """Converts a decoded JSON number to a float: a load, or bytes in use. Raises `ValueError` if it is no number or does not
+    fit a 32-bit float, `OutOfRange` if it is negative."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"a {type(value).__name__}, want a number")
     if abs(value) >= LARGEST_FLOAT32:
@@ -91,7 +95,7 @@ def wire_load(value: object) -> float:
 
 
 class OutOfRange(QuantityError):
-    """Readable, and no amount of anything: negative, or larger than the wire's integers."""
+    """A quantity or load that can be read but is out of range: negative, or larger than the protocol's integers."""
 
 
 def _validated(read: Callable[[object], Any]) -> Callable[[object], Any]:
@@ -99,7 +103,7 @@ def _validated(read: Callable[[object], Any]) -> Callable[[object], Any]:
         try:
             return read(value)
         except OutOfRange as error:
-            # Braces are the template's: a quantity has none that pass the parser.
+            # pydantic fills the braces of this template. The values contain no braces: no quantity that was parsed does.
             raise PydanticCustomError(OUT_OF_RANGE, "got {seen}, {why}", {"seen": _shown(value), "why": error.why}) from error
 
     return validate
@@ -137,7 +141,8 @@ Text = Annotated[str, Strict(), BeforeValidator(lambda value: whole_text(value) 
 
 
 class _Message(BaseModel):
-    """Reads keys in any case, of equal ones the last; null is absence."""
+    """Base class of the protocol's messages. Reads JSON objects as Go does: keys match in any case, the last of duplicate keys
+    wins, and null counts as a missing key."""
 
     model_config = ConfigDict(
         alias_generator=_wire_name,
@@ -161,7 +166,7 @@ class _Message(BaseModel):
 class Resources(_Message):
     """An amount of CPU and of memory."""
 
-    # In Python, by the fields' names, integers: Resources(milli_cpu=250, memory=2**30).
+    # In Python both fields are integers, set by name: Resources(milli_cpu=250, memory=2**30).
     milli_cpu: Cpu = 0
     """A Kubernetes quantity of CPU; written as an integer of whole CPUs, or with `m`."""
     memory: Memory = 0
@@ -170,14 +175,14 @@ class Resources(_Message):
     @model_validator(mode="before")
     @classmethod
     def _by_name_in_milli_cpu(cls, body: Any) -> Any:
-        # A bare number means whole CPUs on the wire, which never uses Python's name.
+        # On the wire (key `vCPUs`) a bare number means whole CPUs. Python's name is never used there.
         if isinstance(body, dict) and type(body.get("milli_cpu")) is int:
             return {**body, "milli_cpu": f"{body['milli_cpu']}m"}
         return body
 
 
 class SlotResources(Resources):
-    """The same for v3.0, whose memory counts slots: written as a plain integer."""
+    """An amount of CPU and of memory in v3.0, whose memory is a number of memory slots, written as a plain integer."""
 
     @model_serializer(mode="plain")
     def _plain(self) -> dict[str, int | str]:
@@ -185,12 +190,12 @@ class SlotResources(Resources):
 
 
 class PodName(_Message):
-    """The runner Pod, not the VM."""
+    """Namespace and name of the VM's runner Pod, not of the VM."""
 
     namespace: Text = ""
-    """Its namespace."""
+    """Namespace of the runner Pod."""
     name: Text = ""
-    """Its name."""
+    """Name of the runner Pod."""
 
 
 class Metrics(_Message):
@@ -205,18 +210,19 @@ class Metrics(_Message):
 
 
 class AgentRequest(_Message):
-    """What an agent wants for one VM. The one version that it speaks decides how the rest is read."""
+    """A request of an agent for one VM's resources. Its protocol version decides how the rest is read."""
 
     proto_version: Annotated[int, Strict(), Field(ge=0, lt=2**32)] = 0
-    """5 (v3.0), 6 (v4.0) or 7 (v5.0)."""
+    """The protocol version: 5 (v3.0), 6 (v4.0) or 7 (v5.0)."""
     pod: PodName = PodName()
     """The runner Pod."""
     compute_unit: SerializeAsAny[Resources] | None = Field(default=None, exclude_if=_is_none)
     """The smallest step; both fields more than 0. May be absent in v3.0 only."""
     resources: SerializeAsAny[Resources] = Resources()
-    """The wanted total; both fields more than 0. Less than before: already given back. The same: all is well."""
+    """The total that the agent wants for the VM; both fields more than 0. If it is less than before, the agent has already
+    given the difference back."""
     last_permit: SerializeAsAny[Resources] | None = None
-    """The last permit that this agent got, from whichever scheduler; null before its first answer."""
+    """The last permit that the agent got, from whichever scheduler; null before its first permit."""
     metrics: Metrics | None = None
     """The VM's load, null while there is none."""
 
@@ -230,7 +236,8 @@ class AgentRequest(_Message):
         return self.model_dump_json().encode()
 
     def problem(self) -> str | None:
-        """What a scheduler would refuse this request for, whatever its state; None where nothing is wrong."""
+        """The text with which every scheduler would refuse this request, whatever the scheduler's state; None if the request is
+        valid."""
         metrics, unit = self.metrics, self.compute_unit
         return problem_of(
             self.proto_version,
@@ -241,16 +248,16 @@ class AgentRequest(_Message):
 
 
 class Migrate(_Message):
-    """Empty."""
+    """An empty object: its presence announces a migration."""
 
 
 class PluginResponse(_Message):
-    """What the VM may use."""
+    """The scheduler's answer to an agent: what the VM may use."""
 
     permit: SerializeAsAny[Resources] = Resources()
     """The most that the VM may use, from now on; memory as in the request, so slots in v3.0."""
     migrate: Migrate | None = Field(default=None, exclude_if=_is_none)
-    """There while the VM is going to be migrated: its resources must not change."""
+    """Present if the VM is going to be migrated; then its resources must not change."""
 
     @classmethod
     def from_body(cls, body: bytes) -> Self:

@@ -1,7 +1,7 @@
-"""What is wrong with a request that could be read: the rules that need no state, in the order in which they are answered.
+"""Checks of an agent's request that need no state, in the order in which Neon's scheduler makes them.
 
-Flows through: a request's numbers, whoever decoded them -> the text of the refusal, word for word what agents know from Neon's
-scheduler, or None. Deliberately absent: what only the state can tell (is the pod known, is it a VM).
+In: the numbers of a decoded request. Out: the text of the refusal, word for word that of Neon's scheduler, or None.
+Deliberately absent: checks that need the scheduler's state (is the pod known, is it a VM).
 """
 
 from slackwater_protocol.agent_versions import (
@@ -13,14 +13,15 @@ from slackwater_protocol.agent_versions import (
     version_name,
 )
 
-#: CPU and memory, as in `Resources`.
+#: CPU in milliCPU and memory, as in `Resources`.
 Pair = tuple[int, int]
 
 _EXTENDED = "metrics.{loadAvg5M,memoryUsageBytes}"
 
 
 def problem_of(version: int, *, compute_unit: Pair | None, resources: Pair, extended: tuple[bool, bool] | None) -> str | None:
-    """`extended`: are `loadAvg5M` and `memoryUsageBytes` there? None where `metrics` is null."""
+    """The text with which a request is refused; None if it is valid. `compute_unit`: None if it is missing. `extended`: whether
+    `loadAvg5M` and `memoryUsageBytes` are present; None if `metrics` is null."""
     if not is_answered(version):
         return _wrong_version(version)
     if compute_unit is None and version >= ProtocolVersion.V4_0:

@@ -1,8 +1,8 @@
-"""A small async client for authors of agents: one VM's conversation with its scheduler (extra "client": httpx).
+"""A small async client for authors of agents: asks the scheduler for one VM's permits. It needs the extra "client" (httpx).
 
-Flows through: what the VM should have -> one request at a time -> a permit that was checked as Neon's agents check theirs. An
-answer that fails a check changes nothing: the last good permit stays. Deliberately absent: when to ask (docs/agents.md has the
-times that Neon's agents keep), finding the scheduler's Pod, and retries.
+In: what the VM should have. Out: a permit, which was checked as Neon's agents check theirs. An answer that fails a check
+changes nothing: the last good permit stays. Deliberately absent: when to ask (docs/agents.md has the intervals of Neon's
+agents), how to find the scheduler's Pod, and retries.
 """
 
 from collections.abc import Callable
@@ -13,27 +13,27 @@ import httpx
 from slackwater_protocol.agent import AgentRequest, Metrics, PluginResponse, PodName, Resources, SlotResources
 from slackwater_protocol.agent_versions import ProtocolVersion, counts_slots
 
-#: For an answer; what is asked to wait for comes on top.
+#: The default timeout of a request, in seconds. If the request asks the scheduler to wait, that time is added.
 ANSWER_SECONDS: Final = 10.0
-#: Of a text that is quoted in an error.
+#: The most characters of an answer that an error message quotes.
 _LONGEST_QUOTE: Final = 200
 
 
 class AgentClientError(Exception):
-    """Nothing was permitted; `permit` of the client is what it was before.
+    """The client got no permit. Its `permit` is the same as before.
 
-    ├── NoAnswer       no connection, or no answer in time: it may have been decided
-    ├── AnswerRefused  a status that is not 200
-    └── BadAnswer      a 200 that no agent can follow
+    ├── NoAnswer       no connection, or no answer before the timeout; the scheduler may have granted the request
+    ├── AnswerRefused  an HTTP status other than 200
+    └── BadAnswer      status 200, but an answer that an agent must not follow
     """
 
 
 class NoAnswer(AgentClientError):
-    """The request did not reach the scheduler, or its answer did not come back."""
+    """The request did not reach the scheduler, or its answer did not arrive before the timeout."""
 
 
 class AnswerRefused(AgentClientError):
-    """`status` and `text` as they came."""
+    """The scheduler answered with an HTTP status other than 200. `status` and `text`: of that answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"answered {status}: {text[:_LONGEST_QUOTE]}")
@@ -42,11 +42,12 @@ class AnswerRefused(AgentClientError):
 
 
 class BadAnswer(AgentClientError):
-    """The answer cannot be read, or breaks a rule of the protocol; the message says which."""
+    """The answer cannot be read, or breaks a rule of the protocol. The message says which."""
 
 
 class AgentClient:
-    """One VM's agent. `memory` counts bytes, in v3.0 slots. Requests are made one after another, never two at a time."""
+    """A client for one VM's agent. Memory is in bytes; in v3.0, in memory slots. Call `ask` again only after it has
+    returned."""
 
     def __init__(
         self,
@@ -59,7 +60,8 @@ class AgentClient:
         answer_seconds: float = ANSWER_SECONDS,
         token: Callable[[], str] | None = None,
     ) -> None:
-        """`token` gives the present bearer token, where the scheduler wants one."""
+        """Makes a client that sends requests to `url`. `token` returns the current bearer token; None if the scheduler needs
+        none."""
         self._http = http
         self._url = url
         self._pod = pod
@@ -67,18 +69,19 @@ class AgentClient:
         self._compute_unit = self._in_version(compute_unit)
         self._answer_seconds = answer_seconds
         self._token = token
-        #: The last good permit, also of another scheduler if you set it; None before the first.
+        #: The last good permit; None before the first. An agent that has a permit of another scheduler may set it here.
         self.permit: Resources | None = None
-        #: Whether the last answer said that the VM is going to be migrated: leave its resources alone.
+        #: Whether the last answer said that the VM is going to be migrated. Then its resources must not change.
         self.migrating = False
 
     async def ask(
         self, wanted: Resources, *, in_use: Resources, metrics: Metrics | None = None, wait_seconds: int = 0
     ) -> Resources:
-        """What the VM may use now, between `in_use` and `wanted`.
+        """Asks for `wanted` and returns what the VM may use now: at least `in_use`, at most `wanted`.
 
-        Less than `in_use` cannot be wanted: give it back first. With `wait_seconds` an increase without room waits for it.
-        Raises `AgentClientError`, and `ValueError` for what no scheduler would take.
+        `wanted` must not be less than `in_use`: reduce the VM's use first. `wait_seconds`: how long the scheduler may wait for
+        room before it grants less than `wanted`. Raises `AgentClientError` if there is no good answer, `ValueError` for a
+        request that every scheduler would refuse.
         """
         if not _within(in_use, wanted):
             raise ValueError(f"wanted {_shown(wanted)} is below {_shown(in_use)}, which is in use")
@@ -121,7 +124,7 @@ class AgentClient:
 
 
 def check_permit(permit: Resources, *, wanted: Resources, in_use: Resources) -> None:
-    """The three rules by which Neon's agents judge a permit. Raises `BadAnswer`."""
+    """Checks a permit by the three rules of Neon's agents. Raises `BadAnswer` if it breaks one."""
     if not permit.milli_cpu or not permit.memory:
         raise BadAnswer(f"permit {_shown(permit)} has a zero field")
     if not _within(permit, wanted):

@@ -1,9 +1,9 @@
-"""Durations as Go writes them ("1h30m", "300ms"), exact: integer nanoseconds in the range of an int64.
+"""Reads and writes durations in Go's form ("1h30m", "300ms"), exactly: as integer nanoseconds in the range of an int64.
 
-What flows through: every duration of the configuration file, and annotations such as a pod's scale-up delay. The
-grammar is that of Go's `time.ParseDuration`, hence of Kubernetes' `metav1.Duration`. A fraction is cut off below the
-nanosecond; Go computes fractions in floating point and may differ by one nanosecond, and where a sum passes 2^64 it
-wraps around, while here every sum outside the range is refused. Deliberately absent: clocks, and arithmetic on time.
+They occur in the configuration file, and in annotations such as a pod's scale-up delay. The grammar is that of Go's
+`time.ParseDuration`, hence of Kubernetes' `metav1.Duration`. There are two differences from Go. Fractions are cut off below the
+nanosecond; Go computes them in floating point and may differ by one nanosecond. A sum outside the range is refused; Go's sum
+wraps around at 2^64. Deliberately absent: clocks, and arithmetic on time.
 """
 
 import re
@@ -16,11 +16,11 @@ SECOND: Final = Duration(10**9)
 MINUTE: Final = Duration(60 * SECOND)
 HOUR: Final = Duration(60 * MINUTE)
 
-#: A longer text is refused: reading digits costs their number squared.
+#: A text of more characters is refused, since the time to read digits grows with the square of their number.
 LONGEST_TEXT: Final = 1000
 
 _LONGEST: Final = 2**63 - 1
-# Go takes both ways to write the micro sign: U+00B5 and the Greek letter U+03BC.
+# Go reads both ways to write the micro sign: U+00B5 and the Greek letter U+03BC.
 _UNITS: Final = {
     "ns": 1,
     "us": 10**3,
@@ -36,7 +36,7 @@ _WANTED: Final = "want numbers with units (ns us ms s m h), as in 1h30m, 1.5s or
 
 
 class DurationError(ValueError):
-    """A text that is no duration, or not one allowed here: `value` is what was seen, `why` what is wrong with it."""
+    """A value is no duration, or is out of range. `value`: the value that was read. `why`: what is wrong with it."""
 
     def __init__(self, value: object, why: str) -> None:
         super().__init__(value, why)
@@ -49,7 +49,7 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> Duration:
-    """Nanoseconds of a Go duration, negative ones included; only 0 needs no unit. Raises `DurationError`."""
+    """Reads a Go duration as nanoseconds; it may be negative. Only 0 needs no unit. Raises `DurationError`."""
     if not isinstance(text, str):
         raise DurationError(text, f"a {type(text).__name__}, {_WANTED}")
     if len(text) > LONGEST_TEXT:
@@ -57,14 +57,14 @@ def parse_duration(text: str) -> Duration:
     negative = text.startswith("-")
     unsigned = text[1:] if text.startswith(("-", "+")) else text
     magnitude = 0 if unsigned == "0" else _sum_of_parts(unsigned, text)
-    # One more fits below zero than above it, as in any int64.
+    # The range of an int64 has one more negative value than positive ones.
     if magnitude > _LONGEST + negative:
         raise DurationError(text, "out of range, want less than 2^63 ns (292 years)")
     return Duration(-magnitude if negative else magnitude)
 
 
 def parse_non_negative_duration(text: str) -> Duration:
-    """Like `parse_duration`, for time-outs, periods and delays. Raises `DurationError` below 0 too."""
+    """Reads a Go duration that must not be negative, such as a timeout or a delay. Raises `DurationError`."""
     duration = parse_duration(text)
     if duration < 0:
         raise DurationError(text, "negative, want 0 or more")
@@ -72,7 +72,7 @@ def parse_non_negative_duration(text: str) -> Duration:
 
 
 def format_duration(duration: Duration) -> str:
-    """Go's form, which `parse_duration` reads back as the same: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
+    """Writes a duration in Go's form: `1h30m0s`, `1.5s`, `300ms`, `0s`. `parse_duration` reads the same duration from it."""
     sign, left = ("-", -duration) if duration < 0 else ("", duration)
     if left < SECOND:
         return sign + _below_a_second(left)
@@ -83,7 +83,7 @@ def format_duration(duration: Duration) -> str:
 
 
 def seconds(duration: Duration) -> float:
-    """For APIs that take seconds; the nearest float."""
+    """The duration in seconds, as the nearest float, for APIs that take seconds."""
     return duration / SECOND
 
 
@@ -112,7 +112,7 @@ def _below_a_second(nanos: int) -> str:
 
 
 def _decimal(nanos: int, unit: int) -> str:
-    """`nanos` / `unit`, a power of ten, with as many places as it needs."""
+    """`nanos` divided by `unit`, which is a power of ten, as an exact decimal text without trailing zeros."""
     units, rest = divmod(nanos, unit)
     if not rest:
         return str(units)

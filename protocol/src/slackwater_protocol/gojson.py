@@ -1,6 +1,6 @@
-"""JSON as Go's decoder reads it from a stream: the first value, whatever follows it.
+"""Reads JSON as Go's stream decoder does: the first value counts, whatever follows it.
 
-Flows through: a request's body -> plain Python values. Deliberately absent: the meaning of keys, which the models know.
+In: the body of a request. Out: plain Python values. Deliberately absent: the meaning of keys, which the message models define.
 """
 
 import json
@@ -15,9 +15,9 @@ class NotJson(ValueError):
 
 
 def first_value(body: bytes) -> Any:
-    """The first JSON value of `body`. Bytes that are no UTF-8 become U+FFFD, of equal keys the last one counts.
+    """Reads the first JSON value of `body`. Bytes that are not UTF-8 become U+FFFD. The last of duplicate keys counts.
 
-    :raises NotJson: there is none, or it does not end.
+    :raises NotJson: there is no value, or it is incomplete.
     """
     text = body.decode("utf-8", "replace").lstrip(_BLANKS)
     try:
@@ -28,7 +28,7 @@ def first_value(body: bytes) -> Any:
 
 
 def whole_text(text: str) -> str:
-    """`text` with U+FFFD for halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
+    """Replaces each unpaired surrogate in `text` by U+FFFD. JSON can contain unpaired surrogates, UTF-8 cannot."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

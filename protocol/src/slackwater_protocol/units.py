@@ -1,19 +1,18 @@
-"""Exact quantities: Kubernetes quantity text in, integers out, and back.
+"""Reads Kubernetes quantities as integers, and writes integers as quantities; exactly.
 
-What flows through: the values of `resources.requests`, `status.allocatable`, agents' bodies and our configuration.
-Everything is an exact integer; deliberately absent are floats as results, and anything outside the standard library,
-so that the pure floors may import this module.
+The quantities are those in `resources.requests`, `status.allocatable`, agents' messages and our configuration. Deliberately
+absent: floats as results, and imports from outside the standard library, so that the pure layers may import this module.
 
-The grammar is the one documented at `resource.Quantity` of k8s.io/apimachinery: an optional sign, digits with an
-optional fraction, then nothing, one of `n u m k M G T P E Ki Mi Gi Ti Pi Ei`, or `e`/`E` with a signed integer.
-As documented there, what is finer than a nano is rounded up, away from zero, and what is larger in magnitude than
-2^63-1 is capped there. The same cap holds for the milli-CPU and for the bytes, so that every result fits an int64.
+The grammar is the one documented at `resource.Quantity` of k8s.io/apimachinery: an optional sign; digits with an optional
+fraction; then nothing, one of `n u m k M G T P E Ki Mi Gi Ti Pi Ei`, or `e`/`E` with a signed integer. As documented there,
+digits below 10^-9 are rounded up, away from zero, and a magnitude above 2^63-1 becomes 2^63-1. The same cap holds for results
+in milliCPU and in bytes, so that every result fits an int64.
 
-Kubernetes 1.36.3 agrees wherever its own arithmetic keeps to its documentation. It does not, and we do, when
-- no digit is there at all (`"+"`, `"."`, `"m"`): it reads most of these as 0; here they are refused;
-- the result does not fit an int64: its `Value()` of `"100E"` is 0, its `MilliValue()` of `"8Ei"` is -1000;
-- a negative number has to be rounded: its `Value()` of `"-0.1n"` is 1, of `"-6.0001Ki"` -6143;
-- an exponent needs more than 32 bits: `"1e4294967296"` is 1 there.
+Kubernetes 1.36.3 gives the same results wherever its code follows its documentation. These are the differences:
+- a text without any digit (`"+"`, `"."`, `"m"`): Kubernetes reads most of these as 0; here they are refused;
+- a result that does not fit an int64: Kubernetes' `Value()` of `"100E"` is 0, its `MilliValue()` of `"8Ei"` is -1000;
+- a negative number that has to be rounded: Kubernetes' `Value()` of `"-0.1n"` is 1, of `"-6.0001Ki"` -6143;
+- an exponent of more than 32 bits: Kubernetes reads `"1e4294967296"` as 1.
 """
 
 import re
@@ -25,20 +24,20 @@ MilliCpu = NewType("MilliCpu", int)  # thousandths of a CPU
 Bytes = NewType("Bytes", int)
 Nanos = NewType("Nanos", int)  # 10^-9 of whatever the quantity counts
 
-#: The largest magnitude of a quantity, and of each integer that is made of one.
+#: The largest magnitude of a quantity, and of every result.
 LARGEST: Final = 2**63 - 1
-#: A longer text is refused: no quantity needs it, and reading digits costs their number squared.
+#: A text of more characters is refused: no quantity needs so many, and the time to read digits grows with their number squared.
 LONGEST_TEXT: Final = 1000
 
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
 _LARGEST_NANOS: Final = LARGEST * _NANO
 
-#: Distinct texts that each cache keeps: a cluster of 5,000 nodes and 150,000 pods has a few thousand.
+#: The number of different texts in each cache. A cluster of 5,000 nodes and 150,000 pods has a few thousand.
 _CACHED_TEXTS: Final = 16_384
-#: So many digits always fit an int64: the short ways need no cap below this.
+#: Numbers of so many digits, times 1000, always fit an int64, so they are read by shorter code.
 _SAFE_DIGITS: Final = 15
-#: 1 x 10^28 nanos is above the cap; an amount of `LONGEST_TEXT` digits x 1 Ei has fewer digits than this.
+#: 10^28 nanos are above the cap. `LONGEST_TEXT` digits times 1 Ei are less than `_MOST_DIGITS` digits.
 _LARGEST_POWER: Final = 28
 _MOST_DIGITS: Final = LONGEST_TEXT + 20
 
@@ -54,7 +53,7 @@ _WANTED: Final = (
 
 
 class QuantityError(ValueError):
-    """A value that is no quantity: `value` is what was seen, `why` what is wrong with it."""
+    """A value is no quantity. `value`: the value that was read. `why`: what is wrong with it."""
 
     def __init__(self, value: object, why: str) -> None:
         super().__init__(value, why)
@@ -67,10 +66,10 @@ class QuantityError(ValueError):
 
 
 def parse_nanos(value: str | int | float) -> Nanos:
-    """The quantity in units of 10^-9, rounded away from zero, at most `LARGEST` units in magnitude.
+    """Reads a quantity in units of 10^-9, rounded away from zero; its magnitude is at most `LARGEST` whole units.
 
-    A JSON number counts like its text; a float stands for the shortest text that reads back as it.
-    Raises `QuantityError`. Strict like Kubernetes' `ParseQuantity`: see `quantity_from_json` for blanks and null.
+    A JSON number is read like its text; for a float this is the shortest text from which Python reads the same float. Blanks
+    and null are refused, as by Kubernetes' `ParseQuantity`; see `quantity_from_json`. Raises `QuantityError`.
     """
     if isinstance(value, str):
         return _nanos_of_text(value)
@@ -84,28 +83,29 @@ def parse_nanos(value: str | int | float) -> Nanos:
 
 
 def milli_cpu(value: str | int | float) -> MilliCpu:
-    """The quantity in thousandths, rounded away from zero: what `MilliValue()` documents. Raises `QuantityError`."""
+    """Reads a quantity in thousandths, rounded away from zero, as documented at `MilliValue()`. Raises `QuantityError`."""
     if isinstance(value, str):
         return _milli_of_text(value)
     return MilliCpu(_capped(_away_from_zero(parse_nanos(value), _NANOS_PER_MILLI)))
 
 
 def byte_count(value: str | int | float) -> Bytes:
-    """The quantity in bytes, rounded away from zero: what `Value()` documents. Raises `QuantityError`."""
+    """Reads a quantity in bytes, rounded away from zero, as documented at `Value()`. Raises `QuantityError`."""
     if isinstance(value, str):
         return _whole_of_text(value)
     return Bytes(_away_from_zero(parse_nanos(value), _NANO))
 
 
 def whole(value: str | int | float) -> int:
-    """The quantity in whole units of anything else (pods, devices), rounded away from zero. Raises `QuantityError`."""
+    """Reads a quantity of anything else (pods, devices) in whole units, rounded away from zero. Raises `QuantityError`."""
     return byte_count(value)
 
 
 def quantity_from_json(value: object) -> str | int | float:
-    """What a decoded JSON document holds where a quantity is expected, ready for the functions above.
+    """Prepares a decoded JSON value, where a quantity is expected, for the functions above.
 
-    Kubernetes' decoder reads null as 0 and ignores blanks around the text. Raises `QuantityError` for the rest.
+    As in Kubernetes' decoder, null becomes 0 and blanks around a text are dropped. Raises `QuantityError` if the value is
+    neither null nor a text nor a number.
     """
     if value is None:
         return 0
@@ -117,7 +117,8 @@ def quantity_from_json(value: object) -> str | int | float:
 
 
 def format_milli_cpu(amount: MilliCpu) -> int | str:
-    """The agent protocol's form: whole CPUs as an integer, else text in milli-CPU. Raises `QuantityError` below 0."""
+    """Writes CPU as the agent protocol does: whole CPUs as an integer, other amounts as a text in milliCPU. Raises
+    `QuantityError` if the amount is negative."""
     if amount < 0:
         raise QuantityError(amount, "negative milli-CPU, want 0 or more")
     cpus, rest = divmod(amount, 1000)
@@ -125,19 +126,21 @@ def format_milli_cpu(amount: MilliCpu) -> int | str:
 
 
 def format_bytes(amount: Bytes) -> int | str:
-    """The agent protocol's form: below 1024 an integer, else canonical binary text. Raises `QuantityError` below 0."""
+    """Writes bytes as the agent protocol does: below 1024 as an integer, else as a text with a binary suffix. Raises
+    `QuantityError` if the amount is negative."""
     if amount < 0:
         raise QuantityError(amount, "negative bytes, want 0 or more")
     return amount if amount < 1024 else _shortened(amount, 1024, ("", *_BINARY_SIZES))
 
 
 def quantity_text_cpu(amount: MilliCpu) -> str:
-    """Canonical text, as kubectl prints it: `250m`, `2`, `1500m`, `1k`."""
+    """Writes CPU as the canonical text that kubectl prints: `250m`, `2`, `1500m`, `1k`."""
     return _shortened(amount, 1000, ("m", "", "k", "M", "G", "T", "P", "E"))
 
 
 def quantity_text_memory(amount: Bytes) -> str:
-    """Canonical text, as kubectl prints it: `1536Mi`, `1025`. Kubernetes' rule makes it decimal below 1 Ki: `1k`."""
+    """Writes bytes as the canonical text that kubectl prints: `1536Mi`, `1025`. Below 1 Ki Kubernetes uses decimal suffixes:
+    1000 is `1k`."""
     if -1024 < amount < 1024:
         return _shortened(amount, 1000, ("", "k"))
     return _shortened(amount, 1024, ("", *_BINARY_SIZES))
@@ -184,7 +187,7 @@ def _nanos_of_text(text: str) -> Nanos:
 
 
 def _is_short_digits(text: str) -> bool:
-    # isdecimal alone also takes the digits of other scripts, which Kubernetes refuses.
+    # isdecimal alone also accepts digits of other scripts, which Kubernetes refuses.
     return len(text) <= _SAFE_DIGITS and text.isdecimal() and text.isascii()
 
 
@@ -201,9 +204,9 @@ def _read(text: str) -> Nanos:
 
 
 def _times_power_of_ten(amount: int, power: int) -> int:
-    """`amount` x 10^power for an amount >= 0, rounded up, at most the cap.
+    """`amount` (>= 0) times 10^`power`, rounded up; at most `_LARGEST_NANOS`.
 
-    Exponents come from outside, so the power itself is only computed where the result is neither capped nor 1.
+    Exponents come from outside and may be huge, so the power is computed only if the result is neither capped nor 1.
     """
     if amount == 0:
         return 0

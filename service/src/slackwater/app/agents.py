@@ -30,8 +30,11 @@ def agents_app(
     registry: CollectorRegistry,
     nodes: Callable[[], Container[str]],
 ) -> Agents:
-    """The application in front of the permit service. `client` sends the TokenReviews if tokens are configured; `nodes` gives
-    the names of the nodes that exist, which bound the metrics' labels."""
+    """Builds the application that passes agents' requests to the permit service.
+
+    `client` sends the TokenReviews if tokens are configured. `nodes` returns the names of the nodes that exist; metrics use no
+    other names as labels.
+    """
     listener = settings.listeners.agents
     return Agents(
         permit_service=permit_service,

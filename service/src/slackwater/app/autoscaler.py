@@ -65,7 +65,7 @@ _READ_SECONDS: Final = 5.0
 
 
 class Scaling:
-    """The autoscaler of one life of the service."""
+    """The autoscaler of one `Service`: its objects, connected with each other."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Scaling:
         return self._document[1]
 
     def view(self) -> GroupRegistryView | None:
-        """What what-if and explain need of the autoscaler; None until all auxiliary objects are listed."""
+        """The part of the autoscaler's state that what-if and explain need; None until all auxiliary objects are listed."""
         if not self.intake.ready:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
@@ -135,7 +135,7 @@ class Scaling:
         return GroupRegistryView(group_status=dict(self._group_registry.group_status), priorities=given, slack=slack)
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
-        """How many seconds a node has been a candidate for removal (None: it is none), and what holds it back."""
+        """For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it."""
         row = self._state_machine.state.nodes.row_of.get(name)
         node = None if row is None else self._state_machine.state.nodes.by_row[row]
         if self._shrinks is None or node is None:
@@ -241,7 +241,10 @@ class Scaling:
         return UnixTime(self._times.wall())
 
     def _rules(self) -> ScaleUpRules:
-        """The rules of the next plan. If our filter rejects pods without requests, the plan does too, for our scheduler's."""
+        """The rules of the next scale-up plan.
+
+        If our filter rejects pods without requests, the plan does not count such pods of our scheduler either.
+        """
         settings = self._settings
         return ScaleUpRules(
             policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
@@ -256,7 +259,7 @@ class Scaling:
         await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
 
     async def _notes(self) -> Sequence[str]:
-        """What the status of the next loop has to say: pauses, and problems with the priorities."""
+        """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""
         paused = [each for each in self._state_machine.pausing.pauses if each.activity in {"scale-up", "scale-down"}]
         return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
 

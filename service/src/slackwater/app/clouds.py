@@ -106,12 +106,12 @@ async def open_clouds(
 
 
 def uses_kwok(settings: Settings) -> bool:
-    """Does a node group use the provider kwok?"""
+    """True if a node group uses the provider kwok."""
     return any(group.provider == "kwok" for group in settings.autoscaler.node_groups)
 
 
 def uses_clusterapi(settings: Settings) -> bool:
-    """Does a node group use the provider clusterapi, or is the provider's section present?"""
+    """True if a node group uses the provider clusterapi, or the provider's section is present."""
     named = any(group.provider == "clusterapi" for group in settings.autoscaler.node_groups)
     return named or settings.autoscaler.providers.clusterapi is not None
 
@@ -133,8 +133,8 @@ async def _clusterapi(
 
 
 def missing_extra(settings: Settings) -> str | None:
-    """A message naming the Python modules that a configured provider needs and that are not installed; None if all are there.
-    It is called before the service starts anything."""
+    """A message naming the Python modules that a configured provider needs and that are not installed; None if all are
+    installed. Call this before the service starts anything."""
     if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
         return None
     missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]

@@ -92,7 +92,7 @@ class MarksMissing(Exception):
 
 
 def renewed(name: str, text: str) -> str:
-    """`text`, the content of the file called `name`, with its generated parts regenerated.
+    """Regenerates the generated parts of `text`, the content of the file called `name`; returns the new content.
 
     :raises MarksMissing: a part's marks are not there once. :raises KeyError: nothing is generated into a file of that name.
     """

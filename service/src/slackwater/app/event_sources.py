@@ -1,4 +1,4 @@
-"""What metrics and `/statusz` say of the event sources, from the counters of their reflectors."""
+"""Builds the metrics of the event sources and their entries in `/statusz`, from the counters of their reflectors."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,7 +37,7 @@ def families(event_sources: Mapping[str, ReflectorStats], failed_events: Mapping
 
 
 def status_of(stats: ReflectorStats) -> EventSourceStatus:
-    """What `/statusz` says of an event source."""
+    """The entry of an event source in `/statusz`."""
     return EventSourceStatus(
         alive=stats.alive,
         absent=stats.absent,

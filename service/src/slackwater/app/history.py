@@ -23,14 +23,14 @@ from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
-#: A standby answers from what it read this long ago.
+#: A standby answers from what it has read before, unless that is older than this.
 _FRESH_SECONDS: Final = 5.0
 _STILL_READ: Final = "what earlier processes wrote is still being read"
 _IN_MEMORY: Final = "`history.persist` is false: the history begins with this process"
 
 
 class ServiceHistory:
-    """The history of one life of the service."""
+    """The history of one `Service`: state, loop and store, and the answers from them."""
 
     def __init__(
         self, settings: Settings, client: ApiPort, state_machine: StateMachine, *, times: Times, leads: Callable[[], bool]
@@ -69,7 +69,7 @@ class ServiceHistory:
         return newest(history, "pod" if what == "pod" else "node", f"{namespace}/{name}" if namespace else name)
 
     async def _current(self) -> tuple[History, tuple[str, ...]]:
-        """The history as far as this replica knows it, and what is missing in it."""
+        """The history as far as this replica knows it, with notes on what is missing in it."""
         if self._store is None:
             return self.history, (_IN_MEMORY,)
         if self._leads():
@@ -90,7 +90,7 @@ def _preemptor_of(state_machine: StateMachine, victim: PodUid) -> PodKey | None:
 
 
 async def read_history(client: ApiPort) -> History:
-    """What the ConfigMaps have, for a command without a running service. Raises KubeError."""
+    """Reads the history from its ConfigMaps, for a command that works without a running service. Raises KubeError."""
     return await _stored(ConfigMapHistory(client, namespace=SCHEDULER_NAMESPACE))
 
 

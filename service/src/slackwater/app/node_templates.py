@@ -1,6 +1,6 @@
-"""The Nodes that the configuration's templates of node groups describe.
+"""Converts the configuration's templates of node groups to Nodes.
 
-A module of its own, because the planning process needs it for questions, and has no use for the providers' clients.
+This module is separate from the providers, because the planning process needs it for questions but not their clients.
 """
 
 from collections.abc import Mapping

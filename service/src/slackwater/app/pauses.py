@@ -14,7 +14,7 @@ from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 _COLLECTION: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps"
 _PATH: Final = f"{_COLLECTION}/{PAUSE_CONFIG_MAP}"
 _REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-#: Another person may write at the same moment.
+#: Attempts to write: another person may write at the same moment.
 _ATTEMPTS: Final = 5
 
 #: The data of the ConfigMap: a note for each paused activity.
@@ -42,7 +42,7 @@ def resumed(notes: Notes, activities: Collection[str]) -> Notes:
 
 
 async def read(client: ApiPort) -> Notes:
-    """What is paused now. Raises `KubeError`."""
+    """Reads which activities are paused now, each with its note. Raises `KubeError`."""
     found = await ApiObjects(client).get(_PATH)
     return {} if found is None else found.get("data") or {}
 
@@ -77,7 +77,7 @@ async def _change(client: ApiPort, changed: Callable[[Notes], Notes]) -> Notes:
 
 
 async def _write(objects: ApiObjects, found: Json | None, before: Notes, after: Notes) -> None:
-    """Writes the notes, if the ConfigMap is still as it was `found`. Without a note it is deleted."""
+    """Writes the notes if the ConfigMap has not changed since it was `found`. If no note is left, deletes the ConfigMap."""
     if found is None:
         metadata = {"name": PAUSE_CONFIG_MAP, "namespace": SCHEDULER_NAMESPACE}
         await objects.create(_COLLECTION, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(after)})
@@ -90,6 +90,6 @@ async def _write(objects: ApiObjects, found: Json | None, before: Notes, after: 
 
 
 async def _user(client: ApiPort) -> str:
-    """Who the API server takes us for."""
+    """The user name as which the API server authenticates this command."""
     review = await ApiObjects(client).create(_REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     return str(review["status"]["userInfo"]["username"])

@@ -145,7 +145,7 @@ def scale_up_policy_of(
 
 
 def own_score_of(settings: Settings) -> OwnScore:
-    """How Slackwater scores nodes, as kube-scheduler counts it."""
+    """Slackwater's own score of nodes, with the weight that kube-scheduler gives to the extender's scores."""
     curve = _curve_of(settings)
     return own_score(lambda: curve, settings.extender.weight)
 
@@ -208,7 +208,7 @@ def slo_classes_of(settings: Settings) -> tuple[PodClass, ...]:
 
 
 def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
-    """Is the schedule active at this moment? A schedule that passes midnight belongs to the day on which it begins."""
+    """True if the schedule is active at the time `at`. One that passes midnight belongs to the day on which it begins."""
     local = datetime.fromtimestamp(at, ZoneInfo(schedule.time_zone))
     now, today = f"{local:%H:%M}", DAYS[local.weekday()]
     if schedule.start < schedule.end:

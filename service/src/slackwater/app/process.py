@@ -1,14 +1,14 @@
-"""Runs the service as a process: sockets, signals, and one life of the service after another.
+"""Runs the service as a process: opens sockets, handles signals, and builds and runs one `Service` after another.
 
-A life is one run of a freshly built `Service`. It starts the ops listener first, so that health can be read during the initial
-lists, then the dispatcher and the event sources, then the other listeners. A standby stays at this point, with a current
-cluster state, until it leads. The sockets outlive a life: connections made between two lives wait instead of being refused.
+Each run of a `Service` starts the ops listener first, so that health can be read during the initial lists, then the dispatcher
+and the event sources, then the other listeners. A standby stays at this point, with a current cluster state, until it leads.
+The sockets stay open between two runs: new connections wait instead of being refused.
 
-A life ends when it is cancelled. The servers finish their answers and the dispatcher its writes, both within time limits. The
+A run ends when it is cancelled. The servers finish their answers and the dispatcher its writes, both within time limits. The
 Lease is released last, so that the next leader begins after this one has ended.
 
-A replica that loses leadership begins a new life: no decision outlives its leadership term. So does a service whose cluster was
-upgraded to a version of Kubernetes with other rules. Writes that are under way then are
+A replica that loses leadership discards its `Service` and builds a new one, so that no decision outlives its leadership term.
+It does the same if the cluster was upgraded to a version of Kubernetes with other rules. Writes that are under way then are
 safe because of their preconditions (docs/adr/0100).
 """
 
@@ -85,7 +85,7 @@ async def serve(
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
     :raises RecordError: the file of `recording` cannot be written.
     """
-    # Security: jitter only.
+    # Security: these random numbers are only used for jitter.
     rng = Random()
     raise_limit()
     async with AsyncExitStack() as stack:
@@ -101,11 +101,11 @@ async def serve(
         async with anyio.create_task_group() as root:
             root.start_soon(election.run, name="leader election")
             try:
-                with anyio.CancelScope() as lives:
-                    root.start_soon(_cancel_on_signal, lives, sockets, name="signals")
-                    life = _Life(client, election, rng, config_path=config_path, on_ready=on_ready)
+                with anyio.CancelScope() as running:
+                    root.start_soon(_cancel_on_signal, running, sockets, name="signals")
+                    runner = _ServiceRunner(client, election, rng, config_path=config_path, on_ready=on_ready)
                     while True:
-                        settings = await life.live(settings, opened)
+                        settings = await runner.run_once(settings, opened)
             finally:
                 with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                     await election.release()
@@ -113,8 +113,8 @@ async def serve(
     _log.info("stopped")
 
 
-class _Life:
-    """Runs one life of the service after another. It holds what all lives of a process share."""
+class _ServiceRunner:
+    """Builds and runs one `Service` after another. It holds what all of them share."""
 
     def __init__(
         self, client: ApiPort, election: Election, rng: Random, *, config_path: str | None, on_ready: OnReady | None
@@ -126,9 +126,9 @@ class _Life:
         self._on_ready = on_ready
         self._followed = FollowedVersion(client)
 
-    async def live(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
-        """Runs one life, until its leadership term is over. Returns the settings then in force, for the next life."""
-        gc.unfreeze()  # lets the garbage collector free an earlier life's objects
+    async def run_once(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
+        """Builds a `Service` and runs it until its leadership term is over. Returns the settings for the next `Service`."""
+        gc.unfreeze()  # lets the garbage collector free the objects of an earlier `Service`
         certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
         kubernetes = await self._followed.find(settings)
         service = Service(
@@ -187,7 +187,7 @@ class _Life:
             life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
 
     async def _lead(self, service: Service, leadership_term: LeadershipTerm, life: TaskGroup) -> None:
-        """Waits until this replica leads. From then on the life ends with the leadership term."""
+        """Waits until this replica leads, and arranges that the run of the `Service` ends with the leadership term."""
         _log.info("standing by", leader=self._election.holder())
         await leadership_term.begun()
         service.intake.lead()  # without delay: the kube-scheduler in our Pod may be calling already

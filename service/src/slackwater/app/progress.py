@@ -46,7 +46,7 @@ class Progress:
                 self._live.update(task, completed=done)
 
     def counted(self, items: Iterable[T], what: str, *, total: int | None = None) -> Iterator[T]:
-        """Yields the items, as a step whose progress is their number."""
+        """Yields the items, and shows how many of them were taken, as a step with the text `what`."""
         self.step(what, total=total)
         for done, item in enumerate(items, 1):
             self.at(done)

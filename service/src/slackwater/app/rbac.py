@@ -47,11 +47,11 @@ _RULES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-#: What a person has paused; in namespace kube-system.
+#: Rules for the ConfigMap that says which activities a person has paused; in namespace kube-system.
 _PAUSES: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PAUSE_CONFIG_MAP], "verbs": ["list", "watch"]},
 )
-#: What happened to pods and nodes; in namespace kube-system. RBAC cannot restrict `create` to a name.
+#: Rules for the history's ConfigMaps; in namespace kube-system. RBAC cannot restrict `create` to a name.
 _HISTORY: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": config_map_names(), "verbs": ["get", "patch"]},
@@ -78,7 +78,7 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 )
-#: Slack: workloads that may be marked, and CapacityBuffer objects, whose CRD may be absent.
+#: Slack: workloads that may have the slack annotation, and CapacityBuffer objects, whose CRD may be absent.
 _SLACK: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["list", "watch"]},
@@ -128,7 +128,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
 
 
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
-    """The ClusterRole for the settings, by default those without a file. Rights on a separate management cluster of Cluster API
+    """The ClusterRole for the settings, or for the default settings. Rights on a separate management cluster of Cluster API
     are not included."""
     return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
 
@@ -142,7 +142,7 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def cleanup_rules() -> tuple[dict[str, Any], ...]:
-    """Rules for `slackwater cleanup`, which runs after the service."""
+    """Rules for `slackwater cleanup`, which is used after the service has been stopped."""
     rules: list[dict[str, Any]] = []
     for cleaned in TYPES:
         verbs = ["get", "list", "patch", *(["delete"] if cleaned.deletes else [])]
@@ -158,7 +158,7 @@ def pause_role() -> dict[str, Any]:
 
 
 def history_role(settings: Settings | None) -> dict[str, Any] | None:
-    """The Role for the ConfigMaps of the history; None if it is not persisted."""
+    """The Role for the ConfigMaps of the history; None if the history is not persisted."""
     if not (settings or Settings()).history.persist:
         return None
     return _role("Role", {"name": "slackwater-history", "namespace": SCHEDULER_NAMESPACE}, _HISTORY)
@@ -254,7 +254,7 @@ def manifest(settings: Settings | None = None) -> str:
 
 
 def rights(settings: Settings | None, subject: dict[str, str]) -> list[dict[str, Any]]:
-    """All roles for the settings, by default those without a file; each is followed by its binding to `subject`."""
+    """All roles for the settings, or for the default settings; each role is followed by its binding to `subject`."""
     optional = () if settings is None else (lease_role(settings), record_role(settings), status_role(settings))
     found = [cluster_role(settings), cluster_role_binding(subject)]
     for role in (pause_role(), history_role(settings), *optional):

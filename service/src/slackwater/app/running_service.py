@@ -20,7 +20,7 @@ _SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A Pod of the service that runs, and how its ops listener is reached inside of it."""
+    """A running Pod of the service, and the port of its ops listener. `tls`: the listener speaks TLS."""
 
     pod: PodKey
     port: int
@@ -37,12 +37,12 @@ class Replicas:
 
 
 def looked_for(scheduler_name: str) -> str:
-    """What is looked for, in a sentence."""
+    """Describes the Pods that `find_replicas` looks for, for messages to people."""
     return f"Pods with the label {SCHEDULER_NAME_LABEL}={scheduler_name} in namespace {SCHEDULER_NAMESPACE}"
 
 
 async def find_replicas(client: ApiPort, scheduler_name: str) -> Replicas:
-    """The Pods of the service that schedules for this name. Raises `KubeError`."""
+    """Finds the Pods of the service that has this scheduler name. Raises `KubeError`."""
     path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods"
     params = {"labelSelector": f"{SCHEDULER_NAME_LABEL}={scheduler_name}"}
     answer = await client.send(Call("GET", path, params=params, timeout_seconds=_SECONDS))
@@ -68,7 +68,7 @@ def _replica(pod: dict[str, Any]) -> Replica:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Does the Pod have the condition Ready?"""
+    """True if the Pod has the condition Ready."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
@@ -80,6 +80,6 @@ def _ports(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]
 
 
 def _probed_with_tls(container: dict[str, Any]) -> bool:
-    """The chart probes the ops listener by the scheme that it speaks."""
+    """True if the container's readiness probe uses HTTPS. The chart probes the ops listener, so then that speaks TLS."""
     probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
     return bool(probe.get("scheme") == "HTTPS")

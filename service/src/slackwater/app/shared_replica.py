@@ -1,4 +1,4 @@
-"""The one replica of the cluster beside the state: plans, explanations and what-if share it, in the planning process."""
+"""Creates the replica of the cluster state, on which plans are made and explanations and what-if find their answers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,10 +15,10 @@ from slackwater_protocol.durations import seconds
 
 
 class Replica(LoopPlanner, Questions, Protocol):
-    """Makes plans and answers questions."""
+    """Makes plans and answers questions on a copy of the cluster state."""
 
     async def run(self) -> None:
-        """Keeps it available; runs until cancelled."""
+        """Keeps the replica available until cancelled."""
         ...
 
 
@@ -26,7 +26,7 @@ MakeReplica = Callable[[ReplicaFeed, Settings, Times], Replica]
 
 
 def replica_process(feed: ReplicaFeed, settings: Settings, times: Times) -> Replica:
-    """The replica in a process of its own, as the service has it."""
+    """Creates the replica that the service uses: it lives in a separate process, the planning process."""
     return PlanningProcess(
         feed,
         clock=times.monotonic,

@@ -1,8 +1,9 @@
-"""Finds the version of Kubernetes whose rules a life of the service follows, and notices when it changes.
+"""Finds the version of Kubernetes whose rules the service follows, and notices when it changes.
 
-The configuration may state it. Otherwise it is the API server's: read before the life begins, and again every minute. Servers
-of one control plane differ while it is upgraded, so only a newer version counts. What pods request is decoded by the rules, so
-a change takes effect with a new life. Deliberately absent: the version of kube-scheduler itself, which no API tells.
+The configuration may state the version. Otherwise it is the API server's, which is read before a `Service` is built and again
+every minute. Servers of one control plane differ while it is upgraded, so only a newer version counts. The requests of pods are
+decoded by the version's rules, so after a change a new `Service` is built (`app.process`). The version of kube-scheduler itself
+is not asked for, because no API tells it.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 
 _log = structlog.get_logger(__name__)
 
-#: How long a life waits for an API server that does not answer, and how often it asks.
+#: How long `FollowedVersion.find` waits for an API server that does not answer, and how often it asks meanwhile.
 _FIRST_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.5
 #: How often the version is read again; more often as long as it was never read.
@@ -28,7 +29,7 @@ _UNREAD_SECONDS: Final = 5.0
 
 
 class FollowedVersion:
-    """The version to follow, for all lives of one process."""
+    """Determines the version of Kubernetes to follow, for all `Service` objects that one process builds after another."""
 
     def __init__(self, client: ApiPort) -> None:
         self._client = client
@@ -37,8 +38,9 @@ class FollowedVersion:
         self._refused = False
 
     async def find(self, settings: Settings) -> KubernetesVersion:
-        """The version for a life that begins now. Without an answer of the API server the newest that was read, or the
-        default."""
+        """The version for a `Service` that is built now: the configured version, otherwise the API server's.
+
+        If the API server does not answer, the newest version that was read before, or the default."""
         if settings.scheduler.stated is None:
             with anyio.move_on_after(_FIRST_SECONDS):
                 await self._read_at_last()
@@ -53,7 +55,7 @@ class FollowedVersion:
         return version
 
     async def changed(self, settings: Settings, in_force: KubernetesVersion) -> None:
-        """Returns once rules other than those in force hold."""
+        """Waits until the version to follow has other rules than the version `in_force`."""
         while _of(settings, self._newest).agrees_with(in_force):
             await anyio.sleep(_UNREAD_SECONDS if self._newest is None else _EVERY_SECONDS)
             if settings.scheduler.stated is None:
@@ -67,7 +69,7 @@ class FollowedVersion:
             await anyio.sleep(_AGAIN_SECONDS)
 
     async def _read(self) -> bool:
-        """Reads the API server's version. False where asking again soon makes sense."""
+        """Reads the API server's version. False if there was no answer, so that asking again soon makes sense."""
         try:
             found = await server_version(self._client)
         except (NoAnswer, Unreachable):

@@ -70,8 +70,9 @@ from slackwater.ports.clock import SteadyClock, Times
 from slackwater.runtime.autoscaler.metrics import AutoscalerCollector, PlannerCollector
 from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
 from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.filter_backpressure import FilterBackpressure
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.node_choice import FilterBackpressure, FilterNodeChooser
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record_file import Recording
@@ -83,8 +84,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Service:
-    """The objects of one life of the service. `times` are the clocks of all of them; `certificates` are the listeners', by
-    listener name. `election` is None if this is the only replica."""
+    """All objects of the service, connected with each other. `times` are the clocks of all of them. `certificates` has the TLS
+    files of listeners, by listener name. `election` is None if this is the only replica."""
 
     def __init__(
         self,
@@ -98,8 +99,8 @@ class Service:
         make_replica: MakeReplica | None = None,
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
     ) -> None:
-        """`make_replica` builds what plans and answers questions on the replica; None: a process of their own does.
-        `kubernetes` is the version whose rules hold for this life."""
+        """`make_replica` creates the replica, which makes plans and answers questions; None: `replica_process` does.
+        `kubernetes` is the version of Kubernetes whose rules are followed."""
         self._kubernetes = kubernetes
         self._settings = settings
         self._certificates = certificates
@@ -244,8 +245,8 @@ class Service:
         return None if self.scaling is None else self.scaling.view()
 
     def _wait_events(self) -> WaitEvents | None:
-        """None if the settings say that there are no such Events. The autoscaler concerns itself with pods of every
-        scheduler."""
+        """Builds the writer of Events on waiting pods; None if the settings turn them off. With the autoscaler, pods of all
+        schedulers get Events, otherwise only those of our scheduler."""
         after = seconds(self._settings.explain.events_after)
         only_of = None if self._settings.autoscaler.enabled else self._settings.scheduler_name
         pods, submit, clock = self.state_machine.state.pods, self.dispatcher.submit_all, self._times.monotonic
@@ -263,7 +264,7 @@ class Service:
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = self._times.monotonic()
-        if not self._leads():  # all drains are the leader's
+        if not self._leads():  # only the leader drains nodes
             return "none"
         answer, effects = self.state_machine.cancel_drain(node, UnremovableReason.CANCELLED, "asked for over HTTP", now)
         self.dispatcher.submit_all(effects)
@@ -300,7 +301,7 @@ class Service:
         )
 
     def _late_binds_matter(self) -> bool:
-        """Could a late bind of kube-scheduler take room that we give away? Only if our accounting is stricter than its own."""
+        """True if a late bind of kube-scheduler could take room that we give away: our accounting is stricter than its own."""
         state_machine = self.state_machine
         return not state_machine.policy.binds and (
             state_machine.state.pods.vertical > 0 or bool(state_machine.state.nodes.stricter.any())

@@ -1,1 +1,1 @@
-"""The parts of the configuration file's sections: base class, types of values, reading, and problems with their place."""
+"""What sections of the configuration file are made of: base class, types of values, reading, and problems with their place."""

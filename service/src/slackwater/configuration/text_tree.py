@@ -1,10 +1,10 @@
-"""Reads JSON or YAML text into a plain tree (dict, list, str, int, float, bool, None) and reports YAML's traps.
+"""Reads JSON or YAML text into a plain tree (dict, list, str, int, float, bool, None) and reports what is easily misread.
 
 It reads our own configuration file and the KubeSchedulerConfiguration of `scheduler-config --check`; it knows no keys. Scalars
 follow YAML 1.2's core schema. Kubernetes reads YAML 1.1, where some scalars mean something else (`on`, `no`, `010`). Such a
-scalar becomes an `Ambiguous` that the caller has to handle. Reported with their place: a repeated key, tags, merge keys,
-several documents, an alias inside its own anchor. The text's size, the depth, and the number of values are limited; an alias
-counts as often as it is used.
+scalar becomes an `Ambiguous` that the caller has to handle. A repeated key, tags, merge keys, several documents, and an alias
+inside its own anchor are reported with their place. The text's size, the depth, and the number of values are limited; an alias
+counts with all its values each time that it is used.
 """
 
 import json
@@ -168,7 +168,7 @@ def _read_yaml(text: str) -> Document:
         tree = builder.document()
     except yaml.MarkedYAMLError as err:
         raise UnreadableSettings([_syntax_problem(err)]) from err
-    except yaml.YAMLError as err:  # characters that YAML does not allow; has no mark
+    except yaml.YAMLError as err:  # characters that YAML does not allow; this error has no position
         seen = " ".join(str(err).split())
         raise UnreadableSettings([Problem(path="", seen=seen, wanted="YAML or JSON text")]) from err
     return Document(tree=tree, problems=tuple(builder.problems))

@@ -50,8 +50,10 @@ def refused(wanted: str) -> PydanticCustomError:
 
 
 class Kind(ABC):
-    """A pydantic annotation for one type of value. `read` converts a file's value or raises `refused`; `write` is the
-    reverse."""
+    """A pydantic annotation for one type of value.
+
+    `read` converts a value of the file to its Python value, or raises the error of `refused`; `write` is the reverse.
+    """
 
     @property
     @abstractmethod
@@ -108,7 +110,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Kind):
-    """A finite float."""
+    """The type of a finite float within `limits`."""
 
     limits: Limits
 
@@ -133,7 +135,7 @@ class Number(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Kind):
-    """An integer. `1.0` is refused."""
+    """The type of an integer within `limits`. `1.0` is refused."""
 
     limits: Limits
 

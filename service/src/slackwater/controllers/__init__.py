@@ -1,1 +1,1 @@
-"""One folder for each capability: what it decides, its state, its loop."""
+"""The controllers: one folder for each capability, with its decisions, its state and its loop."""

@@ -1,4 +1,4 @@
-"""The policy of the state machine as one value. The configuration file fills it, and may replace it at run time."""
+"""The policy of the state machine: its settings as one value, from the configuration file. A reload of the file replaces it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,8 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticalPolicy:
-    """How workloads grow in place. `unit`: the compute unit of agents that name none. `max_step_units`: 0 for no cap."""
+    """How workloads grow in place. `unit`: the compute unit of agents that name none. `max_step_units`: compute units by which
+    one permit may grow a workload; 0: no limit."""
 
     unit: Amounts = Amounts(MilliCpu(250), Bytes(1 << 30))
     max_step_units: int = 0
@@ -24,12 +25,12 @@ class VerticalPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPolicy:
-    """Which pods may be deleted for more important ones, if only our accounting leaves no room.
+    """Settings of our own preemptions: they delete less important pods where only our accounting leaves no room.
 
-    `timeout_seconds`: how long victims may take to leave, all together. `delay_seconds`: how long a pod is refused before a
-    victim has to leave for it; meanwhile a node may appear, or room (kubernetes/kubernetes#137655). `max_running`: preemptions
-    under way at the same time; further pods wait as ordinary refused ones. `paused`: no pod has to leave, not even where
-    kube-scheduler itself proposes it.
+    `timeout_seconds`: how long all victims of one preemption together may take to leave. `delay_seconds`: how long a pod is
+    refused before a victim has to leave for it; meanwhile a node or room may appear (kubernetes/kubernetes#137655).
+    `max_running`: preemptions under way at the same time; further preemptors wait like any other refused pod. `paused`: no pod
+    has to leave, not even where kube-scheduler itself proposes a victim.
     """
 
     enabled: bool = False
@@ -41,11 +42,12 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NominationPolicy:
-    """Whether and how pods are nominated before kube-scheduler searches for them.
+    """Settings of nominations in advance: whether and how pods are nominated before kube-scheduler searches for them.
 
-    `min_nodes`: in a smaller cluster no pod is. `max_ahead`: nominations that filter has not been asked about yet.
-    `hold_seconds`: how long a nomination's room is kept until filter is asked. `gated`: pods behind our own gate are nominated
-    too, and wait for that up to `gate_seconds`. `paused`: no pod is nominated, neither in advance nor after a sample miss.
+    `min_nodes`: in a cluster with fewer nodes no pod is nominated in advance. `max_ahead`: at most so many pods are nominated
+    whose filter call has not come yet. `hold_seconds`: how long a nomination's room is held for that call. `gated`: pods with
+    our own scheduling gate are nominated too, and the gate waits for the nomination up to `gate_seconds`. `paused`: no pod is
+    nominated, neither in advance nor after a sample miss.
     """
 
     enabled: bool = False
@@ -62,18 +64,19 @@ class NominationPolicy:
 class Policy:
     """The settings of the state machine, all durations in seconds.
 
-    `hold_seconds`: how long room is held between filter and bind. `bind_backoff_seconds`: how long a node is left out after a
-    denied bind, unless room appears there. `confirm_seconds`: how long the watch may take to show a bind before the pod is
-    read. If kube-scheduler binds, `in_flight_seconds` is how long after filter its bind may arrive (an API server gives a
-    request up after 60 s), and `volumes_seconds` the same for pods with volume claims, whose volumes it waits for first.
-    `nominate_after_seconds`: kube-scheduler clears a pod's nomination at the end of a failed cycle; ours is written after that.
+    `hold_seconds`: how long room is held between filter and bind. `bind_backoff_seconds`: how long filter leaves out a node
+    that refused the pod's bind, unless room appears on the node. `confirm_seconds`: how long the watch may take to show a bind
+    before the pod is read. `in_flight_seconds`: if kube-scheduler binds, how long after filter its bind may arrive (an API
+    server ends a request after 60 s). `volumes_seconds`: the same for pods with volume claims, because kube-scheduler waits for
+    their volumes before it binds. `nominate_after_seconds`: how long after a refusal we write a nomination, because
+    kube-scheduler clears the pod's nomination at the end of a failed cycle.
     """
 
     nodes: NodePolicy = field(default_factory=NodePolicy)
     curve: ScoreCurve = field(default_factory=ScoreCurve)
     randomize_scores: bool = False
     missing_requests: Literal["reject", "zero"] = "reject"
-    #: Pods of other schedulers count by what they use, since only Slackwater permits growth.
+    #: Vertical pods of other schedulers count by what they use, since only Slackwater grants permits.
     scheduler_name: str = "slackwater"
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
@@ -92,7 +95,7 @@ class Policy:
 
 
 def with_pauses(policy: Policy, paused: Collection[Activity]) -> Policy:
-    """The policy while these activities are paused. Scale-up and scale-down have policies of their own."""
+    """The policy to use while these activities are paused. Scale-up and scale-down have policies of their own."""
     return replace(
         policy,
         preemption=replace(policy.preemption, paused="preemption" in paused),

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from slackwater.cluster.annotations import AnnotationPlace
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.machine_choice import MigrationBackoff
+from slackwater.controllers.migration.migration_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.permits import read_written

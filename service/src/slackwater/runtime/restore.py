@@ -17,7 +17,7 @@ from slackwater.cluster.nominated_room import is_holder
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.machine_choice import MigrationBackoff
+from slackwater.controllers.migration.migration_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows

@@ -1,7 +1,7 @@
 """The API server as providers use it: single requests with JSON, paged lists, and errors as `ProviderError`.
 
 - `ApiServer`: the protocol, which `adapters.kube` implements. `app.clouds` sets up connections and credentials.
-- `listed`, `refusal`: lists and statuses.
+- `listed` yields the objects of a collection. `refusal` makes the error for an unsuccessful answer.
 - `bounded`, `each`, `repeated`: a timeout, a limit of concurrent requests, and repeats after conflicts.
 
 Requests are repeated only after a conflict with another writer.
@@ -46,7 +46,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one request, of any status."""
+    """The HTTP answer to one request, whether successful or not."""
 
     status: int
     body: bytes = b""
@@ -102,9 +102,9 @@ class _PageWire(Wire, Generic[T]):
 
 
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
-    """Returns the error for an answer other than success. `what` names the request.
+    """Returns the error to raise for an unsuccessful answer. `what` names the request in the error's text.
 
-    Its kind is `unknown` if the request may have had its effect, otherwise `other`.
+    The error's kind is `unknown` if the request may have had its effect, otherwise `other`.
     """
     detail = f"{what}: {answer.status}: {answer.body.decode(errors='replace')[:_LONGEST_DETAIL]}"
     unsure = answer.status >= 500 and answer.status not in _NOTHING_HAPPENED
@@ -185,7 +185,7 @@ async def each(group: GroupName | None, items: Iterable[T], do: Callable[[T], Aw
 
 
 async def repeated(attempt: Callable[[], Awaitable[T | None]]) -> T:
-    """Repeats `attempt` until it returns other than None, which it returns after a conflict with another writer."""
+    """Calls `attempt` until it returns a value, and returns this value. `attempt` returns None after a conflict of writers."""
     for failures in count(1):
         if (answer := await attempt()) is not None:
             return answer

@@ -14,7 +14,10 @@ from slackwater.ports.protocols import NodeProvider, ProviderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The configuration of one group. The provider calls it `id`. `template` replaces the provider's; None keeps that one."""
+    """The configuration of one node group, which the provider calls `id` and Slackwater calls `name`.
+
+    `template` replaces the provider's template of new nodes; None keeps the provider's.
+    """
 
     id: GroupName
     name: GroupName
@@ -62,9 +65,9 @@ class ConfiguredProvider:
             raise self._named(error) from error
 
     async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes instances without checking the configured minimum: only the provider knows which instances still count.
+        """Deletes instances without checking the configured minimum, which is left to the caller.
 
-        The caller keeps the configured minimum.
+        Only the provider knows which instances still count towards the group's size.
         """
         try:
             await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds)

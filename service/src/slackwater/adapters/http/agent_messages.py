@@ -2,8 +2,8 @@
 
 Bodies with exactly the known keys, which is what agents send, are decoded by msgspec. All others go through the pydantic models
 of `slackwater_protocol.agent`, which follow Go's leniency (keys in another case, unknown or repeated keys, text after the
-value). A test asserts that both ways agree. `wait_seconds` reads the header `Prefer: wait=N`. Checks that need state are the
-permit service's.
+value). A test asserts that both ways agree. `wait_seconds` reads the header `Prefer: wait=N`. This module makes the checks that
+need no state; the permit service makes the others.
 """
 
 import re

@@ -1,9 +1,9 @@
 """The agents listener's application: authenticates and decodes autoscaler-agents' requests, and asks the permit service.
 
-`http_server` passes whole requests, and most are answered at once. Only a token's review, a permit limit that is being written
-and `Prefer: wait=N` (waiting for room) take a task and a deadline. Statuses, texts and the order of checks are those of Neon's
-scheduler plugin 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Added are 401 and 403 if authentication
-is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
+`http_server` passes whole requests, and most are answered at once. Only a request that must wait gets a task and a deadline:
+for a token's review, for the write of a permit limit, or for room (`Prefer: wait=N`). Statuses, texts and the order of checks
+are those of Neon's scheduler plugin 0.36: POST on any path, the first JSON value of the first 1,024 bytes. Slackwater adds 401
+and 403 if authentication is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
 """
 
 import time
@@ -26,7 +26,7 @@ from slackwater_protocol.agent import MAX_BODY_BYTES
 _log = structlog.get_logger(__name__)
 
 _TEXT: Final = b"text/plain"
-#: The type that Go's server detects if its handler sets none.
+#: The content type that Go's HTTP server sets for a text if the handler sets none.
 _GUESSED: Final = b"text/plain; charset=utf-8"
 NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
 #: The status, in metrics only, of a request whose caller closed the connection.
@@ -67,7 +67,7 @@ class _Outcome(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A decoded request with its waiting time in seconds: `wanted` by `Prefer: wait`, and `wait` as granted."""
+    """A decoded request. `wanted` is the wait in seconds that its `Prefer` header asks for, `wait` the wait that we allow."""
 
     ask: PermitAsk
     wanted: int
@@ -185,8 +185,7 @@ class Agents:
             return self._decided(decided, asked)
         return self._decided_later(decided, asked, started)
 
-    # --- the permit service's answer
-    # ------------------------------------------------------------------------------------------------
+    # --- the permit service's answer --------------------------------------------------------------------------------------
 
     async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Outcome:
         seconds = asked.wait + self._limits.answer_seconds

@@ -31,7 +31,7 @@ _RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticatorConfig:
-    """Which agents are accepted. At least one of certificates and tokens is configured; otherwise no `Authenticator` exists."""
+    """Settings of which agents are accepted: by certificate, by token, or both. With neither, no `Authenticator` is created."""
 
     certificate_prefix: str | None = None  #: prefix of the CN before the node's name. None: certificates are not accepted
     service_accounts: frozenset[str] = frozenset()  #: accepted ServiceAccounts, as "namespace/name"

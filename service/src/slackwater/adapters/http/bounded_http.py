@@ -1,8 +1,9 @@
 """uvicorn's HTTP/1.1 protocol for the ops listener's ASGI application, with limits and the peer's certificate added.
 
-Limited are connections, the head of a request, the time from its first byte to its last, and the time for which an answer may
-stay unread. The route that reads a body limits its size; an unread body is not taken from the socket. The common name
-of the client certificate is put into the request's state as `peer`, where nothing that a caller writes can replace it.
+There are limits for the number of connections, the size of a request's head, the time from a request's first byte to its last,
+and the time for which an answer may stay unread. The route that reads a body limits the body's size; an unread body is not
+taken from the socket. The common name of the client certificate is put into the request's state as `peer`, where nothing that a
+caller writes can replace it.
 """
 
 import asyncio
@@ -30,10 +31,10 @@ class _Refused(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. `enter` takes its place in the listener's `ConnectionLimiter`."""
+    """One connection of the ops listener. `enter` takes a place for the connection in the listener's `ConnectionLimiter`."""
 
     _head_bytes = 0
-    _unseen_bytes = 0  #: fed to the parser since its last callback: it buffers a header until that is complete
+    _unseen_bytes = 0  #: bytes given to the parser since its last callback; the parser buffers a header until its end arrives
     _refusal: tuple[int, str] | None = None
     _ended = False
     _late: asyncio.TimerHandle | None = None

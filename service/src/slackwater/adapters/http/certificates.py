@@ -23,14 +23,17 @@ from prometheus_client.registry import Collector
 
 _log = structlog.get_logger(__name__)
 
-#: Bytes; no certificate chain is longer, so a larger file is a mistake.
+#: Bytes that are read of a file; no certificate chain is longer.
 _LARGEST_FILE: Final = 1 << 20
 _READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. With a client CA callers present a certificate that it signed; with `may` they need not."""
+    """The TLS files of a listener, as paths of PEM files.
+
+    With `client_ca_file` callers must (or may, see `client_certificate`) present a certificate that this CA signed.
+    """
 
     cert_file: str
     key_file: str
@@ -166,7 +169,7 @@ def _reason(error: Exception) -> str:
 
 
 class CertificateCollector(Collector):
-    """Reads the state of each listener's `Certificates` at each scrape."""
+    """Exports the state of each listener's `Certificates` as Prometheus metrics. The state is read at each scrape."""
 
     def __init__(self, certificates: Mapping[str, Certificates]) -> None:
         self._certificates = certificates

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-#: Once this share of all places is taken, no single caller may hold more than `_SHARE` of them, so that others can connect.
+#: Once this share of all places is taken, a caller that holds `_SHARE` of all places gets no more, so that others can connect.
 _CROWDED: Final = 0.75
 _SHARE: Final = 0.5
 
@@ -63,7 +63,10 @@ Enter = Callable[[str], ConnectionSlot | str]
 
 
 class BodyBudget:
-    """Counts the bytes of request bodies that a listener keeps, over all its connections, until the requests are answered."""
+    """Limits the bytes of request bodies that a listener keeps in memory, over all its connections.
+
+    A body is kept until its request is answered.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes

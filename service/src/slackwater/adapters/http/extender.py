@@ -84,7 +84,7 @@ _log = structlog.get_logger(__name__)
 _TEXT: Final = [MEANINGS[reason].text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
 _NO_ROWS: Final[Rows] = np.empty(0, np.intp)
-#: The verb in metrics of requests to any other path.
+#: The verb under which metrics count requests to any other path.
 _OTHER: Final = "other"
 #: Limit of a resource version's length: an unsigned 64-bit number has at most twenty digits.
 _MOST_DIGITS: Final = 20
@@ -97,13 +97,13 @@ _Found = bytes | Awaitable[bytes]
 
 
 class Submitter(Protocol):
-    """Takes the effect of a granted bind, and returns a ticket with which its outcome can be awaited."""
+    """Sends a granted bind to the API server, and returns a ticket with which the bind's outcome can be awaited."""
 
     def submit(self, effect: Any) -> Ticket: ...
 
 
 class Backpressure(Protocol):
-    """Delays filter's answers while binds queue; implemented by `runtime.node_choice`."""
+    """Delays filter's answers while binds queue; implemented by `runtime.filter_backpressure`."""
 
     def due(self) -> bool: ...
 
@@ -111,13 +111,19 @@ class Backpressure(Protocol):
 
 
 class NodeChooser(Protocol):
-    """Chooses one node for filter's answer, as an index into `rows`; None to judge all. See `runtime.node_choice`."""
+    """Chooses one node for filter's answer, as an index into `rows`; implemented by `runtime.flows.node_choice`.
+
+    None: no node was chosen, and filter judges all of them.
+    """
 
     def of(self, pod: Pod, rows: Rows) -> int | None: ...
 
 
 class BindServing(Protocol):
-    """Says when a granted bind may be sent; implemented by `controllers.permits.service`."""
+    """Waits until a granted bind may be sent to the API server; implemented by `controllers.permits.service`.
+
+    False: the bind must not be sent, since room that others gave back on the node was not persisted in time.
+    """
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
 
@@ -141,8 +147,8 @@ class Extender:
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`wait_seconds`: how long a request may queue; kube-scheduler's own timeout is a little longer. `stopwatch` measures
-        the seconds that a request takes of the event loop."""
+        """`wait_seconds`: how long a request may queue; kube-scheduler's own timeout is a little longer. `stopwatch` is the
+        clock, in seconds, that measures how long a request occupies the event loop."""
         self._state_machine = state_machine
         self._submitter = submitter
         self._binds = binds
@@ -207,9 +213,9 @@ class Extender:
     # --- the pod of a request ---------------------------------------------------------------------------------------------
 
     def _pod(self, raw: bytes) -> Pod:
-        """Returns the pod of a request; the watch's pod if that is not older.
+        """Returns the pod of a request: as the watch has shown it, or as decoded from `raw` if that is newer or the only one.
 
-        The pod in the request is kube-scheduler's cached copy (docs/extender.md, T16).
+        `raw` is kube-scheduler's cached copy of the pod, which may be older than ours (docs/extender.md, T16).
         """
         meta = extender_messages.head(raw, "Pod")
         known = self._state_machine.state.pods.get(PodUid(meta.uid))
@@ -286,7 +292,7 @@ class Extender:
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:
-    """The reason texts, indexed by `Reason`; that of a missing request names the pod's container."""
+    """The texts of all reasons, indexed by `Reason`. The text for a missing resource request names the pod's container."""
     if pod.kind.missing_request is None:
         return _TEXT
     texts = list(_TEXT)
@@ -295,7 +301,10 @@ def _texts_about(pod: Pod) -> Sequence[str]:
 
 
 def _proposed(args: extender_messages.PreemptionArgs) -> tuple[dict[NodeName, list[PodUid]], dict[NodeName, int]]:
-    """Victims and numbers of PDB violations by node, from whichever of the two maps the request has."""
+    """Reads kube-scheduler's candidates: returns the victims of each node, and the number of PDB violations of each node.
+
+    A request has one of two maps: victims by UID, or victims as whole pods.
+    """
     proposed: dict[NodeName, list[PodUid]] = {}
     violations: dict[NodeName, int] = {}
     if args.NodeNameToMetaVictims is not None:

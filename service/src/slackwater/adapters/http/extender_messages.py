@@ -19,7 +19,7 @@ class BadRequest(Exception):
 
 
 class PlacingArgs(msgspec.Struct, gc=False):
-    """Body of filter and prioritize. The pod is decoded only if the watch does not have it."""
+    """The body of a filter or prioritize request. Pod and nodes stay undecoded, since the watch usually has them already."""
 
     Pod: msgspec.Raw = NULL
     Nodes: msgspec.Raw = NULL
@@ -46,7 +46,7 @@ class NodeItems(msgspec.Struct, gc=False):
 
 
 class BindingArgs(msgspec.Struct, gc=False):
-    """Body of bind."""
+    """The body of a bind request: the pod and the node that kube-scheduler chose for it."""
 
     PodName: str = ""
     PodNamespace: str = ""
@@ -73,7 +73,7 @@ class Victims(msgspec.Struct):
 
 
 class PreemptionArgs(msgspec.Struct):
-    """Body of preempt: with `nodeCacheCapable: true` the map of `MetaVictims`, otherwise that of `Victims`."""
+    """The body of a preempt request: with `nodeCacheCapable: true` the map of `MetaVictims`, otherwise that of `Victims`."""
 
     Pod: msgspec.Raw = NULL
     NodeNameToVictims: dict[str, Victims | None] | None = None
@@ -170,7 +170,7 @@ def texts(raw: bytes) -> list[str]:
 
 
 def name(raw: bytes) -> str:
-    """Decodes one JSON string, quotes included."""
+    """Decodes one JSON string. `raw` includes the string's quotes."""
     return _name.decode(raw)
 
 

@@ -16,7 +16,7 @@ _BAD: Final = 400
 
 
 class HistoryEntry(BaseModel):
-    """One thing that happened."""
+    """One entry of the history: something that happened to a pod or a node."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,13 +58,13 @@ _SINCE: Final = Query(description="Not further back than this, as a Kubernetes d
 
 
 async def nothing(what: Remembered, namespace: str, name: str, _since: float | None) -> dict[str, Any]:
-    """An empty answer; used if no history is kept."""
+    """Answers every question with an empty history; used if no history is kept."""
     named = f"{what} {namespace}/{name}" if namespace else f"{what} {name}"
     return {"object": named, "entries": [], "reaches": {"acts": None, "waits": None}, "notes": ["no history is kept"]}
 
 
 def add_history(app: FastAPI, what_happened: HistoryQuery) -> None:
-    """Adds the routes. They answer before the first lists too, because the past does not depend on the present."""
+    """Adds the history routes. They answer even before the cluster is listed, since the past does not depend on the present."""
 
     @app.get(
         "/history/pods/{namespace}/{name}",

@@ -41,7 +41,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Request(NamedTuple):
-    """One request that was read. `whole` is False if its body exceeded `RequestTerms.max_body_bytes` and was cut."""
+    """One request as it was read. `whole` is False if its body exceeded `RequestTerms.max_body_bytes` and was cut."""
 
     method: str
     path: str
@@ -69,7 +69,8 @@ class RequestTerms:
     #: The application gets only this many first bytes of a body. If set, a body above `max_body_bytes` is not refused: the
     #: request is answered from the bytes that were read, and the connection is closed.
     read_body_bytes: int | None = None
-    #: From a request's first byte to its last. A later request gets 408; with an incomplete head the connection is closed.
+    #: Limit of the time from a request's first byte to its last. A request that takes longer gets 408; if not even its head is
+    #: complete, the connection is closed without an answer.
     arrive_seconds: float = 30.0
     headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that the application reads
     bodies: BodyBudget | None = None  #: limit of all kept bodies together; None with `read_body_bytes`
@@ -90,9 +91,9 @@ class Application(Protocol):
 
 
 class DirectProtocol(asyncio.Protocol):
-    """One connection. uvicorn creates it, and calls `shutdown` when the listener stops.
+    """One HTTP connection. uvicorn creates this object, and calls `shutdown` when the listener stops.
 
-    `enter` takes the connection's place in the listener's `ConnectionLimiter`.
+    `enter` takes a place for the connection in the listener's `ConnectionLimiter`.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class DirectProtocol(asyncio.Protocol):
         self._deaf = False  # input is discarded, but all requests received so far are answered
         self._crowded = False
         self._receiving = False
-        self._unseen_bytes = 0  # fed to the parser since its last callback: it buffers a header until that is complete
+        self._unseen_bytes = 0  # given to the parser since its last callback; the parser buffers a header until its end arrives
         self._since = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -204,7 +205,7 @@ class DirectProtocol(asyncio.Protocol):
         if self._done or self._deaf:
             return
         if self._task is not None:
-            self._transport.pause_reading()  # only once data comes: a closed connection is noticed only while reading
+            self._transport.pause_reading()  # not before data comes: while reading is paused, a hang-up is not noticed
         self._unseen_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -346,7 +347,7 @@ class DirectProtocol(asyncio.Protocol):
             self._transport.close()
 
     def _give_back(self, n_bytes: int) -> None:
-        """Returns `n_bytes` of this connection's bodies to the budget."""
+        """Gives `n_bytes` that this connection has taken for bodies back to the budget."""
         if self._terms.bodies is not None:
             self._terms.bodies.give_back(n_bytes)
             self._held -= n_bytes
@@ -361,8 +362,9 @@ class DirectProtocol(asyncio.Protocol):
         self._refuse(413, f"body: more than {self._terms.max_body_bytes} bytes")
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answers a request that is not read to its end, and closes the connection: later bytes cannot be distinguished from
-        its rest.
+        """Answers a request that is not read to its end, and closes the connection.
+
+        The connection cannot be used further: the next bytes may still belong to the unread request.
         """
         if self._done or self._deaf or self._transport.is_closing():
             return

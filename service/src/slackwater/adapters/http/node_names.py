@@ -26,12 +26,12 @@ _COMMA: Final = ord(",")
 
 
 class NameList:
-    """A JSON list of names as bytes, with the positions of the names. Parsed at the first use of a property.
+    """A JSON list of node names as bytes, with the positions of the names. The first use of `raw` or `spans` parses the list.
 
     `raw` is the list without white space, escapes or commas in names (a list that has them is rewritten). `spans` are the
     positions of the names in `raw`, without quotes.
 
-    :raises extender_messages.BadRequest: by both properties: the JSON is not a list of strings.
+    :raises extender_messages.BadRequest: the JSON is not a list of strings; raised when `raw` or `spans` is read.
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -58,7 +58,10 @@ class NameList:
         return cls(extender_messages.encode(names))
 
     def by_code(self, codes: Codes) -> dict[int, bytes]:
-        """Returns the names of each code that occurs, quoted and joined by commas. `codes` has shape (names,)."""
+        """Groups the names by their code (the number of a `Reason`): returns the names with each code that occurs.
+
+        The names of a code are quoted and joined by commas, as in JSON. `codes` has one code for each name: shape (names,).
+        """
         distinct = np.flatnonzero(np.bincount(codes)).tolist()
         if len(distinct) < 2:
             return dict.fromkeys(distinct, self.raw[1:-1])
@@ -70,7 +73,10 @@ class NameList:
 
 
 def _plain(raw: bytes) -> Spans | None:
-    """Returns the strings' positions; None unless all are ASCII, without white space between them, escapes and commas."""
+    """Returns the positions of the strings in a JSON list that is in plain form; None if the list is in another form.
+
+    In plain form the list is ASCII, without escapes, without white space between the strings, and without commas in them.
+    """
     characters = np.frombuffer(raw, np.uint8)
     quotes = np.flatnonzero(characters == _QUOTE)
     starts, ends = quotes[::2], quotes[1::2]

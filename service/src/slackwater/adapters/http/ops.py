@@ -99,8 +99,8 @@ def ops_app(
     """Creates the ASGI application.
 
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
-    dashboard streams; the caller closes them at shutdown. The caller runs `state.observer` of it. `certificates` are those
-    of the listeners with TLS, by name.
+    dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
+    `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
     """
     app = FastAPI(
         title="Slackwater ops",
@@ -174,7 +174,10 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources,
 
 
 def _about(status: StatusOf, sources: StatusSources) -> dict[str, Any]:
-    """Returns the dashboard's sections that do not come from the state machine, without settings, which it does not show."""
+    """Returns the sections of the dashboard that do not come from the state machine.
+
+    The fields of the status that the dashboard does not show are left out.
+    """
     return {
         "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
         "autoscaler": sources.autoscaler(),

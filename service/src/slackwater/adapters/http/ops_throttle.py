@@ -21,7 +21,8 @@ _REST: Final = 3.0
 _LONGEST_REST_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 32
 _WAIT_SECONDS: Final = 10.0
-#: The path of the largest answer, the whole state. `_MOST_LARGE` limits how many are in memory, until the last byte is sent.
+#: The path of the largest answer, the whole state. At most `_MOST_LARGE` of these answers are in memory at once, each until its
+#: last byte is sent.
 _LARGE: Final = "/dumpstate"
 _MOST_LARGE: Final = 2
 _BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
@@ -78,7 +79,7 @@ class OpsThrottle:
         async def keep(message: Any) -> None:
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
             made.append({**message, "more_body": True} if last else message)
-            if last:  # an empty last message, so that it is sent only after the caller has taken the body
+            if last:  # the end is a message of its own, so that it is sent only after the caller has taken the body
                 made.append({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self._app(scope, receive, keep)

@@ -52,7 +52,7 @@ class RequestQueue(Generic[T]):
         return not self._waiting and self._spent < self._round_seconds
 
     def now(self, question: Callable[[], T]) -> T:
-        """Answers a request at once, and counts its time for this round."""
+        """Answers a request at once, and adds the time that this takes to the round's time."""
         began = self._clock()
         try:
             return question()

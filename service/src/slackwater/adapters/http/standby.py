@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 
-#: kube-scheduler may learn that it leads, and call, milliseconds before this replica does. Its own timeout is longer than this.
+#: How long a standby waits before it refuses a call of kube-scheduler. The kube-scheduler in our Pod may learn that it leads,
+#: and call, milliseconds before this replica learns that it leads too. kube-scheduler's own timeout is longer.
 _HEAR_SECONDS: Final = 1.0
 _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
@@ -22,7 +23,7 @@ class LeadershipView(Protocol):
     def leads(self) -> bool: ...
 
     async def awaited(self, seconds: float) -> bool:
-        """Waits up to `seconds` for one more look at the Lease; returns whether this replica leads then."""
+        """Waits up to `seconds` until the Lease has been read once more; returns whether this replica leads then."""
         ...
 
 
@@ -94,7 +95,10 @@ class LedAgents:
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
     async def _answer_while_leading(self, pending: Awaitable[Answer]) -> Answer:
-        """Awaits a delayed answer, and replaces it with 503 if another replica leads by then: it can no longer be kept."""
+        """Awaits a delayed answer. If this replica does not lead any more by then, answers 503.
+
+        The new leader does not know the delayed answer, so nobody would act by it.
+        """
         answer = await pending
         return answer if self._stand.leads() else self._unled()
 

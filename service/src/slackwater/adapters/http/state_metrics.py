@@ -123,7 +123,10 @@ class StateCollector(Collector):
         return family
 
     def _should_deny(self) -> Metric:
-        """Returns the admissions over total by node. A node's count ends with the node, so the number of series is bounded."""
+        """Returns, for each node, the number of pods that others bound there without room for them.
+
+        A node's count ends with the node, so the number of series is bounded.
+        """
         family = CounterMetricFamily(
             "slackwater_reserve_should_deny",
             "Pods that others bound to a node without room for them, by node.",
@@ -209,8 +212,8 @@ def node_families() -> list[GaugeMetricFamily]:
 
 
 async def node_metrics(state_machine: StateMachine) -> bytes:
-    """Returns the text of all nodes, sorted by name, from a copy of the ledger's columns. All numbers are of the moment of the
-    call.
+    """Returns the metrics of all nodes as text, sorted by node name. The ledger's columns are copied first, so all numbers are
+    of the moment of the call.
 
     A cluster of 5,000 nodes has 60,000 of these series. They are written here, a few nodes at a time, since the client library
     would block the event loop for half a second. Names and fields are those of Neon's scheduler plugin

@@ -103,7 +103,7 @@ class StatusSources:
 
 
 class StatusOf:
-    """Returns the status at each call. The uptime counts from the creation of this object."""
+    """Builds the answer of `/statusz` at each call. The uptime counts from the creation of this object."""
 
     def __init__(
         self, state_machine: StateMachine, readiness: Readiness, sources: StatusSources, clock: Callable[[], Instant]

@@ -16,7 +16,7 @@ from slackwater.ports.protocols import Question, Supposed, WhatIf, WhatIfRefused
 
 
 class Refusal(BaseModel):
-    """Why a node rejects a pod, or why a group's new node would, in kube-scheduler's words."""
+    """Why a node, or a new node of a group, rejects a pod; in kube-scheduler's words."""
 
     plugin: str
     reasons: list[str]
@@ -162,7 +162,7 @@ async def nobody(_question: Question, _supposed: Supposed) -> bytes:
 
 
 def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None:
-    """Adds the three routes. All of them answer 503 until `ready`."""
+    """Adds the three routes below `/simulate/`. All of them answer 503 until `ready`."""
     reading = anyio.Semaphore(_MOST_BODIES)
 
     async def answer(question: Question, request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 The in-cluster token is read again every minute. A credential plug-in that states an expiry is called again before it expires,
 as kubernetes-asyncio does. Any other change (a token file, a plug-in without expiry, a new OIDC token) is noticed by a 401,
-after which everything is loaded again. Deliberately absent: reloading client certificates; a changed one needs a restart.
+after which everything is loaded again. Client certificates are deliberately not reloaded; a changed one needs a restart.
 """
 
 import logging
@@ -79,8 +79,9 @@ class Access:
         return self._header()
 
     async def renew(self, rejected: str | None) -> bool:
-        """Reloads the credentials after a 401 for `rejected`; true if they differ from `rejected` now. Raises
-        `KubeConfigError`.
+        """Reloads the credentials after the API server has answered 401 to the Authorization header `rejected`.
+
+        True if the header has another value now. Raises `KubeConfigError`.
         """
         async with self._lock:
             if self._header() == rejected and self._clock() - self._reloaded_at >= RELOAD_SECONDS:
@@ -155,7 +156,7 @@ def _check_kubeconfig(source: Source) -> None:
         held = merged.value if merged is not None else None
         contexts = [str(entry["name"]) for entry in held["contexts"]] if held is not None else []
         wanted = source.context or (held or {}).get("current-context")
-    except (TypeError, AttributeError) as error:  # what a text or a list does where the library wants a mapping
+    except (TypeError, AttributeError) as error:  # raised if the file has a text or a list where the library wants a mapping
         raise KubeConfigError(f"{source}: not a kubeconfig: want a mapping with clusters, contexts and users") from error
     except Exception as error:
         raise KubeConfigError(f"{source}: not a kubeconfig: {_reason(error)}") from error

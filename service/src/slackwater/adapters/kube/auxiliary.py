@@ -73,10 +73,10 @@ def generation_of(raw: bytes | msgspec.Raw) -> int:
 
 
 def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgspec.Raw, *, replicas: int) -> Workload:
-    """Decodes a workload or PodTemplate, with a pod that it would create. `ref` is the API group and kind, `replicas` what the
-    workload wants.
+    """Decodes a workload or PodTemplate together with a pod that it would create. Raises ValueError.
 
-    The API server has set the defaults of its template as it does for a pod. Raises ValueError.
+    `ref` is the API group and kind, `replicas` the number of pods that the workload wants. The template needs no defaults from
+    us: the API server has set them, as it does for a pod.
     """
     wire = _WORKLOAD.decode(raw)
     meta = wire.metadata
@@ -149,8 +149,9 @@ class _DaemonSetWire(Wire):
 
 
 class _WantingSpecWire(Wire):
-    """The fields that give the wanted number of pods: `replicas` of a ReplicaSet, ReplicationController or StatefulSet, else a
-    Job's.
+    """The fields that determine how many pods a controller wants.
+
+    `replicas` is a field of ReplicaSet, ReplicationController and StatefulSet; the others are fields of a Job.
     """
 
     replicas: Int32 = 1
@@ -179,7 +180,7 @@ def auxiliary(
     templates: bool = False,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> tuple[ResourceType[AuxiliaryKey], ...]:
-    """All auxiliary resource types. With `templates`, controllers are decoded together with the pod that they would create."""
+    """Returns all auxiliary resource types. With `templates`, a controller is decoded together with the pod it would create."""
     daemons = PodDecoder(kinds, kubernetes)
 
     def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], ControllerScale] = decode_replicas) -> _Read:
@@ -253,7 +254,7 @@ def decode_replicas(raw: bytes | msgspec.Raw) -> ControllerScale:
 
 
 def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
-    """Decodes the wanted pods of a Job: its parallelism, but no more than are left to complete. Raises ValueError."""
+    """Decodes how many pods a Job wants now: its parallelism, but no more than remain to complete. Raises ValueError."""
     wire = _WANTING.decode(raw)
     if wire.spec.suspend:
         return ControllerScale(0)
@@ -264,7 +265,7 @@ def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
     """Decodes the pod that the DaemonSet controller would create, without its node. Raises ValueError.
 
-    The API server has set the defaults of its template as it does for a pod.
+    The template needs no defaults from us: the API server has set them, as it does for a pod.
     """
     meta, template = read_meta(raw), _DAEMON_SET.decode(raw).spec.template
     spec = dict(template.spec)

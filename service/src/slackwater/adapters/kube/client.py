@@ -33,14 +33,17 @@ LONGEST_LINE: Final = 32 * 2**20
 
 
 class LineSplitter:
-    """Keeps the unfinished end of what has arrived. Work and memory are linear in the bytes, however they are cut."""
+    """Splits the bytes of a watch into lines, and keeps an unfinished line until its end arrives.
+
+    `longest` is the limit of a line in bytes. Work and memory are linear in the number of bytes, however small the chunks are.
+    """
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._begun = bytearray()
 
     def event_source(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their ends; empty ones are left out. Raises `MalformedAnswer`."""
+        """Adds a chunk; returns the lines that it completes, without newlines and empty lines. Raises `MalformedAnswer`."""
         cut = chunk.rfind(b"\n")
         if cut < 0:
             self._begin(chunk)
@@ -130,8 +133,9 @@ class KubeClient:
         return self._access.endpoint.url
 
     async def send(self, call: Call) -> Response:
-        """Sends one request and reads the whole answer. Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, but never for a
-        status.
+        """Sends one request and reads the whole answer, which is returned even if its status is an error.
+
+        Raises `Unreachable`, `NoAnswer`, `KubeConfigError`.
         """
         attempt = _Attempt(call)
         try:
@@ -163,8 +167,11 @@ class KubeClient:
 
     @asynccontextmanager
     async def websocket(self, path: str, *, params: Params, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket of this subprotocol, for subresources that stream both ways. Within the context aiohttp's errors are
-        raised. Raises `StatusError`, `Unreachable`, `KubeConfigError` if it cannot be opened."""
+        """Opens a WebSocket with the subprotocol `protocol`, for subresources that stream both ways.
+
+        Raises `StatusError`, `Unreachable`, `KubeConfigError` if it cannot be opened. Use of the open socket raises aiohttp's
+        own errors.
+        """
         endpoint, what = self._access.endpoint, f"connect {path}"
         try:
             socket = await self._sessions["event_sources"].ws_connect(
@@ -262,7 +269,10 @@ def _session(access: Access, connections: int) -> aiohttp.ClientSession:
 async def _note_sent(
     _session: aiohttp.ClientSession, context: SimpleNamespace, _params: aiohttp.TraceRequestHeadersSentParams
 ) -> None:
-    """aiohttp calls this just before it writes the first byte. WebSockets have no attempt."""
+    """Marks the request's attempt as sent. aiohttp calls this just before it writes the first byte.
+
+    A WebSocket has no attempt to mark.
+    """
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.sent = True
 
@@ -288,9 +298,9 @@ _LATER: Final = frozenset({408, 429, 503})
 
 
 def outcome_of(answer: Response) -> Outcome:
-    """The `Outcome` of a write that may be repeated, by the HTTP status alone; its detail quotes the server's message.
+    """The `Outcome` of a write that may be repeated, from the HTTP status alone. Its detail quotes the server's message.
 
-    A 5xx status that is not named here is "unknown": some are time-outs of etcd, and the write may have happened.
+    A 5xx status other than 503 is "unknown": some are time-outs of etcd, after which the write may have happened.
     """
     verdict = _verdict(answer.status)
     if verdict == "done":
@@ -326,7 +336,7 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 class LedApi:
     """An API client that sends writes only while this replica leads: the last check before a request is sent.
 
-    It wraps another `ApiPort`. In addition to its errors it raises `NotLeading`, and then nothing was sent. All writes pass
+    It wraps another `ApiPort`. It raises that port's errors, and `NotLeading` for a write that it did not send. All writes pass
     through here: effects, Events, status objects, and the node group providers. The check cannot stop a request that has
     already been sent; each write's precondition covers that case. Reads and token reviews, which change nothing, always pass.
     """

@@ -1,4 +1,4 @@
-"""Compressed JSON as the text of one key of a ConfigMap. A ConfigMap holds 1 MiB."""
+"""Packs JSON values into compressed text for a key of a ConfigMap, and unpacks them. A ConfigMap holds 1 MiB."""
 
 import base64
 import zlib
@@ -20,7 +20,7 @@ def packed(value: object) -> str:
 
 
 def unpacked(text: str, *, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
-    """The JSON object that `packed` made the text of; it may have `most_bytes`. Raises BadPacked."""
+    """Unpacks what `packed` has made: a JSON object. Raises BadPacked, also if it has more than `most_bytes` unpacked."""
     try:
         unpacker = zlib.decompressobj()
         raw = unpacker.decompress(base64.b64decode(text, validate=True), most_bytes)

@@ -33,7 +33,7 @@ _CREATED: Final = frozenset({200, 201})
 
 
 class ConfigMapWriter:
-    """Writes its own keys of one ConfigMap and keeps all others. Never raises, because nothing depends on it.
+    """Writes its own keys of one ConfigMap and keeps all others. Never raises, because no decision depends on the write.
 
     It creates the ConfigMap if it does not exist, otherwise changes it by merge patches. Each patch names the resource version
     that was seen last, so that a late write of a former leader does not overwrite what its successor wrote. After a conflict
@@ -123,7 +123,7 @@ class _ConfigMapWire(Wire):
 class ArrivalsStore:
     """Reads and writes the arrivals ConfigMap of one namespace: compressed JSON, the text of one key.
 
-    Eight days of a class take about 10 kB in this form. A ConfigMap holds 1 MiB.
+    Eight days of arrivals of one class of pods take about 10 kB in this form. A ConfigMap holds 1 MiB.
     """
 
     def __init__(self, client: ApiPort, *, namespace: str) -> None:
@@ -165,7 +165,10 @@ _CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
 
 
 def pauses(on_broken: OnBroken) -> ResourceType[str]:
-    """The one ConfigMap; if it does not exist, nothing is paused. A key that names no activity is reported and ignored."""
+    """The resource type of pauses: one ConfigMap, whose keys name the paused activities.
+
+    If the ConfigMap does not exist, nothing is paused. A key that names no activity is reported to `on_broken` and ignored.
+    """
 
     def decode(raw: bytes | msgspec.Raw) -> Found[str]:
         meta, data = read_meta(raw), _CONFIG_MAP.decode(raw).data or {}
@@ -187,7 +190,7 @@ def pauses(on_broken: OnBroken) -> ResourceType[str]:
 
 PRIORITIES_CONFIG_MAP: Final = "cluster-autoscaler-priority-expander"
 _RANKING: Final = "priorities"
-#: The longest text. It is parsed on the event loop, and usual ones have some hundred characters.
+#: Limit of the priorities' text, which is parsed on the event loop. Usual texts have some hundred characters.
 _LONGEST: Final = 64 << 10
 
 
@@ -211,7 +214,7 @@ def decode_priorities(raw: bytes | msgspec.Raw) -> Priorities:
 
 
 def _by_number(document: object) -> object:
-    """The entries by priority: keys that are whole numbers, as integers."""
+    """Converts the document's keys, the priorities, to integers. Keys that are not whole numbers stay as they are."""
     if not isinstance(document, dict):
         return document
     return {key if (number := whole_number(key)) is None else number: value for key, value in document.items()}

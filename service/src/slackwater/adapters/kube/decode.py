@@ -53,9 +53,9 @@ _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
 _IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
 
 _CREATED: Final = "metadata.creationTimestamp"
-#: Phases of pods that hold nothing any more.
+#: Phases of pods that have ended and use no resources any more.
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-#: How many messages of schedulers are kept: many pods share the latest few, and none needs the old ones.
+#: How many messages of schedulers are cached: many pods share the latest few, and none needs the old ones.
 _PHRASES: Final = 4_096
 #: How many equivalence groups of plain pods are cached, in use or not.
 _PLAIN_KINDS: Final = 4_096
@@ -66,8 +66,9 @@ _CACHED_SPECS: Final = 8_192
 
 
 def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
-    """Decodes the metadata alone: of a deleted object, of a bookmark, of an object that cannot be read as a whole. Raises
-    ValueError.
+    """Decodes only the metadata of an object. Raises ValueError.
+
+    Used for deleted objects, for bookmarks, and for objects that cannot be decoded as a whole.
     """
     return _IDENTITY.decode(raw).metadata
 
@@ -75,7 +76,7 @@ def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
 #: Digits of a resource version: an unsigned 64-bit number has up to twenty.
 _MOST_DIGITS: Final = 20
 _LARGEST_VERSION: Final = 2**63 - 1
-#: Digits of a count of pods.
+#: Limit of digits in a budget's number of pods.
 _COUNT_DIGITS: Final = 9
 
 
@@ -199,7 +200,7 @@ def _grace_seconds(said: int | None) -> int:
 
 
 def _delay(text: str | None) -> float | None:
-    """The delay in seconds. None also if the text is no duration, so that a typing mistake cannot keep a pod from a node."""
+    """The delay in seconds; None without one. A text that is no duration gives None too: a typing mistake delays nothing."""
     try:
         return None if text is None else seconds(parse_duration(text))
     except DurationError:
@@ -207,7 +208,10 @@ def _delay(text: str | None) -> float | None:
 
 
 def _vertical(wire: PodWire, kubernetes: KubernetesVersion) -> tuple[Vertical | None, str | None]:
-    """The pod's vertical bounds, or why they cannot be read. Such a pod still counts: it must not vanish from its node."""
+    """Returns the pod's vertical limits and None, or None and why the limits cannot be read.
+
+    The rest of a pod with unreadable limits is decoded, since the pod must still count on its node.
+    """
     try:
         return read_vertical(wire, kubernetes), None
     except ValueError as error:
@@ -233,8 +237,9 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
 
 
 def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
-    """The budget's rule; like the disruption controller, reads `maxUnavailable` first. None if neither is set: no disruption
-    allowed.
+    """The rule of a budget, from minAvailable or maxUnavailable; None if neither is set, so that no disruption is allowed.
+
+    Like the disruption controller, it prefers maxUnavailable.
     """
     unavailable = spec.max_unavailable is not None
     said = spec.max_unavailable if unavailable else spec.min_available
@@ -255,7 +260,7 @@ def _named(meta: NamedMeta) -> NamedMeta:
 
 
 def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int], ...]]:
-    """CPU and memory, and the other resources by name."""
+    """The node's allocatable CPU and memory, and its other allocatable resources as pairs of name and amount."""
     reported = status.capacity if bytes(status.allocatable) == b"null" else status.allocatable
     found = read_amounts(reported)
     amounts = on_node(rounded_up(cpu_nanos=found.cpu or 0, memory_nanos=found.memory or 0))
@@ -286,8 +291,9 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
 
 
 def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool, str | None]:
-    """The message of a failed scheduling attempt, if the conditions hold one; whether the pod is ready (true unless they deny
-    it); and who is disrupting the pod.
+    """Reads a pod's conditions. Returns the message of a failed scheduling attempt, readiness, and the reason of a disruption.
+
+    A message or reason that the conditions do not have is None. A pod without a condition `Ready` is ready.
     """
     message, ready, disruption = None, True, None
     for condition in conditions or ():

@@ -1,8 +1,8 @@
-"""Takes out of objects about devices what an API server would not have stored because a feature gate is off.
+"""Removes fields from device objects (DRA) that an API server would not have stored because a feature gate is off.
 
 Before Kubernetes 1.36 most gates of dynamic resource allocation are off by default. An API server then drops their fields when
-an object is created (pkg/registry/resource). A file of a newer cluster that is judged by older rules loses them here. One field
-stays: `distinctAttribute`, at which kube-scheduler without the gate fails (`fit.devices`).
+an object is created (pkg/registry/resource). If a file from a newer cluster is judged by the rules of an older version, its
+fields are dropped here. One field stays: `distinctAttribute`, at which kube-scheduler without the gate fails (`fit.devices`).
 """
 
 from dataclasses import replace
@@ -22,7 +22,10 @@ from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 
 
 def stored_slice(found: ResourceSlice, kubernetes: KubernetesVersion) -> ResourceSlice:
-    """The slice as an API server of this version keeps it. One whose devices name their nodes can then be used by none."""
+    """The slice as an API server of this version stores it.
+
+    Without the gate for partitionable devices, a slice whose devices name their own nodes can be used by no node.
+    """
     if all(map(kubernetes.follows, _OF_SLICES)):
         return found
     if not kubernetes.follows(Rule.PARTITIONABLE_DEVICES):
@@ -47,12 +50,12 @@ def _device(device: Device, kubernetes: KubernetesVersion) -> Device:
 
 
 def stored_class(found: DeviceClass, kubernetes: KubernetesVersion) -> DeviceClass:
-    """The class as an API server of this version keeps it."""
+    """The device class as an API server of this version stores it."""
     return found if kubernetes.follows(Rule.DEVICE_CLASS_RESOURCES) else replace(found, extended_resource=None)
 
 
 def stored_spec(found: ClaimSpec, kubernetes: KubernetesVersion) -> ClaimSpec:
-    """The spec of a claim as an API server of this version keeps it."""
+    """The spec of a claim as an API server of this version stores it."""
     if kubernetes.follows(Rule.CONSUMABLE_CAPACITY):
         return found
     return replace(found, requests=tuple(map(_request, found.requests)))
@@ -67,7 +70,7 @@ def _without_amounts(ask: DeviceAsk) -> DeviceAsk:
 
 
 def stored_claim(found: ResourceClaim, kubernetes: KubernetesVersion) -> ResourceClaim:
-    """The claim as an API server of this version keeps it. Without conditions of binding it cannot have failed."""
+    """The claim as an API server of this version stores it. Without binding conditions the binding cannot have failed."""
     found = replace(found, spec=stored_spec(found.spec, kubernetes))
     if not kubernetes.follows(Rule.BINDING_CONDITIONS):
         found = replace(found, failed=False)

@@ -33,7 +33,11 @@ class MetaWire(Wire):
 
 
 class AttributeWire(Wire):
-    """One value. Lists need a feature gate that is off by default; then kube-scheduler cannot read the attribute."""
+    """The value of one device attribute; one field is set, by the value's type.
+
+    A list of values sets none of these fields. It needs a feature gate that is off by default; without the gate kube-scheduler
+    cannot read the attribute either.
+    """
 
     int_: Int64 | None = field(name="int", default=None)
     bool_: bool | None = field(name="bool", default=None)

@@ -69,7 +69,10 @@ _TEMPLATE: Final = msgspec.json.Decoder(TemplateWire)
 
 
 def _of_v1(wire: V) -> V:
-    """The object itself. Objects of beta versions have other fields; reading them as v1 would lose devices silently."""
+    """Checks that the object is of version v1, and returns it.
+
+    Objects of beta versions have other fields; reading them as v1 would lose devices silently.
+    """
     if wire.api_version not in ("", _API):
         raise ValueError(f"got apiVersion {wire.api_version}, want {_API} (kubectl get resourceslices.v1.resource.k8s.io)")
     return wire
@@ -79,7 +82,7 @@ def _of_v1(wire: V) -> V:
 
 
 def decode_slice(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceSlice:
-    """A ResourceSlice. A slice that names no nodes in a way that is known here can be used by none."""
+    """Decodes a ResourceSlice. If the slice names its nodes in no way that this release knows, no node can use it."""
     wire = _of_v1(_SLICE.decode(raw))
     spec = wire.spec
     per_device = bool(spec.per_device_node_selection)
@@ -198,7 +201,7 @@ def decode_resource_claim(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersio
 def decode_claim_template(
     raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION
 ) -> tuple[ClaimKey, ClaimSpec]:
-    """A ResourceClaimTemplate: its namespace and name, and the spec of the claims made from it."""
+    """Decodes a ResourceClaimTemplate. Returns its namespace and name, and the spec of the claims that are made from it."""
     wire = _of_v1(_TEMPLATE.decode(raw))
     return (wire.metadata.namespace, wire.metadata.name), stored_spec(_spec(wire.spec.spec), kubernetes)
 
@@ -264,9 +267,9 @@ def _allocated(wire: ResultWire) -> AllocatedDevice:
 
 
 def _has_failed(allocation: Allocation, statuses: list[DeviceStatusWire] | tuple[()]) -> bool:
-    """Whether a device that has to be bound reports one of its failure conditions.
+    """True if an allocated device with binding conditions reports one of its binding failure conditions.
 
-    Devices count in order: one whose conditions are not all true yet ends the search, as in kube-scheduler.
+    As in kube-scheduler, devices are checked in order, and the first whose binding conditions are not all true ends the check.
     """
     by_device = {(DeviceId(s.driver, s.pool, s.device), s.share_id): s for s in reversed(statuses)}
     for each in allocation.devices:

@@ -34,7 +34,7 @@ class RecorderConfig:
     """Limits of the Events that are written.
 
     `burst` Events are written at once, then `per_second`. Equal texts are merged until `merge_seconds` after the last one.
-    Their count is written at most every `series_seconds`. `max_entries` Events are remembered for that.
+    Their count is written at most every `series_seconds`. At most `max_entries` Events are remembered for merging.
     """
 
     per_second: float = 10.0

@@ -61,7 +61,7 @@ def instant_of(field: str, text: str) -> UnixTime:
 def time_text(field: str, text: str | None) -> str:
     """The text of a time in UTC; pods with the same time share one instance. Empty if there is no time.
 
-    Raises ValueError, which names the field, for an invalid text, so that later readers need not expect one.
+    Raises ValueError, which names the field, for an invalid text, so that later code can rely on a valid one.
     """
     if not text:
         return ""
@@ -123,7 +123,7 @@ def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:
 
 
 def _whole(text: str | None) -> int:
-    """The deletion cost; 0 for other texts than an int32, which neither the API server nor controllers accept."""
+    """The pod's deletion cost; 0 if the text is no int32, since the API server and controllers do not accept such a text."""
     number = whole_number(text)
     return number if number is not None and -(2**31) <= number < 2**31 else 0
 

@@ -134,13 +134,14 @@ def _limit(name: str, text: Quantity) -> int:
 _log = structlog.get_logger(__name__)
 
 _OK: Final = 200
-#: At most so many writes after one loop; the others wait for the next.
+#: Limit of writes after one loop of the autoscaler; the other statuses wait for the next loop.
 _MOST: Final = 50
 
 
 class BufferStatusWriter:
-    """Patches the status of buffers. Never raises, because nothing depends on it. `now` returns the time as RFC 3339 in whole
-    seconds.
+    """Patches the status of CapacityBuffers. Never raises, because no decision depends on it.
+
+    `now` returns the time as RFC 3339 in whole seconds.
 
     The transition time of a condition changes only with the condition's status. Each patch names the object's UID, so that it
     never changes a successor of the same name.
@@ -152,7 +153,7 @@ class BufferStatusWriter:
         self._timeout = timeout_seconds
 
     async def write(self, wanted: Iterable[tuple[CapacityBuffer, BufferStatus]]) -> int:
-        """Writes each status that differs from the buffer's present one; the number of statuses written."""
+        """Writes the statuses that differ from the buffers' present ones, at most `_MOST`; returns how many it wrote."""
         written = 0
         for buffer, status in wanted:
             new_status = stamped(buffer.status, status, self._now())
@@ -179,7 +180,7 @@ class BufferStatusWriter:
 
 
 def stamped(before: BufferStatus, wanted: BufferStatus, now: str) -> BufferStatus:
-    """The wanted status with transition times; conditions that others own are kept."""
+    """The wanted status with transition times, and with the conditions of other types that `before` has."""
     known = {condition.type: condition for condition in before.conditions}
     ours = [_timed(condition, known.get(condition.type), now) for condition in wanted.conditions]
     types = {condition.type for condition in ours}

@@ -1,4 +1,4 @@
-"""Reads and writes the history's chunks: one ConfigMap each, with a fixed name for each slot of each ring.
+"""Reads and writes the history's chunks. A ring has a fixed number of slots; a slot is a ConfigMap, with one chunk at a time.
 
 Only the leader writes: the client is a `LedApi`. Anybody with the right to read the ConfigMaps can read the history, also while
 no service runs.
@@ -98,7 +98,7 @@ class ConfigMapHistory:
             return None
 
     async def write(self, chunk: Chunk) -> int | None:
-        """Replaces the ConfigMap's text; the number of bytes, None if that failed. A failure is logged once."""
+        """Replaces the text of the chunk's ConfigMap; returns its length in bytes, None after a failure (logged once)."""
         entries = [row_of(entry) for entry in chunk.entries]
         value = {"format": FORMAT, "ring": chunk.ring, "number": chunk.number, "entries": entries}
         text = await anyio.to_thread.run_sync(packed, value)  # some ms of compression
@@ -107,7 +107,7 @@ class ConfigMapHistory:
 
 
 def _chunk(slot: _Slot, stored: Mapping[str, Any]) -> Chunk:
-    """The chunk that the slot has. Raises KeyError, TypeError and ValueError."""
+    """Decodes the chunk that is stored in the slot. Raises KeyError, TypeError and ValueError."""
     ring, at = slot
     number = stored["number"]
     numbered = isinstance(number, int) and 0 <= number < _MOST_NUMBER and number % SLOTS[ring] == at

@@ -54,7 +54,7 @@ class ApiLease:
     """The Lease `namespace`/`name`. Reads name no resource version, so the API server answers them from etcd and not from its
     cache.
 
-    Writes create the Lease, or name the version that was read.
+    A write creates the Lease, or replaces it only if it still has the version that was read.
     """
 
     def __init__(self, client: ApiPort, *, namespace: str, name: str) -> None:

@@ -89,8 +89,10 @@ def machines(on_broken: OnBroken) -> ResourceType[PodKey]:
 
 
 def migrations(on_broken: OnBroken) -> ResourceType[PodKey]:
-    """VirtualMachineMigrations as a resource type, in all namespaces. All of them count, whoever created
-    them: each takes a machine off its node."""
+    """The resource type of VirtualMachineMigrations in all namespaces.
+
+    Migrations that others created count too, because each of them takes a machine off its node.
+    """
     return _resource(
         "virtualmachinemigrations",
         path=MIGRATIONS_PATH,
@@ -126,8 +128,8 @@ def _resource(
 
 
 def migration_object(effect: CreateMigration) -> dict[str, object]:
-    """The object that Neon's scheduler plugin would create (neondatabase/autoscaling v0.36.1), plus the node on which we hold
-    room.
+    """The VirtualMachineMigration to create: what Neon's scheduler plugin would create (neondatabase/autoscaling v0.36.1), plus
+    the node on which we hold room.
     """
     return {
         "apiVersion": API_VERSION,

@@ -1,4 +1,4 @@
-"""Structs for the JSON of a Node; see `wire`."""
+"""msgspec structs for the JSON of a Node. `structs` has those of the other objects and describes their common properties."""
 
 from msgspec import field
 

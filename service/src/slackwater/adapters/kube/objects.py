@@ -21,7 +21,7 @@ _CONTENT_TYPES: Final[Mapping[PatchType, str]] = {
     "json": "application/json-patch+json",
 }
 _JSON: Final = "application/json"
-#: The API server answers a list with the metadata of the objects only.
+#: The Accept header with which the API server answers a list with only the metadata of the objects.
 METADATA_ONLY: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _SECONDS: Final = 30.0
 _PAGE: Final = "500"
@@ -103,7 +103,7 @@ def _decoded(answer: Response, what: str) -> Json:
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """How many seconds before `now` that was, as RFC 3339 or as Go prints times; infinite if it is no time."""
+    """How many seconds before `now` the time `text` is; infinite if `text` is no time, in RFC 3339 or as Go prints it."""
     try:
         return (now - datetime.fromisoformat((text or "").removesuffix(" UTC").replace(" +", "+"))).total_seconds()
     except (ValueError, TypeError):

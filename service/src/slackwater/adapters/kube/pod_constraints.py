@@ -102,7 +102,10 @@ def node_term(wire: NodeSelectorTermWire) -> NodeSelectorTerm:
 
 @lru_cache(maxsize=_CACHED_AFFINITIES)
 def pod_terms(raw: bytes, namespace: str, labels: Labels) -> PodTerms:
-    """Decodes the pod terms of an affinity. To share cached values, pass labels only if `reads_labels` is true for it."""
+    """Decodes the terms about pods in an affinity's JSON, for a pod with this namespace and these labels.
+
+    Pass the labels only if `reads_labels` is true for the affinity: without labels, pods share the cached value.
+    """
     affinities, own = read_affinity(raw), dict(labels)
     together, apart = affinities.together or PodAffinityWire(), affinities.apart or PodAffinityWire()
 
@@ -246,7 +249,7 @@ def _host_ports(wire: PodWire) -> tuple[HostPort, ...]:
 
 
 def _features(wire: PodWire) -> tuple[str, ...]:
-    """The kubelet features that the pod uses and a version of kube-scheduler may ask its node to declare
+    """The kubelet features that the pod uses, of those that some version of kube-scheduler requires its node to declare
     (k8s.io/component-helpers/nodedeclaredfeatures)."""
     spec = wire.spec
     found = []
@@ -258,7 +261,10 @@ def _features(wire: PodWire) -> tuple[str, ...]:
 
 
 def _claim_uses(wire: PodWire) -> Iterable[ClaimUse]:
-    """The claims of devices that the pod uses. Some drivers need no claim for a template: then its status has no name."""
+    """The ResourceClaims that the pod uses.
+
+    A template for which no claim was needed is left out; its entry in the pod's status has no claim name.
+    """
     made = {status.name: status.resource_claim_name for status in wire.status.resource_claim_statuses or ()}
     meta = wire.metadata
     for use in wire.spec.resource_claims or ():
@@ -323,7 +329,7 @@ def _disk(volume: VolumeWire) -> Iterable[DiskMount]:
 
 
 def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
-    """In-tree volumes that CSI drivers attach today, under the names of k8s.io/csi-translation-lib v0.36.3."""
+    """The in-tree disks of a volume that CSI drivers attach today, with the names of k8s.io/csi-translation-lib v0.36.3."""
     if (ebs := volume.aws_elastic_block_store) is not None:
         yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=ebs_handle(ebs.volume_id))
     if (gce := volume.gce_persistent_disk) is not None:

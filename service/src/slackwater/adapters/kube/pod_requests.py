@@ -71,9 +71,7 @@ def _read(raw: bytes) -> ResourceListAmounts:
 
 
 def read_requests(raw: AmountsRaw) -> ResourceListAmounts:
-    """Decodes a list in which the API server allows no negative amounts: requests, limits, overhead. Raises `QuantityError` for
-    one.
-    """
+    """Decodes requests, limits or overhead: lists that must have no negative amounts. Otherwise raises `QuantityError`."""
     return _read_requests(bytes(raw))
 
 
@@ -113,15 +111,16 @@ _Statuses = Mapping[str, ContainerStatusWire]
 
 
 class _Containers(NamedTuple):
-    """The amounts of a pod's app containers, and of its init containers with whether each is a sidecar. `exact`: nothing is
-    assumed for amounts that are missing."""
+    """The amounts of a pod's containers, as the spec or the status has them. `inits` pairs each amount with "is a sidecar".
+
+    `exact`: missing amounts are 0, even if `nanos` is told to assume more."""
 
     apps: Sequence[ResourceListAmounts]
     inits: Sequence[tuple[ResourceListAmounts, bool]] = ()
     exact: bool = False
 
     def nanos(self, of: Callable[[ResourceListAmounts], int | None], assumed: int) -> int:
-        """The pod's amount of one resource, `assumed` for a container without one."""
+        """The pod's total of one resource in nanos. `of` picks the resource; `assumed` stands for a missing amount."""
         missing = 0 if self.exact else assumed
 
         def filled(asked: ResourceListAmounts) -> int:
@@ -139,8 +138,8 @@ class Ask:
     """The requests of one pod's containers, with resizes taken into account. Raises `QuantityError` for an invalid quantity.
 
     `placed`: the pod has a node, so a resize may be under way; like kube-scheduler, the status is read for such pods only.
-    `held`: counts what the pod holds while its node has not granted the spec's requests. `granted`: counts as if the node had
-    granted everything, as a pod that is created again in place of this one may request.
+    `held`: computes what the pod has now, without an increase that its node has not granted. `granted`: computes as if the node
+    had granted all of the spec's requests, as a pod that replaces this one would request them.
     """
 
     __slots__ = ("_overhead", "_views", "_whole")
@@ -242,7 +241,7 @@ def pod_requests(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION,
 
 
 def held_requests(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> Amounts:
-    """What the pod holds while its node has not granted the spec's requests. Raises `QuantityError`."""
+    """What the pod has now: its requests without an increase that its node has not granted. Raises `QuantityError`."""
     return Ask(wire, kubernetes, held=True).requests()
 
 
@@ -286,7 +285,7 @@ def _is_sidecar(container: ContainerWire) -> bool:
 
 
 def _by_largest(spec: PodSpecWire, statuses: _Statuses, *, infeasible: bool) -> _Containers:
-    """The containers, each with the largest of what it may have during a resize: the rule before 1.37."""
+    """The containers, each with the largest amounts that it may have during a resize: the rule before Kubernetes 1.37."""
     inits = [(_init(c, statuses, infeasible=infeasible), _is_sidecar(c)) for c in spec.init_containers or ()]
     return _Containers([_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()], inits)
 
@@ -296,8 +295,10 @@ def _reports(status: PodStatusWire) -> bool:
 
 
 def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool) -> Sequence[_Containers]:
-    """The containers as the spec has them, as the node has allocated them, and as they are; the rule since 1.37. Where the
-    status has amounts of the pod as a whole, these replace the last two."""
+    """The containers' amounts in three views: in the spec, allocated by the node, and actual.
+
+    This is the rule since Kubernetes 1.37. Pod-level amounts in the status replace the last two views. If the resize is
+    infeasible, the spec's view is left out."""
     statuses, nothing_new = _statuses(status), NOTHING_ASKED if infeasible else None
     asked = _of_all(spec, lambda container: _requests(container.resources))
     if (
@@ -335,7 +336,7 @@ def _is_null(raw: AmountsRaw) -> bool:
 
 
 def _init(container: ContainerWire, statuses: _Statuses, *, infeasible: bool) -> ResourceListAmounts:
-    """An init container that ends cannot be resized, so its status does not count."""
+    """The amounts of an init container. One that is no sidecar cannot be resized, so its status is not read."""
     if _is_sidecar(container):
         return _effective(container, statuses, infeasible=infeasible)
     return _requests(container.resources)

@@ -2,7 +2,7 @@
 
 A pod is plain if its kind depends on a few texts only, so that it is decoded once for all its replicas. Pods are not plain, and
 are decoded in full, if their kind depends on their labels, on claims, on host ports, on pod-level requests, or on the status of
-a resize. Every part of a pod that decides its kind has to be in the signature, or has to make the pod one that is not plain.
+a resize. Every part of a pod that its kind depends on has to be in the signature, or has to make the pod one that is not plain.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ def plain_signature(wire: PodWire) -> tuple[object, ...] | None:
 
 
 def _reads_labels(rules: bytes) -> bool:
-    """May the pod's rules read its own labels? matchLabelKeys and mismatchLabelKeys do."""
+    """True if the rules (JSON) may depend on the pod's own labels, as matchLabelKeys and mismatchLabelKeys do."""
     return rules != _NOTHING and (b"abelKeys" in rules or b"\\" in rules)
 
 
@@ -64,12 +64,12 @@ def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | Non
 
 
 def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
-    """Has the pod only volumes that bind it to no node: Secrets, projections, scratch space?"""
+    """True if no volume matters for scheduling: the pod has only Secrets, projections, scratch space and the like."""
     return volumes is None or all(volume.is_plain() for volume in volumes)
 
 
 def _at_rest(wire: PodWire) -> bool:
-    """Do all containers have what they request, as far as the status says? Then the status changes nothing."""
+    """True if, as far as the status says, all containers have what they request. Then the status need not be read."""
     found = _reported(wire.status)
     if not found:
         return True

@@ -25,7 +25,7 @@ _PORT_BYTES: Final = 2
 
 
 class ForwardedPort:
-    """The local port, and why the last connection through it failed; "" if none did."""
+    """A local port that leads to a port of a Pod. `problem` is why the last connection failed; "" if it did not."""
 
     def __init__(self, client: KubeClient, pod: PodKey, port: int) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class ForwardedPort:
         self.problem = ""
 
     async def carry(self, local: SocketStream) -> None:
-        """Carries one connection until either side closes it. Never raises, but notes why it could not."""
+        """Carries one connection until either side closes it. Never raises; a failure is noted in `problem`."""
         params = {"ports": str(self._remote)}
         try:
             async with (
@@ -66,7 +66,7 @@ async def _receive(local: SocketStream, remote: aiohttp.ClientWebSocketResponse)
             try:
                 await local.send(data)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                break  # the reader has seen enough
+                break  # the local side has closed the connection
     return ""
 
 
@@ -81,7 +81,7 @@ async def _send(local: SocketStream, remote: aiohttp.ClientWebSocketResponse, sc
 
 @asynccontextmanager
 async def forward_port(client: KubeClient, pod: PodKey, port: int) -> AsyncIterator[ForwardedPort]:
-    """A port of loopback that leads to `port` of the Pod while the context lasts."""
+    """Opens a port of loopback that leads to `port` of the Pod while the context lasts."""
     forwarded = ForwardedPort(client, pod, port)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as root:
         forwarded.port = listener.extra(SocketAttribute.local_port)

@@ -121,7 +121,7 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 _PAGE: Final = msgspec.json.Decoder(ListWire)
 
-#: The statuses after which the resource version cannot be used any more.
+#: The causes after which the resource version cannot be used any more, so the type is listed again.
 _LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled", "went_back"})
 #: After so many watches in a row that the server refuses to continue from our version, the type is listed again.
 _REFUSALS: Final[frozenset[Cause]] = frozenset({"refused", "ahead"})
@@ -138,8 +138,8 @@ _GOOD_SECONDS: Final = 5.0
 class ReflectorConfig:
     """Durations of a reflector. `watch_seconds`: each watch lasts a random time within this range.
 
-    A server that is silent for `grace_seconds` longer counts as lost. `absent_seconds`: how often an optional type that is
-    absent is looked for again.
+    A server that is silent for `grace_seconds` longer than the watch counts as lost. `absent_seconds`: how often an optional
+    type that is absent is looked for again.
     """
 
     page_size: int = 500
@@ -154,8 +154,8 @@ class ReflectorConfig:
 class Reflector(Generic[K]):
     """Lists and watches one resource type for one reader. Implements `ports.protocols.EventSource`; ends by cancellation only.
 
-    A list yields the difference to the events before it. The reflector keeps key, UID and version of each object, not the
-    objects.
+    A list yields only what has changed since the earlier events. For that the reflector keeps the key, UID and version of each
+    object, but not the objects.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Reflector(Generic[K]):
         return page
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
-        """Runs one watch to its end. Then `_version` is that of the last line yielded, whatever ended the watch."""
+        """Runs one watch to its end. Afterwards `_version` is the version of the last line that was read without an error."""
         self._counts.watches += 1
         since, begun_at = self._version, self._clock()
         progressed = False
@@ -313,7 +313,7 @@ class Reflector(Generic[K]):
         return {name: text for name, text in selectors.items() if text}
 
     def _broke(self, error: KubeError) -> float:
-        """Counts and logs a break. Returns how many seconds to wait."""
+        """Counts and logs the end of a list or watch by an error. Returns how many seconds to wait before the next attempt."""
         cause = cause_of(error)
         self._counts.note_break(cause)
         self._refusals += cause in _REFUSALS
@@ -337,12 +337,12 @@ class Reflector(Generic[K]):
 
 
 def _is_void(error: KubeError) -> bool:
-    """Whether the server will not go on with a list at this token (410, as a rule): then it begins again."""
+    """True if the server refuses to continue a list at this token (usually with 410), so that the list has to begin again."""
     return isinstance(error, StatusError) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _slices(items: Iterable[T]) -> Iterator[list[T]]:
-    """Splits into slices. Other tasks run after each slice."""
+    """Splits the items into lists of at most `_SLICE`, so that other tasks can run after each list."""
     rest = iter(items)
     while some := list(islice(rest, _SLICE)):
         yield some

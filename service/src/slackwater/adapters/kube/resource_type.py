@@ -48,7 +48,9 @@ class Found(NamedTuple, Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType(Generic[K]):
-    """One resource type. `decode` raises ValueError for an object that it cannot read.
+    """One resource type: the API path of its objects, and how they become events.
+
+    `decode` raises ValueError for an object that it cannot read.
 
     `may_be_absent`: a 404 means that the type does not exist (its CRD is not installed), so there are no objects. For other
     types a 404 comes from something between us and the API server, and must not delete what we know.

@@ -21,7 +21,7 @@ _VERSION: Final = msgspec.json.Decoder(_Version)
 
 
 async def server_version(client: ApiPort) -> KubernetesVersion:
-    """The version that the API server answers. Raises `KubeError`, also for an answer that names no version of Kubernetes 1."""
+    """Asks the API server for its version. Raises `KubeError`, also for an answer that names no version of Kubernetes 1."""
     call = Call("GET", "/version", timeout_seconds=_SECONDS)
     answer = await client.send(call)
     if answer.status != HTTPStatus.OK:

@@ -245,7 +245,10 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
 
 
 def _attached_as(spec: _VolumeSpecWire, labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """In-tree plug-in ("" for none), CSI driver and handle, translated as in k8s.io/csi-translation-lib v0.36.3."""
+    """How the volume is attached: in-tree plug-in ("" for none), CSI driver and handle ("" if it is not attached by CSI).
+
+    In-tree volumes are translated as in k8s.io/csi-translation-lib v0.36.3.
+    """
     if spec.csi is not None:
         return "", spec.csi.driver, spec.csi.volume_handle
     if (gce := spec.gce_persistent_disk) is not None:

@@ -77,7 +77,7 @@ class MetaWire(Wire):
 
 
 class IdentityWire(Wire):
-    """The name and UID of an object, for deleted and broken ones."""
+    """The metadata of an object. Used if the rest is not needed (deleted objects) or cannot be decoded (broken ones)."""
 
     metadata: MetaWire = field(default_factory=MetaWire)
 
@@ -109,7 +109,7 @@ class StatusWire(Wire):
     message: str = ""
 
 
-#: An undecoded ResourceList: many objects have equal ones (see `amounts`).
+#: An undecoded ResourceList. Many objects have equal lists, so `pod_requests` decodes each distinct text once.
 AmountsRaw = Raw
 NO_AMOUNTS: Final = Raw(b"null")
 #: The medium of an emptyDir in memory.
@@ -287,11 +287,11 @@ class VolumeWire(Wire):
     empty_dir: EmptyDirWire | None = None
 
     def is_local(self) -> bool:
-        """Is its data only on the node's disks?"""
+        """True if the volume's data is only on the node's disks: hostPath, or emptyDir that is not in memory."""
         return self.host_path is not None or (self.empty_dir is not None and self.empty_dir.medium != _IN_MEMORY)
 
     def is_plain(self) -> bool:
-        """Has it none of the sources that are read here?"""
+        """True if the volume does not matter for scheduling: emptyDir, hostPath, configMap and the like."""
         return (
             self.persistent_volume_claim is None
             and self.ephemeral is None
@@ -326,7 +326,7 @@ class PodClaimWire(Wire):
 
 
 class PodClaimStatusWire(Wire):
-    """The claim that was made for the pod; without a name none was needed."""
+    """The ResourceClaim that was created for one of the pod's claims; its name is None if none was needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -342,7 +342,8 @@ class PodSpecWire(Wire):
     overhead: AmountsRaw = NO_AMOUNTS
     resources: ResourcesWire | None = None
     node_selector: dict[str, str] | None = None
-    affinity: Raw = Raw(b"null")  #: an AffinityWire or null; like the next one read once for all pods that share it
+    #: Affinity, tolerations and spread constraints stay undecoded here; each distinct text is decoded once for all its pods.
+    affinity: Raw = Raw(b"null")  #: an AffinityWire or null
     tolerations: Raw = Raw(b"null")  #: a list of TolerationWire or null
     topology_spread_constraints: Raw = Raw(b"null")  #: a list of SpreadWire or null
     volumes: list[VolumeWire] | None = None

@@ -35,7 +35,7 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 
 
 class KubeTokenReviewer:
-    """Reviews tokens for `audiences`; without any, for the API server's own."""
+    """Asks the API server to review tokens for `audiences`; if there are none, for the API server's own audience."""
 
     def __init__(self, client: ApiPort, audiences: Sequence[str] = ()) -> None:
         self._client = client

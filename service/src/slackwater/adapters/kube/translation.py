@@ -32,7 +32,10 @@ def ebs_handle(volume_id: str) -> str:
 
 
 def gce_handle(name: str, labels: Mapping[str, str]) -> str:
-    """The handle of a disk, by zone, or by region if the label names several zones; "" if these are in different regions."""
+    """The CSI handle of a GCE disk, with its zone, or with the region if the label names several zones.
+
+    The handle is empty if these zones are in different regions.
+    """
     zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE, "")).split(_BETWEEN_ZONES)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"

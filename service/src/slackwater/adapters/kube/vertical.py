@@ -146,7 +146,10 @@ def _resized_container(wire: PodWire, name: str | None) -> ContainerWire:
 
 
 def _equal_limits(container: ContainerWire) -> tuple[bool, bool]:
-    """The resources whose limit equals the request. Both are resized together, because the QoS class must not change."""
+    """Whether the container's limit equals its request, for CPU and for memory.
+
+    Equal ones are resized together, because the QoS class must not change.
+    """
     resources = container.resources
     if resources is None:
         return (False, False)
@@ -165,7 +168,10 @@ def _owner(meta: MetaWire, kind: str) -> OwnerWire | None:
 
 
 def _migration(meta: MetaWire) -> MigrationRef | None:
-    """The migration whose target the pod is, by its owners: the migration is its controller, or (0.36.1) its only owner."""
+    """The migration that owns the pod, with the pod's role in it; None if no migration owns the pod.
+
+    The pod is the migration's target if the migration is its controller, or (Neon 0.36.1) if no VirtualMachine owns it too.
+    """
     owner = _owner(meta, MIGRATION_KIND)
     if owner is None:
         return None

@@ -114,7 +114,7 @@ class VerticalWriter:
         return outcome_of(await self._send("PATCH", path, patch, deadline, content_type=STRATEGIC_PATCH))
 
     async def _create_migration(self, effect: CreateMigration, deadline: float) -> Outcome:
-        """Creates a migration. An existing one is as wanted: its name says which pod it is for."""
+        """Creates a migration. A migration of this name that exists already is a success: the name says which pod it is for."""
         path = collection_path(MIGRATIONS_PATH, effect.key.namespace)
         answer = await self._send("POST", path, migration_object(effect), deadline)
         outcome = outcome_of(answer)
@@ -137,7 +137,7 @@ class VerticalWriter:
 
 
 class _There(NamedTuple):
-    """An object in an answer."""
+    """The UID, resource version and permit (None: no permit) of the object in an answer."""
 
     uid: str
     version: str

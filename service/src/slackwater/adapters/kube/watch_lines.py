@@ -55,8 +55,8 @@ class KnownObjects(Generic[K]):
         """Events for an object of a list. A list is authoritative, so an object is emitted even if it is older than the known
         one.
 
-        That happens after etcd was restored from a backup. The object is then deleted first, because the reader ignores older
-        versions.
+        A list has older objects after etcd was restored from a backup. A deletion is then emitted first, because the reader
+        ignores older versions.
         """
         self._missing.pop(found.key, None)
         known = self._known.get(found.key)
@@ -99,8 +99,10 @@ _LINE: Final = msgspec.json.Decoder(WatchWire)
 
 @dataclass(slots=True, kw_only=True)
 class DecodedLines:
-    """The result of some objects or lines: events, and the version of the last one. `ended_by` is the line that ended the
-    watch."""
+    """The result of decoding some lines of a watch: events, and the resource version to continue from.
+
+    `ended_by` is the error with which a line ended the watch; None if no line did.
+    """
 
     version: str = ""
     events: list[SourceEvent]
@@ -108,7 +110,10 @@ class DecodedLines:
 
 
 class LineReader(Generic[K]):
-    """Reads one resource type into one `KnownObjects`. `broken` counts the objects that could not be read."""
+    """Decodes listed objects and watch lines of one resource type into events, by means of `known`.
+
+    `broken` counts the objects that could not be decoded.
+    """
 
     def __init__(self, resource: ResourceType[K], known: KnownObjects[K]) -> None:
         self._resource = resource
@@ -116,7 +121,7 @@ class LineReader(Generic[K]):
         self.broken = 0
 
     def read_items(self, items: Sequence[msgspec.Raw]) -> list[SourceEvent]:
-        """Reads objects of a list."""
+        """Decodes objects of a list; returns the events for them."""
         events: list[SourceEvent] = []
         for raw in items:
             try:
@@ -128,7 +133,7 @@ class LineReader(Generic[K]):
         return events
 
     def read_lines(self, lines: Sequence[bytes], *, since: str) -> DecodedLines:
-        """Reads lines of a watch that continues from version `since`."""
+        """Decodes lines of a watch that continues from version `since`."""
         reading = DecodedLines(version=since, events=[])
         try:
             for line in lines:
@@ -178,7 +183,10 @@ class LineReader(Generic[K]):
             reading.version = meta.resource_version or reading.version
 
     def _unreadable(self, raw: msgspec.Raw, meta: MetaWire, error: Exception) -> list[SourceEvent]:
-        """The event for an object that cannot be read, once for each version as for any object."""
+        """The events for an object that cannot be decoded: one, or none if this version was reported before.
+
+        There is none either if the resource type has no such event.
+        """
         report = self._resource.unreadable
         event = None if report is None or not meta.uid else report(raw, meta, shortened(str(error)))
         if event is None:
@@ -204,7 +212,7 @@ class LineReader(Generic[K]):
         return version or since
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> MetaWire | None:
-        """Reports a broken object. Returns its identity, as far as it has one."""
+        """Reports an object that cannot be decoded to the type's `on_broken`; returns its metadata, None if it has no name."""
         self.broken += 1
         try:
             meta = read_meta(raw)

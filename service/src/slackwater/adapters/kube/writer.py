@@ -42,7 +42,7 @@ from slackwater.model.objects import VICTIM_MESSAGE
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
 
-#: The statuses if the UID is another one by now, or if too many write at the same time.
+#: The statuses of a write whose UID does not match the pod's, or that conflicts with other writes.
 _UNCERTAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 
 #: Reads a pod; the outcome's event has the result.
@@ -58,7 +58,7 @@ class PreemptionWriter:
         self._now = now
 
     async def delete_victim(self, effect: DeleteVictim, deadline: float) -> Outcome:
-        """Raises `KubeError`."""
+        """Marks a victim with the condition DisruptionTarget, then deletes it. Raises `KubeError`."""
         path = object_path(PODS_PATH, effect.key)
         patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [self._condition(effect)]}}
         answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
@@ -96,8 +96,9 @@ _UNPROCESSABLE: Final = 422
 
 
 class PodWriter:
-    """Writes of single pods. `stamp` returns the time as RFC 3339, another text each time, so that each activation is a change
-    of the pod.
+    """Carries out the effects of `model.effects.PlacingEffect` on single pods.
+
+    `stamp` returns the time as RFC 3339, a different text at each call, so that each activation changes the pod.
     """
 
     def __init__(self, send: Send, decoder: PodDecoder, *, stamp: Callable[[], str]) -> None:
@@ -106,7 +107,7 @@ class PodWriter:
         self._stamp = stamp
 
     async def perform(self, effect: PlacingEffect, deadline: float) -> Outcome:
-        """Raises `KubeError`."""
+        """Carries out one effect, in one attempt. Raises `KubeError`."""
         match effect:
             case Bind():
                 return await self._bind(effect, deadline)
@@ -200,7 +201,7 @@ class PodWriter:
         return Outcome("again" if crowded else "refused", answer.status, outcome.detail, event=found.event)
 
     async def read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
-        """Reads a pod. That it is gone, or has a successor of its name, is a result too. Raises `KubeError`."""
+        """Reads a pod. If it is gone, or another pod has its name, the outcome's event is `PodGone`. Raises `KubeError`."""
         answer = await self._send("GET", _path(key), None, deadline)
         if answer.status == _NOT_FOUND:
             return Outcome("done", answer.status, event=PodGone(uid, key, read=True))
@@ -225,8 +226,10 @@ def _bind_ended(effect: Bind, outcome: BindOutcome, answer: Response) -> Outcome
 
 
 class ApiWriter:
-    """Implements `ports.protocols.Writer`. `stamp` answers the time as RFC 3339, another text each time: it makes each touch of
-    a pod a change."""
+    """Implements `ports.protocols.Writer`.
+
+    `stamp` returns the time as RFC 3339, a different text at each call, so that each activation changes the pod.
+    """
 
     def __init__(self, client: ApiPort, decoder: PodDecoder, recorder: Recorder, *, stamp: Callable[[], str]) -> None:
         self._client = client
@@ -237,7 +240,7 @@ class ApiWriter:
         self._drains = DrainWriter(self._send, self._pods.read)
 
     async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
-        """Carries out one effect. Never raises because of an answer of the API server, or of a missing one."""
+        """Carries out one effect, in one attempt. Error statuses and missing answers become outcomes; they are not raised."""
         try:
             return await self._carry_out(
                 effect, math.inf if timeout_seconds is None else anyio.current_time() + timeout_seconds

@@ -2,8 +2,8 @@
 
 Plain scalars have the meaning that Kubernetes' readers give them (YAML 1.1), except that times stay text. The parser yields one
 event at a time, so a text that is nested too deeply is refused before anything recurses into it: PyYAML's own loaders crash the
-process at 100,000 brackets. An alias counts with all values that it stands for. Refused are tags except those of plain scalars,
-keys that are not text, and numbers that JSON does not have.
+process at 100,000 brackets. An alias counts with all values that it stands for. Tags other than those of plain scalars, keys
+that are not text, and numbers that JSON does not have are refused.
 """
 
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ def _is_plain_list(event: Any) -> bool:
 
 
 def _merge(value: object, line: str) -> dict[str, object]:
-    """What a merge key adds: one mapping, or several of which the first that has a key counts."""
+    """The entries that a merge key adds: those of one mapping, or of a list of mappings, whose first one with a key wins."""
     merged: dict[str, object] = {}
     for each in reversed(value) if isinstance(value, list) else [value]:
         if not isinstance(each, dict):
@@ -148,7 +148,7 @@ def _scalar(event: Any) -> object:
         return text
     try:
         found = _plain(text)
-    except ValueError as err:  # more digits than Python makes a number of
+    except ValueError as err:  # a number with more digits than Python converts
         raise YamlProblem(f"the number {text[:20]}...{_line(event)}: {err}") from err
     if isinstance(found, float) and not isfinite(found):
         raise YamlProblem(f"the number {text[:20]}{_line(event)}, want one that JSON has")

@@ -1,8 +1,8 @@
 """Plans the cleanup: for each API object the steps that take away what Slackwater has written. Pure functions over JSON
 objects.
 
-- `owns`, `owned_keys` and so on: what an API object has of Slackwater, by its keys and by field manager. The API server notes
-  in `metadata.managedFields` who wrote which field
+- `owns`, `owned_keys` and so on: which parts of an API object Slackwater wrote, by key and by field manager. The API server
+  notes in `metadata.managedFields` who wrote which field
   (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). All our writes have one field manager.
 - `pod_steps`, `node_steps` and so on: the steps for an object of each type.
 
@@ -41,17 +41,17 @@ _PREFIX: Final = f"{SLACKWATER_GROUP}/"
 
 
 def is_managed(item: Json) -> bool:
-    """Does a field of the object belong to us?"""
+    """True if our field manager owns a field of the object."""
     return any(_ours(entry) for entry in _entries(item))
 
 
 def owns(item: Json, *path: str) -> bool:
-    """Does the field belong to us? `path` is that of `fieldsV1`, such as `f:status`, `f:nominatedNodeName`."""
+    """True if our field manager owns the field. `path` is the path in `fieldsV1`, such as `f:status`, `f:nominatedNodeName`."""
     return any(_found(fields, path) is not None for fields in _fields(item))
 
 
 def owned_keys(item: Json, *path: str) -> list[str]:
-    """The keys of a map that belong to us, sorted."""
+    """The keys that our field manager owns in the map at `path`, sorted."""
     maps = (found for fields in _fields(item) if (found := _found(fields, path)) is not None)
     return sorted({key.removeprefix("f:") for found in maps for key in found if key.startswith("f:")})
 
@@ -74,7 +74,7 @@ def user_keys(item: Json) -> list[str]:
 
 
 def managers_without_ours(item: Json) -> list[Json]:
-    """The new value of `managedFields`, without any entry of ours. One empty entry resets the list."""
+    """The new value of `managedFields`: the entries of others. If there are none, one empty entry, which resets the list."""
     return [entry for entry in _entries(item) if not _ours(entry)] or [{}]
 
 
@@ -150,7 +150,10 @@ def pod_steps(pod: Json) -> Iterator[Step]:
 
 
 def node_steps(node: Json) -> Iterator[Step]:
-    """Takes away both taints of removal, and our cordon. The patch replaces all taints, so it names the version it is for."""
+    """Returns the steps that remove the two scale-down taints, our cordon and our annotations and labels from a node.
+
+    The patch replaces all taints, so it names the resource version that was read.
+    """
     taints = node["spec"].get("taints") or []
     ours = [taint["key"] for taint in taints if taint["key"] in {TO_BE_DELETED_TAINT, DELETION_CANDIDATE_TAINT}]
     cordoned = CORDONED in (node["metadata"].get("annotations") or {})
@@ -166,7 +169,10 @@ def node_steps(node: Json) -> Iterator[Step]:
 
 
 def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozenset()) -> Iterator[Step]:
-    """Takes away annotations and labels of ours. `more` are annotations without our prefix, if they belong to us."""
+    """Returns the step that removes our annotations and labels from an object.
+
+    `more` are annotations without our prefix, which are removed if our field manager owns them. The annotation `leave` stays.
+    """
     mine = more & set(owned_keys(item, "f:metadata", "f:annotations"))
     found = {"annotations": [*written_annotations(item), *sorted(mine)], "labels": written_labels(item)}
     keys = {place: dict.fromkeys(key for key in keys if key != leave) for place, keys in found.items()}
@@ -176,12 +182,12 @@ def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozen
 
 
 def machine_steps(machine: Json) -> Iterator[Step]:
-    """The mark by which Cluster API chooses machines to delete goes, too, if we wrote it."""
+    """Returns the step for a Machine. It also removes the annotation that marks the Machine for deletion, if we wrote it."""
     return metadata_steps(machine, more=frozenset({_DELETE_MACHINE}))
 
 
 def migration_steps(migration: Json) -> Iterator[Step]:
-    """Deletes migrations of ours that have ended; those under way go on."""
+    """Returns the steps for a migration. One of ours that has ended is deleted; any other only loses our metadata."""
     if owns(migration, "f:spec", ".") and (migration.get("status") or {}).get("phase") in _ENDED:
         yield Step(words="delete")
     else:
@@ -189,7 +195,10 @@ def migration_steps(migration: Json) -> Iterator[Step]:
 
 
 def made_steps(item: Json) -> Iterator[Step]:
-    """Deletes objects that we made: the maker owns the map itself, not only keys in it. Of others our keys are removed."""
+    """Returns the steps for an object that we may have created: it is deleted, or if others created it, loses our keys.
+
+    Whoever creates an object owns its data or spec as a map, not only keys in it.
+    """
     if any(owns(item, part, ".") for part in ("f:data", "f:spec")) or owns(item, "f:reportingController"):
         yield Step(words="delete")
     elif keys := owned_keys(item, "f:data"):
@@ -197,13 +206,16 @@ def made_steps(item: Json) -> Iterator[Step]:
 
 
 def status_steps(item: Json) -> Iterator[Step]:
-    """Takes away the fields of the status that belong to us."""
+    """Returns the step that removes the status fields that our field manager owns."""
     if keys := owned_keys(item, "f:status"):
         yield Step(words=f"remove status {', '.join(keys)}", part="/status", patch={"status": dict.fromkeys(keys)})
 
 
 def last_step(item: Json) -> Iterator[Step]:
-    """Takes our entries out of `managedFields`. What remains of our writes, such as a pod's size, then has no manager."""
+    """Returns the step, the last one, that removes our entries from `managedFields`.
+
+    What remains of our writes, such as a pod's size, has no manager afterwards.
+    """
     if is_managed(item):
         version = item["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version, "managedFields": managers_without_ours(item)}}

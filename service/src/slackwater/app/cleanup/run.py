@@ -1,4 +1,4 @@
-"""Carries out the cleanup: reads every resource type that the service writes, and takes away what is ours.
+"""Carries out the cleanup: reads every resource type that the service writes, and removes what Slackwater has written.
 
     list -> steps of each object -> patches and deletions -> list again: what is left?
 
@@ -21,7 +21,7 @@ from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
 _ATTEMPTS: Final = 5
 _WIDTH: Final = 8
-#: A Lease renewed more recently belongs to a process that lives.
+#: A Lease that was renewed more recently belongs to a process that still runs.
 _ALIVE_SECONDS: Final = 30.0
 #: Cluster Autoscaler writes its status each loop, some ten seconds apart.
 _AUTOSCALER_SECONDS: Final = 600.0
@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(slots=True, kw_only=True)
 class Cleanup:
-    """The result. `absent`: types that are not installed. `left`: objects that still have something of ours.
+    """The result of a cleanup. `absent`: types that are not installed. `left`: objects that still have something of ours.
     `user_keys`: keys with our prefix that people wrote, by object; they stay."""
 
     changes: list[Change] = field(default_factory=list)
@@ -67,8 +67,9 @@ class Cleaner:
         self._result = Cleanup()
 
     async def run(self, *, force: bool) -> Cleanup:
-        """Cleans all types, then looks again. With `force` it does so while others seem to run. Raises `KubeError`, and
-        `StillRuns` before anything was changed."""
+        """Cleans all types, then lists them again to find what is left. Raises `KubeError`.
+
+        Raises `StillRuns`, before anything is changed, if the service or Cluster Autoscaler still runs; not with `force`."""
         types = [(cleaned, path) for cleaned in TYPES if (path := await self._path(cleaned)) is not None]
         if not force:
             await self._check_nothing_runs(next(path for cleaned, path in types if cleaned.name == "leases"))
@@ -80,7 +81,7 @@ class Cleaner:
         return self._result
 
     async def _path(self, cleaned: CleanedType) -> str | None:
-        """The path of the collection in the version that the API server prefers; None if it has no such type."""
+        """The path of the type's objects, in the API version that the server prefers; None if the type is not installed."""
         prefix = "/api/v1"
         if cleaned.group:
             found = await self._objects.get(f"/apis/{cleaned.group}")
@@ -129,7 +130,7 @@ class Cleaner:
         self._report(change)
 
     async def _until_done(self, cleaned: CleanedType, path: str, item: Json) -> None:
-        """Takes the steps. If others change the object meanwhile, it is read and planned again."""
+        """Carries out the steps of one object. If others change the object meanwhile, it is read and planned again."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self._carry_out(cleaned, path, item)

@@ -1,7 +1,7 @@
 """Examines a cluster for `slackwater doctor`: what would keep Slackwater from working there, and what to do about it.
 
-In: the API server with the user's own rights, the configuration, the time. Out: one `Check` for each thing that was looked at;
-what the user may not see is said. Nothing is changed.
+In: the API server with the user's own rights, the configuration, the time. Out: one `Check` for each thing that was looked at,
+also for things that the user may not see. Nothing is changed.
 
 examination.py  all checks in their order; rights, installation, pauses
 api_server.py   versions, flags, feature gates, the APIs that are served

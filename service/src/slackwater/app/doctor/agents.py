@@ -1,8 +1,8 @@
-"""Checks whether autoscaler agents can reach the service: what an agent on a node needs, as far as it shows from here.
+"""Checks whether autoscaler agents can reach the service, as far as this command can see it.
 
 An agent looks for Pods in kube-system with the label `name=<schedulerName>`, with an IP and Ready, and connects to the port of
-the agents' listener. There is no Service between them. What can be asked is asked: does the listener answer through a
-port-forward, and do NetworkPolicies let agents through? The way from a node to the Pod itself cannot be tried from here.
+the agents' listener. There is no Service between them. Two things can be checked: whether the listener answers through a
+port-forward, and whether NetworkPolicies let agents through. The way from a node to the Pod itself cannot be tried from here.
 """
 
 import ssl
@@ -35,16 +35,16 @@ _POLICIES: Final = f"/apis/networking.k8s.io/v1/namespaces/{SCHEDULER_NAMESPACE}
 _SECONDS: Final = 10.0
 _REQUEST: Final = b"GET / HTTP/1.1\r\nHost: slackwater\r\nConnection: close\r\n\r\n"
 _DAY_SECONDS: Final = 86_400.0
-#: A certificate that ends sooner is a warning.
+#: A certificate that ends sooner than this gives a warning.
 _SOON_DAYS: Final = 7.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """How a listener answered: `problem` is empty if it did; `not_after` is when its certificate ends, over TLS.
+    """The result of connecting to a listener. `problem` is empty if the listener answered.
 
-    `forbidden`: the user may not connect.
+    `not_after` is when its certificate ends, None without TLS. `forbidden`: the user has no right to connect.
     """
 
     problem: str = ""
@@ -59,7 +59,10 @@ Knock = Callable[[PodKey, int, bool], Awaitable[Answered]]
 async def agents(
     objects: ApiObjects, settings: Settings, replicas: Sequence[Json], knock: Knock | None, now: datetime
 ) -> AsyncIterator[Check]:
-    """Nothing where no agent runs and no NeonVM is installed; else each thing that an agent needs. `replicas` are our Pods."""
+    """Yields one check for each thing that an agent needs. `replicas` are our Pods.
+
+    If no agent runs and NeonVM is not installed, no agent is expected, and one check says so.
+    """
     running = await _agents_running(objects)
     if isinstance(running, Check):
         yield running
@@ -100,7 +103,7 @@ def _listener(settings: Settings) -> Check:
 
 
 async def _policies(objects: ApiObjects, settings: Settings, replicas: Sequence[Json], running: Sequence[Json]) -> Check:
-    """Do NetworkPolicies let agents through, and nobody else?"""
+    """Checks whether NetworkPolicies protect the agents' port and let agents through."""
     try:
         found = [each async for each in objects.each(_POLICIES)]
     except KubeError as error:
@@ -131,7 +134,7 @@ def _judged(seen: Judgement, port: int, host_network: bool) -> Check:
 
 
 async def _knocked(pod: Json, settings: Settings, knock: Knock | None, now: datetime) -> Check:
-    """Does the listener in this Pod answer?"""
+    """Checks whether the agents' listener in this Pod answers."""
     key = PodKey(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
     name, port, tls = "agents' port", settings.listeners.agents.address.port, settings.listeners.agents.tls is not None
     if not (pod.get("status") or {}).get("podIP") or _phase(pod) != "Running":
@@ -149,7 +152,7 @@ async def _knocked(pod: Json, settings: Settings, knock: Knock | None, now: date
 
 
 def _certificate(check: Check, answered: Answered, now: datetime) -> Check:
-    """The check with the end of the certificate."""
+    """Adds the end of the listener's certificate to the check: a warning if it is near, a problem if it has passed."""
     if answered.not_after is None:
         return check
     days = (answered.not_after - now).total_seconds() / _DAY_SECONDS
@@ -171,7 +174,7 @@ def _labels(pod: Json) -> dict[str, str]:
 
 
 def knocking(client: KubeClient) -> Knock:
-    """Connects through the API server's port-forward; the certificate is looked at and not verified, as agents do that."""
+    """Returns a function that connects through the API server's port-forward. It reads the certificate without verifying it."""
 
     async def knock(pod: PodKey, port: int, tls: bool) -> Answered:
         async with forward_port(client, pod, port) as forwarded:

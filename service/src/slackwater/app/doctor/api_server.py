@@ -1,7 +1,7 @@
 """Checks of the API server and its nodes: versions, flags, feature gates, and the APIs that are served.
 
 The flags are read at /flagz, which API servers show since Kubernetes 1.36 unless the gate ComponentFlagz is off; the gates at
-/metrics. Deliberately absent: the flags and gates of kube-scheduler and of kubelets, which the API server does not show.
+/metrics. The flags and gates of kube-scheduler and of kubelets are not checked, because the API server does not show them.
 """
 
 import re
@@ -30,7 +30,7 @@ _ADMISSION: Final[Mapping[str, str]] = {
     "MutatingAdmissionPolicy": "the gate of deploy/gate is not put on pods",
     "DefaultTolerationSeconds": "pods leave nodes that are not ready at once",
 }
-#: Subresources of pods that Slackwater writes, and what for.
+#: Subresources of pods that Slackwater writes.
 _PARTS: Final = ("pods/binding", "pods/status", "pods/eviction")
 _GROUPS: Final = {"policy": "v1", "events.k8s.io": "v1", "coordination.k8s.io": "v1"}
 _OPTIONAL: Final = {
@@ -44,7 +44,7 @@ _RESIZING_MINOR: Final = 33
 
 
 def version(version_info: Mapping[str, Any]) -> Check:
-    """The API server's version, and whether it behaves as an older one."""
+    """Checks the API server's version: whether Slackwater was compared with it, and whether it emulates an older one."""
     seen = str(version_info.get("gitVersion", "unknown"))
     try:
         found = KubernetesVersion.parse(seen)
@@ -65,7 +65,7 @@ def _compare_first(seen: str, note: str) -> Check:
 
 
 async def flags(client: ApiPort) -> Check:
-    """The flags of the API server that answered."""
+    """Checks the flags of the API server that answers: authorization modes, watch cache, admission plug-ins."""
     name = "API server's flags"
     for api in _FLAGZ:
         accept = f"application/json;as=Flagz;g=config.k8s.io;v={api}"
@@ -108,7 +108,7 @@ def _words(flag: str) -> set[str]:
 
 
 async def feature_gates(client: ApiPort, settings: Settings, git_version: str) -> Check:
-    """Gates that Slackwater's rules depend on, where the API server has another value than these rules assume."""
+    """Checks the gates that Slackwater's rules depend on: does the API server have the values that these rules assume?"""
     name = "feature gates"
     answer = await client.send(Call("GET", "/metrics", accept="*/*", timeout_seconds=_SECONDS))
     if answer.status == HTTPStatus.FORBIDDEN:
@@ -140,7 +140,7 @@ def _on(value: bool) -> str:
 
 
 async def served_apis(objects: ApiObjects, settings: Settings) -> AsyncIterator[Check]:
-    """What the service cannot do without, and optional types: which features find what they need."""
+    """Checks which APIs are served: those that the service needs, and the optional ones that single features need."""
     core = await objects.get("/api/v1") or {"resources": []}
     parts = {each["name"] for each in core["resources"]}
     missing = [part for part in _PARTS if part not in parts]
@@ -155,7 +155,7 @@ async def served_apis(objects: ApiObjects, settings: Settings) -> AsyncIterator[
 
 
 async def _policies(objects: ApiObjects) -> bool:
-    """Are mutating admission policies served in the version that deploy/gate is written in?"""
+    """True if mutating admission policies are served in the version that deploy/gate uses."""
     found = await objects.get("/apis/admissionregistration.k8s.io/v1")
     return found is not None and any(each["name"] == "mutatingadmissionpolicies" for each in found["resources"])
 
@@ -170,7 +170,10 @@ def _optional(there: Mapping[str, bool], settings: Settings) -> Check:
 
 
 async def component_versions(objects: ApiObjects, git_version: str, schedulers: Iterable[str]) -> Check:
-    """Kubelets' versions, and those of the kube-schedulers that `schedulers` names by their images, beside the API server's."""
+    """Compares the versions of kubelets and kube-schedulers with the API server's.
+
+    `schedulers` are the versions of the kube-schedulers, taken from their images.
+    """
     name = "component versions"
     try:
         kubelets = Counter([_kubelet(node) async for node in objects.each("/api/v1/nodes")])

@@ -1,6 +1,6 @@
-"""Checks of whoever else decides about nodes or pods: Cluster Autoscaler, Karpenter, other instances of Slackwater.
+"""Checks for others that decide about nodes or pods: Cluster Autoscaler, Karpenter, other instances of Slackwater.
 
-They show in Leases, in Cluster Autoscaler's status ConfigMap, and in Karpenter's NodePools. A Lease that was renewed in the
+They are recognized by Leases, Cluster Autoscaler's status ConfigMap, and Karpenter's NodePools. A Lease that was renewed in the
 future shows a clock that is ahead.
 """
 
@@ -17,9 +17,9 @@ from slackwater.app.leader_election import lease_name
 from slackwater.app.settings import Settings
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
-#: Leases, timers of drains and tokens are compared between clocks.
+#: The greatest difference of clocks that is no problem. Leases, timers of drains and tokens are compared between clocks.
 CLOCK_SECONDS: Final = 5.0
-#: A Lease renewed more recently belongs to a process that lives; those of autoscalers last 15 s.
+#: A Lease that was renewed more recently belongs to a process that still runs; Leases of autoscalers last 15 s.
 _ALIVE_SECONDS: Final = 60.0
 #: Cluster Autoscaler writes its status in each loop, that is every ten seconds or so.
 _STATUS_SECONDS: Final = 300.0
@@ -42,7 +42,10 @@ async def leases_of(objects: ApiObjects) -> list[Json] | KubeError:
 
 
 def clocks_ahead(leases: Sequence[Json], server_now: datetime) -> Check:
-    """Holders of Leases whose clock is ahead of the API server's. One that is behind looks like a Lease that nobody renews."""
+    """Checks for holders of Leases whose clock is ahead of the API server's.
+
+    A clock that is behind cannot be recognized: its Lease looks like one that nobody renews.
+    """
     name = "other clocks"
     ahead = [
         (-age, str(lease["metadata"]["name"])) for lease in leases if (age := _age(_spec(lease), server_now)) < -CLOCK_SECONDS
@@ -104,7 +107,7 @@ async def _node_pools(objects: ApiObjects) -> int:
 
 
 async def instances(objects: ApiObjects, settings: Settings) -> Check:
-    """Pods of Slackwater beside those of this configuration, and more of these than its leader election allows."""
+    """Checks for Pods of other instances of Slackwater, and for more Pods of this one than its leader election allows."""
     name = "other instances"
     try:
         pods = [pod async for pod in objects.each("/api/v1/pods", labels=_APP)]

@@ -46,7 +46,7 @@ def unseen(name: str, error: KubeError, advice: str) -> Check:
 
 
 def named(names: Iterable[str]) -> str:
-    """The first of the names, and how many more there are."""
+    """Joins the first `_MOST_NAMED` names with commas, and says how many more there are."""
     found = list(names)
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     return f"{', '.join(found[:_MOST_NAMED])}{more}"

@@ -1,4 +1,7 @@
-"""All checks of `slackwater doctor` in their order; here are those of rights, the installation and its settings, and pauses."""
+"""Runs all checks of `slackwater doctor` in their order.
+
+The checks of rights, of the installation and its settings, and of pauses are in this module.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,9 +33,10 @@ _CONFIG_KEY: Final = "slackwater.yaml"
 async def examine(
     client: ApiPort, settings: Settings | None, clock: Callable[[], datetime], *, knock: agents.Knock | None = None
 ) -> AsyncIterator[Check]:
-    """All checks, one after another. Without `settings` those of the installed service are read, or else the defaults hold.
+    """Yields the results of all checks, one after another.
 
-    Raises `KubeError` if the API server cannot be asked at all.
+    If `settings` is None, the settings of the installed service are used, or the defaults if there are none. Raises `KubeError`
+    if the API server cannot be asked at all.
     """
     objects, before = ApiObjects(client), clock()
     answer = await client.send(Call("GET", "/version", timeout_seconds=10.0))
@@ -87,7 +91,7 @@ async def _of_the_service(objects: ApiObjects, settings: Settings, pods: list[Js
 
 
 async def _installed_settings(objects: ApiObjects) -> tuple[Settings, Check]:
-    """The configuration of the installed service, or the defaults, and where it is from."""
+    """Reads the configuration of the installed service. Returns it, or the defaults, with a check that names its source."""
     name, path = "configuration", f"{_SYSTEM}/configmaps/{_CONFIG_MAP}"
     place = f"ConfigMap {SCHEDULER_NAMESPACE}/{_CONFIG_MAP}"
     try:
@@ -105,7 +109,7 @@ async def _installed_settings(objects: ApiObjects) -> tuple[Settings, Check]:
 
 
 def _date(text: str) -> datetime | None:
-    """The time of a header, which has whole seconds."""
+    """Parses the value of a Date header, which has whole seconds; None if it is no date."""
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
     except (ValueError, TypeError):
@@ -113,7 +117,7 @@ def _date(text: str) -> datetime | None:
 
 
 def _clock(server_time: datetime | None, before: datetime, after: datetime) -> Check:
-    """How far our clock is from the API server's, which answered between `before` and `after`."""
+    """Checks how far our clock is from the API server's, which answered between `before` and `after`."""
     if server_time is None:
         return warning("clock", "the API server sent no date", "compare the clocks by hand")
     apart = max(0.0, (server_time - after).total_seconds(), (before - server_time).total_seconds() - 1)
@@ -124,7 +128,7 @@ def _clock(server_time: datetime | None, before: datetime, after: datetime) -> C
 
 
 async def _scheduler_images(objects: ApiObjects) -> list[str]:
-    """The tags of the images of kube-scheduler's containers in kube-system; none where they cannot be seen."""
+    """The image tags of the kube-scheduler containers in kube-system; none if Pods cannot be listed."""
     try:
         pods = [pod async for pod in objects.each(f"{_SYSTEM}/pods")]
     except KubeError:
@@ -153,7 +157,7 @@ def _not_installed() -> Check:
 
 
 async def _rights(objects: ApiObjects, settings: Settings) -> Check:
-    """Does the service's account have what the configuration needs?"""
+    """Checks whether the service's account has the rights that the configuration needs."""
     user = f"system:serviceaccount:{SCHEDULER_NAMESPACE}:{_ACCOUNT}"
     missing, asked = [], 0
     try:
@@ -171,7 +175,7 @@ async def _rights(objects: ApiObjects, settings: Settings) -> Check:
 
 
 def _wanted(settings: Settings) -> list[dict[str, str]]:
-    """Each right of the roles for these settings, as a review asks for it."""
+    """Lists the rights in the roles for these settings, each as the resource attributes of a SubjectAccessReview."""
     found = []
     for role in rbac.rights(settings, rbac.user(_ACCOUNT)):
         namespace = role["metadata"].get("namespace", "")
@@ -186,7 +190,7 @@ def _wanted(settings: Settings) -> list[dict[str, str]]:
 
 
 async def _our_pods(objects: ApiObjects, settings: Settings) -> list[Json] | Check:
-    """The Pods that agents and commands take for the service, or why they cannot be seen."""
+    """The Pods with the label by which agents and commands find the service; a check instead if they cannot be listed."""
     try:
         labels = f"{SCHEDULER_NAME_LABEL}={settings.scheduler_name}"
         return [pod async for pod in objects.each(f"{_SYSTEM}/pods", labels=labels)]

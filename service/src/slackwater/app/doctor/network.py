@@ -1,7 +1,8 @@
-"""What NetworkPolicies let through to a Pod: pure functions over their JSON.
+"""Judges whether NetworkPolicies let a connection to a Pod through: pure functions over their JSON.
 
-Only connections between Pods of one namespace are judged, by labels and port. An `ipBlock`, a named port and selectors of
-namespaces other than by name are not: a rule that has one is taken to let them through, and `sure` is False.
+Only connections between Pods of one namespace are judged, by labels and port. A rule with an `ipBlock`, a named port, or a
+namespace selector that uses other labels than the name cannot be judged. It is assumed to let the connection through, and
+`sure` is False.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,10 @@ _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Whether a connection is let through, by the policies of these names. Without a policy everything is."""
+    """Whether NetworkPolicies let a connection through. `policies` are the names of those that select the target Pod.
+
+    Without such a policy everything is let through. `sure`: the rules could be judged.
+    """
 
     admitted: bool
     sure: bool
@@ -29,7 +33,10 @@ class Judgement:
 
 
 def judge(policies: Iterable[Json], *, source: Labels, target: Labels, namespace: str, port: int) -> Judgement:
-    """A TCP connection from a Pod with the labels `source` to the port of one with the labels `target`, both in `namespace`."""
+    """Judges a TCP connection from a Pod with the labels `source` to `port` of a Pod with the labels `target`.
+
+    Both Pods are in `namespace`.
+    """
     mine = [each for each in policies if _is_ingress(each) and _selects(each["spec"].get("podSelector"), target)]
     names = tuple(str(each["metadata"]["name"]) for each in mine)
     if not mine:
@@ -48,7 +55,7 @@ def _is_ingress(policy: Json) -> bool:
 
 
 def _rule(rule: Json, source: Labels, namespace: str, port: int) -> bool | None:
-    """Does it let the connection through? None: perhaps."""
+    """True if the rule lets the connection through; None if that cannot be judged."""
     by_port = _any([_port(each, port) for each in rule.get("ports") or ()])
     by_peer = _any([_peer(each, source, namespace) for each in rule.get("from") or ()])
     if by_port is False or by_peer is False:
@@ -57,7 +64,7 @@ def _rule(rule: Json, source: Labels, namespace: str, port: int) -> bool | None:
 
 
 def _any(verdicts: list[bool | None]) -> bool | None:
-    """An empty list of ports or peers means all of them."""
+    """Combines the verdicts on a rule's ports or peers: one that matches is enough. An empty list means all ports or peers."""
     if not verdicts or True in verdicts:
         return True
     return None if None in verdicts else False
@@ -86,11 +93,11 @@ def _peer(each: Json, source: Labels, namespace: str) -> bool | None:
 
 
 def _asks_more(selector: Json) -> bool:
-    """Does it ask for labels of the namespace other than its name?"""
+    """True if the namespace selector uses labels other than the namespace's name."""
     keys = {*(selector.get("matchLabels") or {}), *(each["key"] for each in selector.get("matchExpressions") or ())}
     return bool(keys - {_NAMESPACE_NAME})
 
 
 def _selects(selector: Json | None, labels: Labels) -> bool:
-    """A label selector; an empty one selects everything, and so does an absent one here."""
+    """True if the label selector selects these labels. An empty or absent selector selects everything."""
     return selects(selector_of(msgspec.convert(selector or {}, SelectorWire)), labels)

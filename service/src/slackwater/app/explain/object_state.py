@@ -23,7 +23,7 @@ from slackwater.ports.protocols import NothingThere
 from slackwater.runtime.change_collector import as_counted
 from slackwater.runtime.state_machine import StateMachine
 
-#: How many seconds a node has been a candidate for removal (None: it is none), and what holds it back.
+#: For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it, with texts.
 HeldBack = tuple[float | None, Sequence[tuple[UnremovableReason, str]]]
 
 
@@ -36,7 +36,7 @@ class PodRead:
 
 
 def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[PodRead, NodeColumns]:
-    """Reads a pod, and the columns that filter would judge it on. Raises `NothingThere`."""
+    """Reads a pod, and the ledger's columns by which filter would judge nodes for it. Raises `NothingThere`."""
     pod = _pod(state_machine, key)
     reservation = state_machine.state.reservations.get(pod.uid)
     seen = state_machine.seen(pod, now)
@@ -53,7 +53,7 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[Po
         detail=pod.vertical_problem or "" if reason is Reason.VERTICAL_UNREADABLE else "",
     )
     if reason is Reason.POD_BOUND_ELSEWHERE and pod.node is None:
-        counted = replace(counted, node=None)  # its bind is under way: explain it as that, not as a bound pod
+        counted = replace(counted, node=None)  # its bind is under way, so it must not be explained as a bound pod
     return PodRead(pod=counted, word=word), seen.columns
 
 
@@ -91,7 +91,7 @@ def read_permit(state_machine: StateMachine, key: PodKey) -> GrowingPod:
 
 
 def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> MigratingPod:
-    """Reads a pod that migrates, or may. Raises `NothingThere`, also if the pod is no virtual machine."""
+    """Reads a pod that migrates, or that may migrate. Raises `NothingThere`, also if the pod is no virtual machine."""
     pod = _pod(state_machine, key)
     grower = read_permit(state_machine, key)
     if pod.vertical is None or pod.vertical.machine is None:
@@ -114,7 +114,7 @@ def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Mi
 
 
 def read_gate(state_machine: StateMachine, key: PodKey, now: Instant) -> GatedPreemptor:
-    """Reads a pod for which a preemption is under way. Raises `NothingThere`, also if there is none."""
+    """Reads a pod for which a preemption is under way. Raises `NothingThere` if the pod is unknown or no preemption runs."""
     pod = _pod(state_machine, key)
     found: Preemption | None = dict(state_machine.preemptions.items()).get(pod.uid)
     if found is None:

@@ -1,7 +1,7 @@
-"""A question of `/explain/...` as it goes to the planning process, and its answer there, on the replica.
+"""The question that `/explain/...` sends to the planning process, which answers it on the replica.
 
-In: the values that only the state machine and the autoscaler know. Out: the explanation as JSON. The replica is as it was
-before: what the answer changes is undone at its end.
+In: the values that only the state machine and the autoscaler know. Out: the explanation as JSON. All changes of the replica
+that the search for an answer makes are undone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,16 +43,16 @@ from slackwater.runtime.autoscaler.slack_report import slack_in_group
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 _NOWHERE: Final = Row(-1)
-#: What was read of the state machine about the object; for a node group its name is enough.
+#: What was read from the state machine about the object; for a node group, only its name.
 Read = PodRead | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | GroupName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainQuestion:
-    """A question about one object. `columns` are those of the state machine, with the node of each row in `row_of`.
+    """A question about one object. `columns` are the ledger's columns in the state machine, `row_of` the nodes' rows there.
 
-    `watched`: the autoscaler watches the auxiliary objects. `group_status`, `slack` and `priorities` are those of its last
-    loop; `slack` is there only if the question is about a node group."""
+    `watched`: the autoscaler watches the auxiliary objects. `group_status`, `slack` and `priorities` are from the autoscaler's
+    last loop; `slack` is set only if the question is about a node group."""
 
     read: Read
     name: str
@@ -130,7 +130,7 @@ class ExplainQuestion:
 
 @contextmanager
 def _as_seen(replica: SnapshotReplica) -> Iterator[None]:
-    """A trial in which nodes in quarantine are not cordoned: the state machine's findings name them, with their reason."""
+    """A trial in which nodes in quarantine are not cordoned. The state machine's findings name these nodes with the reason."""
     with replica.snapshot.fork():
         for name, seen in replica.seen_nodes.items():
             node = replica.nodes[name]

@@ -1,6 +1,7 @@
 """Answers `/explain/...` on the running service: implements `ports.protocols.Explain`.
 
-It reads what only the state machine knows of the object, and asks the planning process, which has the replica: `question`.
+It reads from the state machine what only the state machine knows about the object. It sends this as a question (`question`) to
+the planning process, which has the replica.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,8 +43,10 @@ async def _nothing(_what: str, _namespace: str, _name: str) -> tuple[Mapping[str
 
 
 class ExplainService:
-    """Answers `/explain/...`. `held_back` gives how long a node has been a candidate for removal, and what holds it back.
-    `questions` has them answered on the replica. `history` gives what happened to an object last."""
+    """Answers `/explain/...`. `questions` sends a question to the planning process and returns the answer.
+
+    `held_back` returns for how long a node has been a candidate for removal, and what keeps it. `history` returns the newest
+    history entries of an object."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class ExplainService:
         key = PodKey(namespace, name)
         history = await self._history(what, namespace, name)
         try:
-            self._read(what, key, self._group_registry())  # before the process is started for it
+            self._read(what, key, self._group_registry())  # raises for an unknown object before a process is started for it
         except NothingThere as missing:
             if history:
                 raise NothingThere(f"{missing}; `slackwater history {what} {_named(key)}` says what became of it") from missing
@@ -96,7 +99,7 @@ class ExplainService:
         )
 
     def _read(self, what: Explained, key: PodKey, group_registry: GroupRegistryView | None) -> tuple[Read, NodeColumns | None]:
-        """What the state machine knows of the object. For a pod also the columns that filter would judge it on."""
+        """Reads what the state machine knows about the object; for a pod also the ledger's columns for filter, else None."""
         state_machine, now = self._state_machine, self._clocks.clock()
         match what:
             case "pod":

@@ -147,7 +147,7 @@ READ: Final = (
     "VolumeAttachment",
     *DEVICE_KINDS,
 )
-#: Kinds that kube-scheduler reads and nothing here does: for each, the rules on pods with devices that it changes.
+#: Kinds of objects that kube-scheduler reads and Slackwater does not, with the rules on pods with devices that they affect.
 _NOT_MODELLED: Final = {"DeviceTaintRule": ("DynamicResources (taints by rule)",)}
 
 
@@ -325,7 +325,8 @@ _NEEDED_FOR_CLAIMS: Final = {
     "CSIStorageCapacity": ("VolumeBinding (room for new volumes)",),
     "VolumeAttachment": ("NodeVolumeLimits (volumes of pods that have gone)",),
 }
-#: Kinds that pods with resource claims need. Those of which the file has none are judged as absent, unlike the others.
+#: Kinds that pods with resource claims need. If the file has no object of such a kind, pods are judged as if none existed.
+#: Other kinds count as unknown then.
 _NEEDED_FOR_DEVICES: Final = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 
 

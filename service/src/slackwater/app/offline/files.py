@@ -64,7 +64,7 @@ def _version(document: msgspec.Raw) -> str:
 
 
 def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
-    """The cluster of a dump. What its pods request was computed by the service, so another version changes rules only."""
+    """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules."""
     try:
         found = find_version(request, (), _dumped_version(document))
         state_machine = restore(msgspec.json.decode(document), Policy(kubernetes=found.version), Instant(0.0))
@@ -152,8 +152,8 @@ _MAY_BE_MISSING: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 async def fetch_cluster(
     client: ApiPort, report: Callable[[str], None] = lambda _: None, *, request: VersionRequest = NO_REQUEST
 ) -> Cluster:
-    """The cluster as the API server has it now. `report` gets what is read next. `request` is what the user says about
-    the version of Kubernetes. Raises `KubeError` and `ClusterError`."""
+    """Reads the cluster as the API server has it now. `report` is called with a text about what is read next. `request` is
+    what the user says about the version of Kubernetes. Raises `KubeError` and `ClusterError`."""
     objects, pages = ApiObjects(client), list[msgspec.Raw]()
     said = await server_version(client)
     for path in (*_NEEDED, *_MORE, _CONFIG_MAPS):

@@ -139,7 +139,7 @@ def growable_groups(
 
 
 def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Published) -> bool:
-    """Is the node still starting: without its devices yet, or with a start-up taint?"""
+    """True if the node is still starting: its devices are missing, or it has a start-up taint."""
     if template is None:
         return False
     if awaits_devices(node, template.node) or awaits_slices(node, template.node, published):

@@ -1,6 +1,6 @@
-"""Node groups as what-if uses them, one `KnownGroup` each.
+"""Node groups for what-if, each with its nodes as a `KnownGroup`.
 
-A group comes either from the configuration, with the nodes that carry its label, or from a running service (`whatif.live`).
+A group comes from the configuration, with the nodes that carry its label, or from a running service (`whatif.replica_cluster`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -143,7 +143,7 @@ Object = Mapping[str, Any]
 
 
 def completed_pod(pod: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
-    """A completed copy of a pod, as the API server of this version completes it. Raises ValueError for an invalid quantity."""
+    """A copy of a pod with the defaults that an API server of this version sets. Raises ValueError for an invalid quantity."""
     spec = dict(_rounded(pod.get("spec") or {}))
     for key in ("containers", "initContainers"):
         if spec.get(key):

@@ -42,8 +42,8 @@ def decode_scale(kind: str, raw: bytes | msgspec.Raw) -> Read:
 
 
 def scales_of(found: Sequence[Read], kinds: Iterable[str]) -> Scales:
-    """The scales of the decoded controllers. `kinds` are the kinds that have an object in the file: of these, all controllers
-    are known."""
+    """The scales of the decoded controllers. `kinds` are the kinds that have an object in the file. The file is assumed to have
+    all controllers of these kinds."""
     return Scales(
         replicas={key: wanted for key, wanted, _ in found},
         deployments={key: deployment for key, _, deployment in found if deployment is not None},
@@ -56,7 +56,7 @@ _DEEPEST: Final = 16
 DAEMON_SET: Final = "DaemonSet"
 _TEMPLATE: Final = "spec.template"
 BUDGET: Final = "PodDisruptionBudget"
-#: Of dynamic resource allocation.
+#: The kinds of dynamic resource allocation.
 DEVICE_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
 _NAMESPACED: Final = frozenset(
     {

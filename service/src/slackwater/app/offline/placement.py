@@ -35,7 +35,7 @@ def placement_lines(
     policy: NodePolicy | None = None,
     missing_requests: str = "reject",
 ) -> Iterator[dict[str, Any]]:
-    """Yields one line, a JSON value, for each pod without a node that has not ended, in the order of the file.
+    """Yields one line, a JSON value, for each pending pod, in the order of the file. An ended pod is not pending.
 
     A line has the feasible nodes, and why each other node is not feasible. With `sequential` it has one node only: each pod is
     placed on its first feasible node, in the order of the file, and takes room there from the pods after it. `skipped` lists

@@ -33,7 +33,7 @@ _EVERY_NODE = GroupName("")
 
 
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """The answer as a JSON value; docs/simulate.md describes its shape.
+    """Plans a scale-down and returns the answer as a JSON value; docs/simulate.md describes its shape.
 
     `seconds` is the time from the decoded objects to the plan. Each removable node has a `removalScore`. `skipped` lists rules
     that could not be judged.

@@ -26,7 +26,10 @@ _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 
 
 def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """The whole plan as a JSON value, not reduced by limits on nodes in creation; docs/simulate.md describes its shape.
+    """Plans a scale-up and returns the plan as a JSON value; docs/simulate.md describes its shape.
+
+    Limits on nodes in creation do not reduce the plan. With `accounting`, nodes have no more room than our own accounting
+    gives them.
 
     `seconds` is the time from the decoded objects to the plan. `notCounted` lists pods that were not planned for, with the
     reason, `notLookedAt` the pods beyond `scaleUp.maxPods`, `skipped` the rules that could not be judged.
@@ -50,7 +53,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
             }
             for group in groups
         ],
-        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_running_pods(found))],
+        "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_placeholders(found))],
         "unhelpable": [
             entry
             for unhelpable in (*plan.unhelpable, *(found.slack.unhelpable if found.slack else ()))
@@ -64,7 +67,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
     return answer
 
 
-def _running_pods(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
+def _placeholders(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
     """The placeholders that fit existing nodes, with their nodes. The answer shows them as pods `slack/<n>`."""
     for each in found.slack.state.placeholders if found.slack else ():
         if each.place is not None:

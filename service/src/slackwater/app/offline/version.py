@@ -1,8 +1,8 @@
 """Finds the version of kube-scheduler that a simulation follows.
 
-In this order: what the command line or the configuration says; the pod of kube-scheduler among the objects, whose image and
-arguments name version and feature gates; what the API server or the dump says; `DEFAULT_VERSION`. Kubelets' versions say
-nothing: they may be up to three minor versions older.
+The first of these that exists is followed: the version in the command line or the configuration; that of a kube-scheduler pod
+among the objects, whose image and arguments name version and feature gates; that of the API server or the dump;
+`DEFAULT_VERSION`. Kubelets' versions are not used, because they may be up to three minor versions older.
 """
 
 import re
@@ -25,7 +25,10 @@ _TAG: Final = re.compile(r":(v1\.[^@]+)(?:@.*)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRequest:
-    """What a user says about the version. `version` None: find it; `gates` are set besides those that are found with it."""
+    """What a user says about the version to follow. `version` is None if it is to be found.
+
+    `gates` are feature gates to set in addition to those that are found with the version.
+    """
 
     version: KubernetesVersion | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -36,13 +39,13 @@ NO_REQUEST: Final = VersionRequest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFound:
-    """The version to follow, and where it comes from. `source` is empty where nothing says it and the default is assumed."""
+    """The version to follow, and its source. `source` is empty if the default is assumed, because nothing names a version."""
 
     version: KubernetesVersion
     source: str = ""
 
 
-#: For clusters about which nothing says a version.
+#: The version of clusters for which nothing names one.
 ASSUMED: Final = VersionFound(version=DEFAULT_VERSION)
 
 
@@ -65,7 +68,10 @@ _POD: Final = msgspec.json.Decoder(_Pod)
 
 
 def find_version(request: VersionRequest, pods: Iterable[Found], said: KubernetesVersion | None = None) -> VersionFound:
-    """The version to follow. `said` is the API server's. Raises ValueError for gates that the version found does not have."""
+    """Finds the version to follow. `said` is the version of the API server or of the dump, None without one.
+
+    Raises ValueError for gates of `request` that the version does not have.
+    """
     found = ASSUMED
     if request.version is not None:
         found = VersionFound(version=request.version, source="as given")

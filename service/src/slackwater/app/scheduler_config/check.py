@@ -27,7 +27,7 @@ _NAMESPACE: Final = "kube-system"
 
 
 def election_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
-    """Traps of the leader election, if the service leads with the kube-scheduler of its Pod (mode `scheduler`)."""
+    """Findings on the leader election, in the mode in which the service leads whenever the kube-scheduler of its Pod leads."""
     if settings is None or settings.leader_election.mode != "scheduler":
         return
     election, ours = tree.get("leaderElection", {}), settings.leader_election
@@ -56,10 +56,10 @@ def election_findings(tree: dict[str, Any], settings: Settings | None) -> Iterat
 
 
 def check(text: str, settings: Settings | None, *, certificate: CertificateNames | None = None) -> list[Finding]:
-    """All traps in the file. `settings` are our own configuration; without them the default one is assumed. With `certificate`,
-    the names in the extender listener's certificate, also whether kube-scheduler will accept it.
+    """Returns all findings on the file. `settings` are our own configuration; if None, the defaults are assumed.
 
-    Raises `UnreadableSettings` if the text is no KubeSchedulerConfiguration.
+    `certificate` has the names in the extender listener's certificate; with it, it is also checked whether kube-scheduler will
+    accept the certificate. Raises `UnreadableSettings` if the text is no KubeSchedulerConfiguration.
     """
     file = read_scheduler_file(text)
     found = (
@@ -68,7 +68,7 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
         *profile_findings(file.tree, settings),
         *_extenders_findings(file.tree, settings, certificate),
     )
-    refused = {finding.path for finding in file.findings}  # not in the tree, so further checks take them for missing
+    refused = {finding.path for finding in file.findings}  # not in the tree, so the other checks report them as missing
     return [*file.findings, *(finding for finding in found if finding.path not in refused)]
 
 

@@ -2,7 +2,7 @@
 
 In: the file's text. Out: the cleaned tree, and a `Finding` for everything that was left out. kube-scheduler decodes strictly
 and does not start with an unknown field, a duplicate or a value of another type. The cleaned tree lets the checks find the
-other traps in the same run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36); plug-ins' arguments may be
+other problems in the same run. The fields are those of k8s.io/kube-scheduler/config/v1 (v0.36); plug-ins' arguments may be
 anything.
 """
 
@@ -22,7 +22,7 @@ Severity = Literal["error", "warning", "advice"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A trap in the file: its place (`extenders[0].ignorable`), its name, why it is a problem, and what to write instead."""
+    """One problem of the file: its place (`extenders[0].ignorable`), its name (`trap`), why it is one, and what to write."""
 
     path: str
     trap: str
@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Does the finding make the exit code of the check non-zero?"""
+        """True if the finding makes the exit code of the check non-zero."""
         return self.severity != "advice"
 
     def __str__(self) -> str:
@@ -132,7 +132,10 @@ _CREDENTIALS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerFile:
-    """A file as read. `tree` is the cleaned tree; nulls count as absent, as in Kubernetes. `findings` is what was left out."""
+    """A file as read. `tree` is the cleaned tree; nulls count as absent, as in Kubernetes.
+
+    `findings` has one entry for each part of the file that is not in the tree.
+    """
 
     tree: dict[str, Any]
     findings: tuple[Finding, ...]

@@ -1,8 +1,8 @@
-"""Finds the traps of one extender entry, apart from its transport: verbs, weight, timeout, managed resources.
+"""Checks one extender entry, apart from its transport: verbs, weight, timeout, managed resources.
 
 In: an extender of the cleaned tree, and the profiles, whose weights its scores compete with. Sources: k8s.io/kubernetes
 v1.36.3, pkg/scheduler/extender.go, schedule_one.go (scores times weight times 10, not clamped) and apis/config/validation.
-`check` has the traps that concern two extenders.
+`check` has the findings that concern two extenders.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
 from slackwater_protocol.durations import SECOND, Duration, format_duration, parse_duration
 
-#: Bounds of httpTimeout. Shorter: a bind includes a write to the API server. Longer: a lost call stops all scheduling, which is
-#: serial.
+#: Bounds of httpTimeout. A shorter one is too short for a bind, which includes a write to the API server. With a longer one, a
+#: lost call stops all scheduling for that time, because scheduling is serial.
 SHORTEST_TIMEOUT: Final = Duration(SECOND)
 LONGEST_TIMEOUT: Final = Duration(30 * SECOND)
 
@@ -29,7 +29,10 @@ VERBS: Final = {
 
 
 def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """Traps of any extender, also of one that is not ours."""
+    """Findings that apply to every extender, not only to ours.
+
+    With some of these settings kube-scheduler does not start. With others it binds pods itself when the extender refuses.
+    """
     if extender.get("ignorable") and extender.get("bindVerb"):
         yield Finding(
             path=json_path((*at, "ignorable")),
@@ -47,7 +50,7 @@ def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def failure_findings(extender: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    """Traps of `ignorable` and `httpTimeout`: what happens when a call to us fails."""
+    """Findings on `ignorable` and `httpTimeout`, which decide what happens when a call to us fails."""
     wanted = settings is not None and settings.extender.ignorable
     if wanted and not extender.get("ignorable"):
         yield _differs((*at, "ignorable"), "false", "extender.ignorable is true", None)
@@ -94,7 +97,7 @@ def _timeout_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 def weight_findings(
     extender: dict[str, Any], at: Steps, profiles: list[dict[str, Any]], settings: Settings | None
 ) -> Iterator[Finding]:
-    """The trap of a weight that overrides users' preferences; reported for the first profile where it does."""
+    """The finding that the extender's weight overrides users' preferences; reported for the first profile where it does."""
     weight = extender.get("weight", 0)
     if not extender.get("prioritizeVerb") or weight <= 0:
         return
@@ -121,7 +124,7 @@ def _overridden(weight: int, beaten: dict[str, int], profile: dict[str, Any]) ->
 
 
 def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
-    """Traps of `managedResources` and `nodeCacheCapable`: which pods are sent to us, and how nodes are sent."""
+    """Findings on `managedResources` and `nodeCacheCapable`, which decide which pods are sent to us, and how nodes are sent."""
     if extender.get("managedResources"):
         yield Finding(
             path=json_path((*at, "managedResources")),
@@ -140,8 +143,8 @@ def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings, *, assumed: bool) -> Iterator[Finding]:
-    """Verbs that are missing, or that the listener does not serve. `assumed`: `settings` are the defaults, since nobody gave
-    Slackwater's own configuration."""
+    """Findings on verbs that are missing, or that the listener does not serve. `assumed`: `settings` are the defaults, since
+    Slackwater's own configuration was not given."""
     for key, (verb, lost) in VERBS.items():
         seen = extender.get(key, "")
         if seen and seen.strip("/") != verb:
@@ -173,7 +176,7 @@ def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings, *, as
 
 
 def agreement_findings(extender: dict[str, Any], at: Steps, settings: Settings) -> Iterator[Finding]:
-    """Values that differ from our configuration, mostly because the file was not generated again after a change."""
+    """Findings on values that differ from our configuration, mostly because the file was not generated again after a change."""
     wanted = settings.extender
     if extender.get("prioritizeVerb") and 0 < extender.get("weight", 0) != wanted.weight:
         yield _differs((*at, "weight"), extender["weight"], f"extender.weight is {wanted.weight}", None)

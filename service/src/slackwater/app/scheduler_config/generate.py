@@ -15,7 +15,7 @@ from slackwater_protocol.durations import format_duration
 
 
 def generate(settings: Settings, *, kubeconfig: str | None, extender_url: str | None) -> str:
-    """The file's text.
+    """Generates the text of the file.
 
     `kubeconfig` is the path for kube-scheduler (None: it uses its Pod's ServiceAccount). `extender_url` is the whole
     `urlPrefix` (None: the listener's address, with loopback in place of "every interface"). Raises `SettingsError` if the

@@ -1,4 +1,4 @@
-"""Finds the traps of the profiles, and of the fields that concern the whole scheduler.
+"""Checks the profiles, and the fields that concern the whole scheduler.
 
 In: the cleaned tree and, if known, our own configuration. Plug-ins that are not part of kube-scheduler are not checked.
 """
@@ -49,7 +49,7 @@ IN_TREE: Final = frozenset(FILTERS) | {
 
 
 def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
-    """Traps of the file's version and of the fields outside profiles and extenders."""
+    """Findings on the file's version and on the fields outside profiles and extenders."""
     if tree["apiVersion"] != API_VERSION:
         yield Finding(
             path="apiVersion",
@@ -108,7 +108,7 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def wanted_percentage(settings: Settings) -> int:
-    """`percentageOfNodesToScore` of our profile; 0: it is left out."""
+    """The value of `percentageOfNodesToScore` that our profile should have; 0: the field is left out."""
     return settings.steering.percentage_of_nodes_to_score if settings.steers else 0
 
 
@@ -166,7 +166,7 @@ def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: S
 
 
 def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
-    """Traps of the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on."""
+    """Findings on the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on."""
     profiles = list(entries(tree, "profiles"))
     yield from _name_findings(profiles)
     if settings is not None:
@@ -223,7 +223,7 @@ def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 
 def _is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
-    """Is an in-tree plug-in disabled at an extension point? The point's own plug-in set takes precedence over multiPoint."""
+    """True if an in-tree plug-in is disabled at an extension point. The point's own plug-in set overrides multiPoint."""
     own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
     if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
         return False

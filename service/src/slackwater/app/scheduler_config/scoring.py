@@ -74,7 +74,7 @@ def _enabled(name: str, plugin_set: dict[str, Any]) -> int | None:
 
 
 def is_disabled(name: str, plugin_set: dict[str, Any]) -> bool:
-    """Does a plug-in set disable a default plug-in? It does not if the same set enables the plug-in again."""
+    """True if a plug-in set disables a default plug-in, and does not enable it again."""
     disabled = {plugin.get("name") for plugin in plugin_set.get("disabled", [])}
     return bool(disabled & {name, "*"}) and _enabled(name, plugin_set) is None
 
@@ -90,7 +90,7 @@ _Refuse = Callable[[Steps, object, str], None]
 
 
 def score_profile_of(settings: Settings) -> ScoreProfile:
-    """What node choice scores by: the profile in the file of `extender.schedulerConfig`, kube-scheduler's default one without.
+    """The score profile for node choice: from the file `extender.schedulerConfig`, or kube-scheduler's default without a file.
 
     Raises `UnreadableSettings`, as `read_score_profile` does.
     """
@@ -99,7 +99,7 @@ def score_profile_of(settings: Settings) -> ScoreProfile:
 
 
 def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
-    """The scores of the profile `scheduler_name` in the file at `path`.
+    """Reads how the profile `scheduler_name` in the file at `path` scores nodes.
 
     Raises `UnreadableSettings` for a file that cannot be read, has no such profile, or scores in a way that is not supported.
     """
@@ -130,7 +130,10 @@ def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
 
 
 def profile_scores(profile: dict[str, Any], at: Steps) -> tuple[ScoreProfile, list[Finding]]:
-    """The scores of a profile, and what of it node choice cannot follow. `at` is the profile's place in the file."""
+    """Reads how a profile scores nodes, with a finding for each argument that node choice cannot follow.
+
+    `at` is the profile's place in the file.
+    """
     findings: list[Finding] = []
     arguments: dict[str, tuple[Any, _Refuse]] = {}
     for number, entry in enumerate(profile.get("pluginConfig", [])):

@@ -1,7 +1,8 @@
-"""Finds the traps of the connection from kube-scheduler to the extender: URL, HTTPS, verification, client certificates.
+"""Checks the connection from kube-scheduler to the extender: URL, HTTPS, verification, client certificates.
 
-- `transport_findings`: the traps of one extender. Sources: k8s.io/kubernetes v1.36.3, pkg/scheduler/extender.go (makeTransport:
-  without a CA, `enableHTTPS` sets Insecure) and k8s.io/client-go/rest (a CA together with `insecure` is an error).
+- `transport_findings`: the findings on one extender. Sources: k8s.io/kubernetes v1.36.3, pkg/scheduler/extender.go
+  (makeTransport: without a CA, `enableHTTPS` sets Insecure), and k8s.io/client-go/rest (a CA together with `insecure` is an
+  error).
 - `certificate_names`: the names that the extender listener's certificate is valid for, if `scheduler-config --check --config F`
   can read it. Chains and dates are not checked: kube-scheduler verifies those and logs the failure.
 
@@ -30,7 +31,7 @@ class CertificateNames:
     addresses: tuple[str, ...]
 
     def cover(self, name: str) -> bool:
-        """Would a TLS client that connects to `name`, a host name or IP address, accept the certificate?"""
+        """True if a TLS client that connects to `name`, a host name or IP address, would accept the certificate."""
         try:
             return str(ipaddress.ip_address(name)) in self.addresses
         except ValueError:
@@ -55,7 +56,7 @@ def certificate_names(pem: bytes) -> CertificateNames:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Does a DNS name match a certificate's name? A wildcard matches exactly the first label."""
+    """True if a DNS name matches a certificate's name. A wildcard matches exactly the first label."""
     if not pattern.startswith("*."):
         return pattern == name
     return name.partition(".")[2] == pattern[2:] and not name.startswith(".")
@@ -96,8 +97,8 @@ def target_of(extender: dict[str, Any]) -> Target | None:
 def transport_findings(
     extender: dict[str, Any], at: Steps, settings: Settings | None, names: CertificateNames | None
 ) -> Iterator[Finding]:
-    """All traps of one extender's transport. `settings` and `names`, the names in the listener's certificate, are passed only
-    for our own extender."""
+    """All findings on the connection to one extender. `settings` and `names`, the names in the listener's certificate, are
+    passed only for our own extender."""
     target = target_of(extender)
     if target is None:
         yield Finding(

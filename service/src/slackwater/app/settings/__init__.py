@@ -1,7 +1,7 @@
 """The configuration file as one frozen, validated value. A bad file is refused with all its problems at once.
 
 Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problems`, `schema`, `notes`, `unsupported`,
-`live` (what a change needs) and `watch_settings`.
+`live` (which changes take effect without a restart) and `watch_settings`.
 """
 
 from slackwater.app.settings.cross_validation import notes, unsupported

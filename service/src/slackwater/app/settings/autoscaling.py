@@ -45,7 +45,7 @@ class Backoff(Section):
 
 
 class Creation(Section):
-    """Nodes in creation."""
+    """How long the creation of a node may take, how many may be created at once, and what follows a failure."""
 
     timeout: Timeout = Field(default=Duration(15 * MINUTE), examples=["15m"])
     """Duration that a node may take to register and to become ready; after it, the node is deleted and replaced. 15m by
@@ -168,7 +168,7 @@ def _some(expanders: tuple[Expander, ...]) -> tuple[Expander, ...]:
 
 
 class Autoscaler(Section):
-    """Adds and removes nodes."""
+    """The autoscaler, which adds and removes nodes."""
 
     enabled: Switch = False
     """Whether the autoscaler runs. false by default: nodes cost money."""

@@ -1,4 +1,4 @@
-"""Checks what has to agree between keys of a valid configuration, and finds what it asks for and will not get.
+"""Checks that the keys of a valid configuration agree with each other, and finds settings that have no effect.
 
 - Each rule reads a few keys and yields their conflicts. A conflict refuses the file.
 - `unsupported` yields problems with which `serve` refuses to start.
@@ -62,7 +62,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
 def _version_conflicts(settings: Settings) -> Iterator[Conflict]:
     stated = settings.scheduler.stated
     if stated is None:
-        return  # known when the API server is asked
+        return  # the version is not known before the API server is asked
     try:
         settings.scheduler.of(stated)
     except ValueError as error:

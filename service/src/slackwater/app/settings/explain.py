@@ -8,7 +8,7 @@ from slackwater_protocol.durations import SECOND, Duration
 
 
 class Explain(Section):
-    """Explanations that nobody has asked for."""
+    """Explanations that Slackwater writes without being asked, as Events on pods that wait."""
 
     events_after: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
     """Duration for which a pod waits before an Event on it says why, and what would help. 30s by default: most pods do not wait

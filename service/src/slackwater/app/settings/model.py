@@ -85,6 +85,6 @@ class Settings(Section):
 
     @property
     def steers(self) -> bool:
-        """Whether steering is on: as the feature gate says; if that is unset, then if kube-scheduler binds (ADR 125)."""
+        """True if steering is on. The feature gate decides; unset, it means on if kube-scheduler binds (ADR 125)."""
         gate = self.feature_gates.steering
         return not self.extender.bind if gate is None else gate

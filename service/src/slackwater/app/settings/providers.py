@@ -53,7 +53,7 @@ class KwokSimulation(Section):
 
 
 class Kwok(Section):
-    """Node objects without machines, for trials and tests; used if a node group names this provider."""
+    """The provider kwok: Node objects without machines, for trials and tests. Used if a node group names this provider."""
 
     namespace: Namespace = Field(default="kube-system", examples=["kube-system"])
     """Namespace of the ConfigMap `slackwater-kwok`, which persists the machines in creation. kube-system by default, where the
@@ -63,7 +63,7 @@ class Kwok(Section):
 
 
 class ClusterApi(Section):
-    """MachineDeployments, MachineSets and MachinePools that carry Cluster Autoscaler's size annotations."""
+    """The provider clusterapi: MachineDeployments, MachineSets and MachinePools with Cluster Autoscaler's size annotations."""
 
     kubeconfig: FilePath | None = Field(default=None, examples=["/etc/slackwater/management.kubeconfig"])
     """Path of a kubeconfig of the management cluster. Unset by default: the served cluster is also the management cluster."""
@@ -90,7 +90,10 @@ class ExternalGrpcTLS(Section):
 
 
 class ExternalGrpc(Section):
-    """A server that speaks Cluster Autoscaler's external gRPC provider protocol. Needs the extra `slackwater[externalgrpc]`."""
+    """The provider externalgrpc: a server that speaks Cluster Autoscaler's external gRPC protocol.
+
+    Needs the extra `slackwater[externalgrpc]`.
+    """
 
     address: Annotated[Address, HostPort()] = Field(examples=["127.0.0.1:8086"])
     """host:port of the server. No default."""

@@ -44,7 +44,7 @@ def place(error: ErrorDetails) -> Steps:
 
 
 def _is_about_key(error: ErrorDetails) -> bool:
-    return error["loc"][-1] == "[key]"  # pydantic marks errors about keys so
+    return error["loc"][-1] == "[key]"  # pydantic's mark of errors about keys
 
 
 def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
@@ -131,7 +131,7 @@ def _section_in(annotation: object) -> type[Section] | None:
 
 
 def load(path: str | Path) -> Settings:
-    """Reads the settings of a file. Raises `UnreadableSettings` or `SettingsError`, with the path as its source."""
+    """Reads the settings of a file. Raises `UnreadableSettings` or `SettingsError`, whose `source` is the path."""
     return parse(read_bytes(path), source=str(path))
 
 

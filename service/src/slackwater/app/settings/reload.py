@@ -57,8 +57,8 @@ NEEDS: Final[dict[Steps, Needs]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChange:
-    """A change of the configuration, split. `live` and `restart` are the changed keys as dotted paths, in the file's order; no
-    key is in both.
+    """A change of the configuration, split by what its keys need. `live` and `restart` are the changed keys as dotted paths, in
+    the file's order; no key is in both.
 
     `scheduler` is the part of `restart` that is also in kube-scheduler's file. `settings` are the settings to put in force: the
     old ones with the changed live keys.
@@ -71,7 +71,7 @@ class SettingsChange:
 
 
 def live(old: Settings, new: Settings) -> SettingsChange:
-    """Splits the differences between `old` and `new` by what they need."""
+    """Splits the differences between `old` and `new` by what they need: nothing (live), or a restart."""
     changed = [(steps, needs(steps)) for steps in _differences(old, new, ())]
     return SettingsChange(
         live=tuple(json_path(steps) for steps, need in changed if need == "live"),

@@ -48,7 +48,10 @@ class Scheduler(Section):
     """Feature gates of kube-scheduler, as in its flag `--feature-gates`. Empty by default: those of its version."""
 
     def of(self, found: KubernetesVersion) -> KubernetesVersion:
-        """The version to follow where `found` is the API server's. Raises ValueError for gates that it does not have."""
+        """The version to follow: the configured one, or with `auto` the API server's (`found`), with the configured gates.
+
+        Raises ValueError for gates that the version does not have.
+        """
         version = found if self.version == _AUTO else KubernetesVersion.parse(self.version)
         return version.with_gates(read_gates(self.feature_gates))
 

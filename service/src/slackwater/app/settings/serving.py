@@ -124,7 +124,7 @@ class OpsListener(Section):
 
 
 class Listeners(Section):
-    """The three sockets of the service."""
+    """The addresses on which the service listens: for kube-scheduler, for autoscaler agents, and for operators."""
 
     extender: ExtenderListener = ExtenderListener()
     """For kube-scheduler: filter, prioritize, bind, preempt."""
@@ -186,7 +186,7 @@ class Extender(Section):
 
 
 class Watermark(Section):
-    """Share of a node above which live migration starts. Only the node's total limits placement, not the watermark."""
+    """Share of a node above which live migration starts. Pods are still placed above it, up to the node's total."""
 
     cpu: Share = Field(default=0.9, examples=[0.9])
     """Share of the node's CPU. 0.9 by default: a tenth is left for growth while migrations run."""
@@ -195,7 +195,7 @@ class Watermark(Section):
 
 
 class System(Section):
-    """What is set aside on every node, in addition to what the kubelet keeps out of allocatable."""
+    """Resources that are set aside on every node, in addition to what the kubelet keeps out of allocatable."""
 
     cpu: Cpu = Field(default=MilliCpu(0), examples=["100m", "0"])
     """Quantity of CPU subtracted from each node's allocatable. "0" by default: all of allocatable is used."""

@@ -44,7 +44,7 @@ async def watch_settings(
     interval_seconds: float = 1.0,
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
 ) -> None:
-    """Watches the file until cancelled. `current` are the settings in force; a change of the file since they were read counts.
+    """Watches the file until cancelled. `current` are the settings in force; a file that has changed since then is noticed too.
 
     `on_refused(error)` is called once for each new content that cannot be used; the old settings then stay in force. Settings
     that `slackwater serve` refuses (`unsupported`) cannot be used either. `on_change(old, new)` is called when the settings

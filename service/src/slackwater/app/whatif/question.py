@@ -1,4 +1,4 @@
-"""A what-if question as it goes to the planning process, and its answer there, on the replica.
+"""The what-if question that is sent to the planning process, which answers it on the replica.
 
 `autoscaler.maxPlanningTime` bounds the time of a plan.
 """
@@ -26,8 +26,8 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfQuestion:
-    """A what-if question. `objects` are those of `supposed` as JSON, one each, since there may be many: `supposed` has none.
-    `ended` are the pods that have ended and that `supposed` removes."""
+    """A what-if question. `objects` are the supposed objects, each as JSON text, since there may be many. `supposed` has the
+    other changes. `ended` are the pods that have ended and that `supposed` removes."""
 
     question: Question
     supposed: Supposed
@@ -38,7 +38,7 @@ class WhatIfQuestion:
     now: Instant
 
     def answer(self, replica: SnapshotReplica) -> bytes:
-        """The lines that the command prints, the same as for a cluster from a file. Raises `WhatIfRefused`."""
+        """The lines that `slackwater simulate` prints, the same as for a cluster from a file. Raises `WhatIfRefused`."""
         supposed = self.supposed
         try:
             settings = configured(self.settings, supposed.configuration)

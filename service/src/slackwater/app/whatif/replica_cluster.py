@@ -31,8 +31,8 @@ _SCALED: Final = frozenset({("", "ReplicationController"), ("apps", "ReplicaSet"
 class GroupRegistryView:
     """What the autoscaler knows in addition to the state machine and the replica.
 
-    `group_status` and `slack` are those of the last loop: empty and None before the first. `priorities`: those of the expander
-    `priority`, None if it has none."""
+    `group_status` and `slack` are those of the last loop: empty and None before the first. `priorities` are those of the
+    expander `priority`, None if none were read."""
 
     group_status: Mapping[GroupName, NodeGroupStatus]
     priorities: Priorities | None = None

@@ -1,6 +1,6 @@
 """Answers what-if questions on the running service: implements `ports.protocols.WhatIf`.
 
-The planning process answers them on the replica of the cluster (`question`), so the service goes on meanwhile.
+The planning process answers them on the replica of the cluster (`question`), so the service is not held up.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class WhatIfService:
-    """Answers what-if questions. `questions` has them answered on the replica."""
+    """Answers what-if questions. `questions` sends them to the planning process and returns the answers."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ def _read(objects: Sequence[Mapping[str, Any]], kubernetes: KubernetesVersion) -
         raise WhatIfRefused(str(ClusterError(place, error.name, error.problem))) from error
 
 
-# --- less -----------------------------------------------------------------------------------------------------------------
+# --- removing objects -----------------------------------------------------------------------------------------------------
 
 
 def _without(cluster: Cluster, names: Mapping[str, str], at: str) -> Cluster:
@@ -78,7 +78,7 @@ def _size(cluster: Cluster) -> tuple[int, ...]:
     return len(cluster.nodes), len(cluster.pods), len(cluster.daemons), len(cluster.budgets or ())
 
 
-# --- more -----------------------------------------------------------------------------------------------------------------
+# --- adding objects -------------------------------------------------------------------------------------------------------
 
 
 def _with(cluster: Cluster, more: Cluster) -> Cluster:

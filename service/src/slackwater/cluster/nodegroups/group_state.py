@@ -1,11 +1,12 @@
 """The state of one node group between loops: since when its instances are upcoming, what was requested, how it failed."""
 
-from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
+from slackwater.cluster.nodegroups.missing_nodes import MissingNodes
+from slackwater.cluster.nodegroups.start_times import StartTimes
 from slackwater.cluster.nodegroups.status import (
     LostInstance,
     Marks,
@@ -20,51 +21,6 @@ from slackwater.cluster.nodegroups.status import (
 )
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
-
-_MOST: Final = 16
-_MOST_ASKED: Final = 10_000
-
-
-class StartTimes:
-    """Measures how long the nodes of one group take from the request until they start."""
-
-    def __init__(self) -> None:
-        self._asked: deque[Instant] = deque(maxlen=_MOST_ASKED)
-        self._begun: dict[InstanceId, Instant] = {}
-        #: The instances listed at the last observation; None before the first.
-        self._there: frozenset[InstanceId] | None = None
-        self._seconds: deque[float] = deque(maxlen=_MOST)
-
-    @property
-    def seconds(self) -> tuple[float, ...]:
-        """How long the nodes that started last took to start, in seconds, the newest last."""
-        return tuple(self._seconds)
-
-    def restore(self, seconds: Collection[float]) -> None:
-        """Adds what an earlier process measured, as older than what this process measured."""
-        newer = list(self._seconds)
-        self._seconds.clear()
-        self._seconds.extend([*seconds, *newer])
-
-    def asked(self, nodes: int, now: Instant) -> None:
-        self._asked.extend([now] * min(nodes, _MOST_ASKED))
-
-    def nothing_comes(self) -> None:
-        """Forgets open requests: all requested nodes have appeared, or will not."""
-        self._asked.clear()
-
-    def observe(self, there: Collection[InstanceId], started: Collection[InstanceId], now: Instant) -> None:
-        """Updates the start times from the instances that are listed now and those of them that take pods."""
-        if self._there is not None:
-            for id_ in sorted(frozenset(there) - self._there):
-                self._begun[id_] = self._asked.popleft() if self._asked else now
-        self._there = frozenset(there)
-        for id_ in list(self._begun):
-            if id_ not in self._there:
-                del self._begun[id_]
-            elif id_ in started:
-                self._seconds.append(now - self._begun.pop(id_))
-
 
 #: The share of the requested nodes that may fail before the group backs off. A single failure is always allowed.
 _FAILED_SHARE: Final = 0.25
@@ -102,13 +58,12 @@ class GroupMemory:
     _asked: int = 0  # nodes requested since the counts were last reset
     _failed: int = 0  # of these, the failed ones
     _succeeded: int = 0
-    #: When the nodes were requested that the provider does not list yet, the earliest first.
-    _missing: deque[Instant] = field(default_factory=deque)
     _late: dict[NodeName, LostInstance] = field(default_factory=dict)
     #: The marks that nodes of the group usually have; None until some of them were seen to have started.
     _usual: Marks | None = None
     _observed_at: Instant = Instant(0.0)
     starts: StartTimes = field(default_factory=StartTimes)
+    missing: MissingNodes = field(default_factory=MissingNodes)
 
     def asked_for(self, nodes: int, now: Instant) -> None:
         self.starts.asked(nodes, now)
@@ -145,10 +100,7 @@ class GroupMemory:
 
     def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
         """The number of requested nodes that have not appeared as instances within the provision timeout."""
-        return 0 if self.unconfirmed is not None else self._missing_for(policy.provision_timeout_of(self.group), now)
-
-    def _missing_for(self, seconds: float, now: Instant) -> int:
-        return sum(now - asked_at > seconds for asked_at in self._missing)
+        return 0 if self.unconfirmed is not None else self.missing.longer_than(policy.provision_timeout_of(self.group), now)
 
     def back_off(self, policy: NodeGroupPolicy, *, code: str, message: str, now: Instant) -> None:
         self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
@@ -187,13 +139,7 @@ class GroupMemory:
         }
         self._succeeded += len(started - self._started - late.keys())
         self._started = (self._started & names) | started
-        self._count_missing(max(0, self.group.target - len(there)), appeared, now)
-
-    def _count_missing(self, missing: int, appeared: int, now: Instant) -> None:
-        """Updates the times of the missing nodes. It assumes that the nodes requested first appear first."""
-        for _ in range(min(len(self._missing), max(appeared, len(self._missing) - missing))):
-            self._missing.popleft()
-        self._missing.extend([now] * (missing - len(self._missing)))
+        self.missing.observe(max(0, self.group.target - len(there)), appeared, now)
 
     def _judged(
         self,
@@ -257,15 +203,15 @@ class GroupMemory:
                 creating += 1
             else:
                 found[self._stage(observation)].append(observation.name)
-        overdue = self._missing_for(policy.provision_timeout_of(self.group) + policy.replace_seconds, now)
+        overdue = self.missing.longer_than(policy.provision_timeout_of(self.group) + policy.replace_seconds, now)
         return NodeGroupStatus(
             group=self.group,
             known=True,
             ready=tuple(found["ready"]),
             unready=tuple(found["unready"]),
             starting=tuple(found["starting"]),
-            coming=creating + len(self._missing) - overdue + self._unconfirmed_nodes(),
-            missing=len(self._missing),
+            coming=creating + len(self.missing) - overdue + self._unconfirmed_nodes(),
+            missing=len(self.missing),
             lost=tuple(lost),
             leaving=len(self.group.instances) - len(there),
             held=sum(self._is_fresh(each, policy, now) for each in lost),
@@ -331,7 +277,7 @@ class GroupMemory:
         hopeless = [p for p in new if p.instance.error is not None and p.instance.error.kind in _HOPELESS]
         for problem in (hopeless or new)[:1]:
             # Requests before a restart are not known: the nodes that have not started stand for them.
-            asked = max(self._asked, len(self._since) + len(self._missing) - len(self._started), 1)
+            asked = max(self._asked, len(self._since) + len(self.missing) - len(self._started), 1)
             if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
                 self.back_off(policy, code=problem.code, message=problem.message, now=now)
 

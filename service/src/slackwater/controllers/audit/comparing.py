@@ -1,8 +1,8 @@
 """Compares one object as the API server lists it with the same object in the cluster state, for the audit.
 
 The cluster state changes while the list is read, so resource versions are compared first. An object that is newer in the
-cluster state has changed since the list and is correct. One that is older may only be late: the caller compares it again
-later. Nothing is changed here.
+cluster state has changed since the list and is correct. For an object that is older, the watch may only lag: the caller
+compares it again later. Nothing is changed here.
 """
 
 from slackwater.cluster.cluster_state import ClusterState
@@ -47,8 +47,8 @@ def compare_pod(state: ClusterState, fresh: Pod) -> SumDifference | None:
 
 
 def _compare_reservation(state: ClusterState, fresh: Pod, name: str) -> SumDifference | None:
-    """Compares the pod's reservation with the listed pod. The reservation of a bind in progress is no difference: the API
-    server need not show it yet."""
+    """The difference between the pod's reservation and the listed pod; None if there is none. The reservation of a bind in
+    progress is no difference: the API server need not show the bind yet."""
     reservation = state.reservations.get(fresh.uid)
     place = None if fresh.ended else fresh.node
     if place is None:
@@ -69,7 +69,8 @@ def _compare_reservation(state: ClusterState, fresh: Pod, name: str) -> SumDiffe
 
 
 def compare_absent_pod(state: ClusterState, uid: PodUid, version: int) -> SumDifference | None:
-    """The pod as a difference, if the cluster state still has it although a list of this version lacks it; else None."""
+    """The difference for a pod that a list of this `version` lacks, if the cluster state still has it. None if the cluster
+    state lacks it too, or has it in a newer version."""
     known = state.pods.get(uid)
     if known is None or known.resource_version > version:
         return None
@@ -77,7 +78,8 @@ def compare_absent_pod(state: ClusterState, uid: PodUid, version: int) -> SumDif
 
 
 def compare_absent_node(state: ClusterState, name: NodeName, version: int) -> SumDifference | None:
-    """The node as a difference, if the cluster state still has it although a list of this version lacks it; else None."""
+    """The difference for a node that a list of this `version` lacks, if the cluster state still has it. None if the cluster
+    state lacks it too, or has it in a newer version."""
     row = state.nodes.row_of.get(name)
     known = None if row is None else state.nodes.by_row[row]
     if known is None or known.resource_version > version:

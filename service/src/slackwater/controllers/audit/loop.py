@@ -1,10 +1,11 @@
-"""The audit loop: does the cluster state equal the API server's objects, and do its sums add up? Differences are logged,
-repaired, and counted by cause.
+"""The audit loop: compares the cluster state with the API server's objects, and each node's sums (Reserved, held and so on)
+with sums computed again. It logs each difference, counts it by cause, and repairs it.
 
-    sampled        a few nodes' sums each second; a node with a wrong sum is quarantined, and an audit begins at once
-    audited        a fresh list of nodes and pods against the cluster state, then every node's sums
-    checked again  a difference may have been on its way in the watch: after a while each object is compared again, then read
-    repaired       through the state machine's own events, like any other change
+    sample       checks the sums of a few nodes, several times a second; a wrong sum quarantines its node and starts an audit
+    list         compares a fresh list of nodes and pods with the cluster state
+    check again  compares what differed once more after a pause, since the watch may lag; reads what still differs
+    sums         checks the sums of every node
+    repair       goes through the state machine's own events, like any other change
 
 The work is cut into slices of a few ms, between which other tasks run. Deliberately absent: how an object is compared
 (`comparing`), what a node's sums should be (`cluster.recomputed_sums`), and any write to the API server.
@@ -37,22 +38,22 @@ _log = structlog.get_logger(__name__)
 _MOST_NAMED: Final = 20
 #: Nodes whose sums are checked before other tasks run: about 2 ms at 30 pods each.
 _NODES: Final = 15
-#: The held sums of all nodes take a look at every hold, of which there are thousands while the watch is behind.
+#: Samples until the held sums are checked again. That check looks at every hold; there are thousands while the watch lags.
 _HELD_EVERY: Final = 4
 #: Objects that are looked up before other tasks run: about 1 ms.
 _LOOKED_UP: Final = 2_000
-#: While a node is quarantined, the next audit begins after so many times the duration of the last one.
+#: While a node is quarantined, the pause before the next audit is this many times the duration of the last audit.
 _RESTS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    """Settings of the audit. `interval_seconds` 0 switches it off. `settle_seconds`: how late the watch may be without a
-    difference.
+    """Settings of the audit. `interval_seconds`: 0 switches the audit off. `settle_seconds`: the pause before an object that
+    differed is compared again, since the watch may lag.
 
-    The sums of every node are checked within `round_seconds`, a few nodes each `sample_seconds`. `most_read`: objects that one
-    audit reads one by one; further differences are left for the next audit. At least `spacing_seconds` pass between two audits,
-    however many nodes are quarantined.
+    Every `sample_seconds` the sums of a few nodes are checked, of all nodes within `round_seconds`. `most_read`: objects that
+    one audit may read one by one; further differences are left for the next audit. At least `spacing_seconds` pass between two
+    audits, however many nodes are quarantined.
     """
 
     interval_seconds: float = 300.0
@@ -80,16 +81,17 @@ class AuditCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """An object that differed when it was listed. `again` compares it once more, after the time that the watch may be late."""
+    """An object whose listed state differs from the cluster state. `again` compares the two once more after `settle_seconds`
+    (None: equal by now). `read` reads the object and repairs the difference."""
 
     again: Callable[[], SumDifference | None]
     read: Callable[[SumDifference], Awaitable[None]]
-    node: NodeName | None  #: the node whose sums cannot be judged until this is settled
+    node: NodeName | None  #: the node whose sums cannot be checked until this object is repaired
 
 
 class Audit:
-    """The audit; one for the life of the process. `state` is read only; `take` hands an event to the state machine, and submits
-    its effects."""
+    """Runs audits, and checks samples of the sums between them. It only reads `state`, and changes nothing itself: `take` hands
+    an event to the state machine and submits the effects."""
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class Audit:
         self.counts = AuditCounts()
 
     async def run(self) -> None:
-        """Runs until cancelled. The state machine must have listed everything before."""
+        """Runs samples and audits until cancelled. Start it after the state machine has listed everything."""
         if not self._config.interval_seconds:
             return
         async with anyio.create_task_group() as group:
@@ -128,7 +130,8 @@ class Audit:
                 await anyio.sleep(self._config.spacing_seconds)
 
     def _pause_seconds(self) -> float:
-        """The pause until the next audit, shorter while a node is quarantined: the obstacle to clearing it may be over."""
+        """The pause until the next audit; shorter while a node is quarantined, because the next audit may be able to clear
+        it."""
         interval = self._config.interval_seconds
         return min(interval, _RESTS * self.counts.last_seconds) if self._state.quarantine.doubted else interval
 
@@ -141,8 +144,8 @@ class Audit:
                 self.sample()
 
     def sample(self) -> None:
-        """Checks the sums of a few nodes, round robin, and in the first of every `_HELD_EVERY` samples the held sums of all; a
-        node with a wrong sum is quarantined."""
+        """Checks the sums of the next few nodes, round robin, and quarantines nodes with a wrong sum. One call in `_HELD_EVERY`
+        also checks the held sums of all nodes."""
         rows = self._state.nodes.row_of
         if not self._sampled:
             self._sampled = sorted(rows, reverse=True)
@@ -168,7 +171,7 @@ class Audit:
     # --- the audit --------------------------------------------------------------------------------------------------------
 
     async def audit(self) -> bool:
-        """Runs one whole audit. False if the API server could not be reached: then nothing was decided."""
+        """Runs one whole audit. False if a read from the API server failed: the audit then ended before it checked the sums."""
         began, self._named, self.counts.last_serving_seconds = self._measure(), 0, 0.0
         before = self.counts.drifts.total()
         try:
@@ -255,7 +258,8 @@ class Audit:
             self._suspect(_Suspect(judge, partial(self._read_pod, pod.uid, pod.key), node))
 
     async def _read_node(self, name: NodeName, found: SumDifference) -> None:
-        """Reads the node and repairs it. It is read again if node names changed meanwhile, since this may be such a node."""
+        """Reads the node from the API server and repairs the cluster state. Reads again if a node came or went meanwhile, since
+        it may have been this one."""
         while True:
             version = self._state.nodes.names_version
             fresh = await self._truth.node(name, timeout_seconds=self._config.call_seconds)
@@ -279,7 +283,7 @@ class Audit:
             self._put_right(found, PodGone(uid, key, read=True))
 
     async def _close_all_sums(self) -> None:
-        """Checks and repairs the sums of all nodes. Nodes in quarantine leave it if nothing is wrong with them any more."""
+        """Checks and repairs the sums of all nodes. Ends the quarantine of nodes whose sums are right again."""
         with self._slice():
             held = self._wrong_held()
         names = list(self._state.nodes.row_of)

@@ -1,6 +1,6 @@
 """Repair of a node's sums: computes them again from the node, its pods and its holds.
 
-Deliberately absent: whether its pods are those of the API server; the audit compares these first.
+Deliberately absent: the comparison of the node's pods with the API server, which the audit does before.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,8 @@ from slackwater.model.objects import Pod
 
 
 class AuditRepair:
-    """Quarantines nodes, and clears them. `seen` takes in a pod as it was read; `release` stops counting a pod."""
+    """Repairs the cluster state after an audit, and puts nodes into quarantine or ends it. `seen` handles a pod that was read
+    as if the watch had shown it; `release` ends all that counts for a pod. Both return effects."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class AuditRepair:
         self._release = release
 
     def apply(self, event: AuditEvent, now: Instant) -> list[Effect]:
-        """Takes in what an audit found."""
+        """Repairs what an audit found. Returns the effects to carry out."""
         match event:
             case PodAudited(pod):
                 return self._pod_audited(pod, now)
@@ -47,13 +48,14 @@ class AuditRepair:
         if cluster_state.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
             return []
         effects: list[Effect] = []
-        if pod.node is None and reservation is not None and reservation.state == "seen":  # the watch cannot have shown that
+        if pod.node is None and reservation is not None and reservation.state == "seen":  # no pod loses its node
             cluster_state.reservations.drop(pod.uid)
             effects = cluster_state.unschedulable_pods.activate_recent(now)
         return effects + self._seen(pod, now)
 
     def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
-        """Quarantines the node where the object counts, since its room is not known. An Event on a known pod says so once."""
+        """Quarantines the node where an unreadable object counts, since what the object requests is not known. If the cluster
+        state has it as a pod, an Event on the pod says so once."""
         uid = PodUid(event.uid)
         reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
         node = event.node if reservation is None else reservation.node
@@ -72,7 +74,8 @@ class AuditRepair:
         return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._put_in_order(name, now) else [])
 
     def _put_in_order(self, name: NodeName, now: Instant) -> bool:
-        """Repairs the node's sums. True if room may have appeared. A node on which something stays wrong is quarantined."""
+        """Repairs the node's sums, and ends its quarantine. True if room may have appeared. False if the node is gone, or if a
+        sum is still wrong: the node is then quarantined."""
         cluster_state = self._cluster_state
         row = cluster_state.nodes.row_of.get(name)
         if row is None:

@@ -1,1 +1,1 @@
-"""What happened to pods and nodes, persisted within bounds: the capability `history`."""
+"""History: notes what happened to pods and nodes, and persists a bounded part of it."""

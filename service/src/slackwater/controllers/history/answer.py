@@ -18,7 +18,8 @@ def entries_of(history: History, what: Literal["pod", "node"], name: str) -> lis
 def document(
     history: History, what: Literal["pod", "node"], name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The entries since `since_ms`, and for each ring the time from which on it is complete, if that is not its beginning."""
+    """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
+    when the ring is complete (None: nothing has been forgotten)."""
     found = [entry for entry in entries_of(history, what, name) if since_ms is None or entry.at_ms >= since_ms]
     reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
     return {

@@ -1,8 +1,8 @@
-"""Follows what happens, and writes it to the store in batches at a bounded rate.
+"""The history loop: makes entries of what happens to pods and nodes, and writes them to the store in batches at a bounded rate.
 
 In: ends of API calls (`noting`), Events and drain reports on their way out, and pods that changed. Out: chunks, through the
-port `HistoryStore`. Runs beside serving: a pod that changed costs one entry in a set until the loop looks, and each look does a
-bounded amount of work.
+port `HistoryStore`. The loop delays no request: a changed pod costs one entry in a set until the loop looks at it, and each
+look does a bounded amount of work.
 """
 
 from collections import deque
@@ -42,20 +42,21 @@ _RETRY_SECONDS: Final = 5.0
 
 
 class HistoryStore(Protocol):
-    """Where chunks are persisted. Neither method raises because of what the API server answers."""
+    """Where chunks are persisted. Neither method raises an error because of an answer of the API server."""
 
     async def read(self) -> list[Chunk] | None:
         """All stored chunks; None if the store cannot be read now."""
         ...
 
     async def write(self, chunk: Chunk) -> int | None:
-        """Replaces what the chunk's slot has; the number of bytes written, None if it failed."""
+        """Replaces the content of the chunk's slot. Returns the number of bytes written; None if the write failed."""
         ...
 
 
 class HistoryLoop:
-    """Keeps the history of this replica while it leads. `preemptor_of` says for which pod kube-scheduler proposed a victim to
-    our preempt verb. `wall_ms` is the time as Unix milliseconds. Without a `store` the history is in memory alone."""
+    """Keeps the history of this replica while it leads. `preemptor_of` returns the pod for which kube-scheduler proposed this
+    victim to our preempt verb; None if it is not known. `wall_ms` returns the time as Unix milliseconds. Without a `store` the
+    history is in memory alone."""
 
     def __init__(
         self,
@@ -75,11 +76,11 @@ class HistoryLoop:
         self._store = store
         self._policy = policy
         self._now_ms = wall_ms
-        #: Pods that changed; and those taken out of it, or present at the start, that have not been looked at.
+        #: Pods that changed since the last look; and pods that the present look has not come to yet (at the start: all pods).
         self._changed: set[PodUid] = set()
         self._waiting: list[PodUid] = []
-        #: Pods that somebody began to disrupt; and those to report, unless an entry about a call of ours does, with the time
-        #: when that was seen, and their preemptor.
+        #: New disruptions; and disruptions that wait for the answer to our own call: when each was seen (Unix milliseconds),
+        #: the disruption, and the preemptor's key or "".
         self._disruptions: set[Disruption] = set()
         self._disrupted: deque[tuple[int, Disruption, str]] = deque()
         self._next_call_ms = 0
@@ -89,11 +90,11 @@ class HistoryLoop:
     # --- what other parts report ----------------------------------------------------------------------------------------------
 
     def noting(self, writer: Writer) -> Writer:
-        """The writer, whose accepted calls become entries."""
+        """Wraps the writer, so that each call that the API server accepts becomes an entry."""
         return _HistoryWriter(writer, self._begun, self._ended)
 
     def _begun(self, effect: ApiEffect) -> None:
-        """Takes the end of a migration whose object is about to be deleted: it may be gone at the next look."""
+        """Adds the entry about a finished migration whose object is about to be deleted, and may be gone at the next look."""
         migration = self._migrations.get(effect.key) if isinstance(effect, DeleteMigration) else None
         if migration is not None and migration.finished:
             self._look_at_migration(migration, self._now_ms())
@@ -111,13 +112,13 @@ class HistoryLoop:
         self._history.add(new_entries.of_call(effect, node, self._history.removal_begun(node), self._now_ms()))
 
     def announced(self, effects: Iterable[Effect]) -> None:
-        """Takes decisions of the autoscaler from the Events among the effects."""
+        """Adds an entry for each decision of the autoscaler that an Event among the effects announces."""
         for effect in effects:
             if isinstance(effect, Announce):
                 self._add(new_entries.of_announcement(effect, self._now_ms()))
 
     def drained(self, end: DrainEnd) -> None:
-        """Takes the end of a node's removal."""
+        """Adds the entry about the end of a node's removal."""
         self._add(new_entries.of_drain(end, self._now_ms()))
 
     def _add(self, entry: HistoryEntry | None) -> None:
@@ -127,7 +128,8 @@ class HistoryLoop:
     # --- the loop -------------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Reads what earlier processes stored, then follows and writes until cancelled. What is unwritten then is written."""
+        """Reads what earlier processes stored, then adds and writes entries until cancelled. When cancelled, writes the rest
+        for up to `_LAST_SECONDS`."""
         self._waiting = [pod.uid for pod in self._pods]
         for pod in self._pods:
             if pod.disruption is not None:
@@ -152,8 +154,8 @@ class HistoryLoop:
                         await self._put(self._store, chunk)
 
     async def _persist(self, store: HistoryStore) -> None:
-        """Reads the store; after that writes the chunk that is due, if one is. Nothing is written before the store was read, or
-        the entries of earlier processes would be lost."""
+        """Reads the store if that has not succeeded yet; else writes a chunk that is due. Writes nothing before the store has
+        been read, since that would overwrite the entries of earlier processes."""
         seconds = 0.0
         if not self._history.restored:
             stored = await store.read()
@@ -187,7 +189,7 @@ class HistoryLoop:
                 self._look_at_migration(migration, now)
 
     def _look_at(self, uid: PodUid, now: int) -> int:
-        """Adds the entry that follows from the pod. Returns the cost."""
+        """Adds the entry that follows from the pod's present state, if any. Returns the cost, as in `HistoryPolicy.looks`."""
         pod = self._pods.get(uid)
         if pod is None or not new_entries.is_notable(pod, known=self._history.known_pod(str(pod.key))):
             return 1
@@ -195,7 +197,8 @@ class HistoryLoop:
         return self._policy.record_cost
 
     def _look_at_disruptions(self, now: int) -> None:
-        """Reports disruptions that were seen some time ago, so that the answers to our own calls have come meanwhile."""
+        """Adds entries about disruptions that were seen `answer_seconds` ago. A disruption that a call of ours has caused has
+        an entry by then, since the answer to the call has come."""
         for disruption in sorted(self._disruptions):
             if len(self._disrupted) < self._policy.most_disrupted:
                 found = self._preemptor_of(disruption.uid)
@@ -213,7 +216,8 @@ class HistoryLoop:
         self._add(new_entries.of_migration(migration, before, (target.node if target else None) or "", now))
 
     async def _put(self, store: HistoryStore, chunk: Chunk) -> int | None:
-        """Writes the chunk as it is now. Entries that are added meanwhile count as unwritten."""
+        """Writes the chunk as it is now; entries that are added meanwhile count as unwritten. Returns the number of bytes
+        written; None if the write failed."""
         since, chunk.unwritten_since_ms = chunk.unwritten_since_ms, None
         written: int | None = None
         try:
@@ -226,7 +230,8 @@ class HistoryLoop:
 
 
 class _HistoryWriter:
-    """A writer that passes each effect to another writer, and reports the effect before and with its outcome afterwards."""
+    """A writer that passes each effect to another writer. Calls `begun` with the effect before the call, and `ended` with
+    effect and outcome after it."""
 
     def __init__(self, writer: Writer, begun: Callable[[ApiEffect], None], ended: Callable[[ApiEffect, Outcome], None]) -> None:
         self._writer = writer

@@ -1,7 +1,7 @@
-"""Which entries follow from what is seen: a pod as the watch shows it, the end of an API call, a report. Pure functions.
+"""The rules of the history: which entry follows from a pod as the watch shows it, from the end of an API call, or from a
+report. Pure functions.
 
-Of pods that nothing happened to there is no entry: a pod that is placed at the first attempt has its node and the time in its
-own status.
+A pod that is placed at its first attempt gets no entry: its own status has the node and the time.
 """
 
 import re
@@ -14,16 +14,16 @@ from slackwater.model.history import ENDS, SHORTENED, HistoryAction, HistoryEntr
 from slackwater.model.objects import VICTIM_MESSAGE, Pod
 from slackwater.model.vertical import VirtualMachineMigration
 
-#: The same reason of a pod is reported again after this time.
+#: After this time a refusal of a pod is reported again, even if its reasons are the same.
 _AGAIN_MS: Final = 3_600_000
-#: Refusals of one pod that are reported within that time.
+#: At most so many refusals of one pod are reported within `_AGAIN_MS`.
 _MOST_REFUSALS: Final = 8
 _NUMBER: Final = re.compile(r"\d+")
-#: kube-scheduler appends what preemption would do; it changes with every victim that leaves.
+#: Here kube-scheduler's message begins to say what preemption would do. That part changes with every victim that leaves.
 _PREEMPTION: Final = " preemption: "
 _AVAILABLE: Final = " nodes are available: "
-#: How the condition of a victim begins; and if we wrote it. kube-scheduler's own begins with its profile's name, which may be
-#: ours, and goes on in other words.
+#: How the condition DisruptionTarget of a victim begins: whoever wrote it; if we wrote it. A message of kube-scheduler begins
+#: with its profile's name, which may be ours, but goes on in other words.
 _PREEMPTED: Final = "PreemptionByScheduler: "
 _OURS: Final = f"{_PREEMPTED}{VICTIM_MESSAGE}"
 _EVICTION: Final = "EvictionByEvictionAPI: "
@@ -33,7 +33,8 @@ _SHOWN: Final = {"ScaleDown": HistoryAction.DRAIN_BEGAN, "TriggeredScaleUp": His
 
 
 def of_pod(pod: Pod, before: Sequence[HistoryEntry], at_ms: int) -> HistoryEntry | None:
-    """The entry that follows from a pod that waits, or has got its node. `before` are the entries about pods of its name."""
+    """The entry about a pod that kube-scheduler refused for new reasons, or that got a node after it had waited. None if there
+    is nothing to report. `before`: the entries about pods of this name."""
     key, uid = str(pod.key), short_uid(pod.uid)
     mine = [entry for entry in before if entry.uid == uid and entry.pod == key]
     if pod.node is not None:
@@ -50,11 +51,11 @@ def of_pod(pod: Pod, before: Sequence[HistoryEntry], at_ms: int) -> HistoryEntry
 def of_disruption(
     seen: Disruption, preemptor: str, before: Sequence[HistoryEntry], removal: HistoryEntry | None, at_ms: int
 ) -> HistoryEntry | None:
-    """The entry that follows from the condition DisruptionTarget, unless an entry of `before` reports the disruption already.
+    """The entry about a pod that shows the condition DisruptionTarget; None if an entry of `before` reports the disruption.
 
-    `preemptor` is the pod for which kube-scheduler proposed this one to us as a victim; "" if that is unknown. Calls of a
-    former process may have no entry, because it was killed. `removal` is the beginning of the node's removal, if it is being
-    removed."""
+    `preemptor`: the pod for which kube-scheduler proposed this pod to us as a victim; "" if not known. `removal`: the entry
+    about the beginning of the node's removal; None if the node is not being removed. A disruption may come from a call of ours
+    that has no entry: the process that made the call was killed before it wrote one."""
     uid = short_uid(seen.uid)
     if any(entry.uid == uid and entry.action in ENDS for entry in before):
         return None
@@ -70,19 +71,21 @@ def of_disruption(
 
 
 def is_notable(pod: Pod, *, known: bool) -> bool:
-    """Could `of_pod` find an entry? Quick, for each pod that changes. `known`: there are entries about pods of its name."""
+    """Might `of_pod` return an entry? A quick check for each changed pod. `known`: there are entries about pods of its name."""
     return known if pod.node is not None else pod.unschedulable_message is not None
 
 
 def _is_news(message: str, mine: Sequence[HistoryEntry], at_ms: int) -> bool:
-    """Does the reason differ from all that were reported of the pod within the last hour? Counts of nodes do not matter."""
+    """Should this refusal be reported? Only if its reasons differ from those of every refusal in `mine` of the last hour (the
+    numbers of nodes do not matter), and fewer than `_MOST_REFUSALS` were reported within that hour."""
     recent = [entry.why for entry in mine if entry.action is HistoryAction.REFUSED and at_ms - entry.at_ms < _AGAIN_MS]
     reason = _reason(fitting(message))
     return len(recent) < _MOST_REFUSALS and all(_reason(why) != reason for why in recent)
 
 
 def _reason(message: str) -> frozenset[str]:
-    """The parts of a refusal without the counts of nodes, as a set: kube-scheduler sorts them by their counts."""
+    """The reasons in kube-scheduler's message, without the numbers of nodes. A set, because kube-scheduler orders the reasons
+    by these numbers."""
     text = message.partition(_PREEMPTION)[0].rpartition(_AVAILABLE)[2].rstrip(". ")
     parts = [part.strip() for part in _NUMBER.sub("", text).split(",")]
     return frozenset(parts[:-1] if len(parts) > 1 and message.endswith(SHORTENED) else parts)
@@ -91,7 +94,7 @@ def _reason(message: str) -> frozenset[str]:
 def of_call(
     effect: Evict | DeleteVictim | CreateMigration, node: str, removal: HistoryEntry | None, at_ms: int
 ) -> HistoryEntry:
-    """The entry about a call that the API server accepted. `node` is where the pod is, `removal` is as in `of_disruption`."""
+    """The entry about a call that the API server accepted. `node`: the pod's node, or "". `removal`: as in `of_disruption`."""
     pod, uid = str(effect.key), short_uid(effect.uid)
     match effect:
         case Evict():
@@ -106,7 +109,8 @@ def of_call(
 
 
 def of_announcement(event: Announce, at_ms: int) -> HistoryEntry | None:
-    """The entry about a decision of the autoscaler that it also announces; None if the Event is about something else."""
+    """The entry about the decision of the autoscaler that this Event announces: a node's removal, or a scale-up for a pod. None
+    for any other Event."""
     action = _SHOWN.get(event.reason)
     if action is None:
         return None
@@ -116,7 +120,7 @@ def of_announcement(event: Announce, at_ms: int) -> HistoryEntry | None:
     return HistoryEntry(at_ms=at_ms, action=action, pod=str(event.key), uid=short_uid(event.uid), why=why)
 
 
-#: How the Event about a removal begins; the entry says that itself.
+#: How the Event about a node's removal begins. The entry leaves this out, since its action says the same.
 _REMOVED: Final = "node is removed, since it is "
 
 
@@ -130,8 +134,8 @@ def of_drain(end: DrainEnd, at_ms: int) -> HistoryEntry:
 def of_migration(
     migration: VirtualMachineMigration, before: Sequence[HistoryEntry], node: str, at_ms: int
 ) -> HistoryEntry | None:
-    """The entry about a finished migration, unless `before`, the entries about its source pod, has its end. `node` is where the
-    target pod is, if that is known."""
+    """The entry about a finished migration. None if the migration has not finished, or if `before`, the entries about its
+    source pod, reports the end already. `node`: the target pod's node; "" if not known."""
     action = _ENDED.get(migration.phase)
     moves = [entry.action for entry in before if entry.action in {HistoryAction.MIGRATING, *_ENDED.values()}]
     if action is None or (moves and moves[-1] is not HistoryAction.MIGRATING):

@@ -15,12 +15,14 @@ SLOTS: Final[Mapping[Ring, int]] = MappingProxyType({"acts": 8, "waits": 4})
 class HistoryPolicy:
     """Settings of the history: how much is kept, and how often it is written.
 
-    `chunk_bytes` bounds a chunk before compression: what cannot be compressed becomes a third larger in the ConfigMap. A chunk
-    is written `delay_seconds` after its first new entry, by ring; `min_seconds` after the write before it; and no faster than
-    `bytes_per_second` on average. Entries younger than that are lost if the process is killed. `look_seconds`: how often pods
-    are looked at, in `slices` between which requests are answered. `looks` pods bound the work of a slice; a pod that gets an
-    entry costs `record_cost` of them. `answer_seconds`: a pod's condition may be seen before the API server has answered our
-    own call, which is the better source.
+    `chunk_bytes` bounds a chunk before compression; what cannot be compressed becomes a third larger in the ConfigMap. A chunk
+    is due `delay_seconds` (by ring) after its first unwritten entry. Writes are at least `min_seconds` apart, and no faster
+    than `bytes_per_second` on average. Entries that are not written yet are lost if the process is killed.
+
+    Every `look_seconds` the loop looks at changed pods, in up to `slices` slices, between which requests are answered. All
+    looks of a slice may cost `looks` together: one costs 1, or `record_cost` if the pod may get an entry. A disruption waits
+    `answer_seconds` for the answer to our own call, which is a better source than the pod's condition but may come later. At
+    most `most_disrupted` disruptions wait; further ones get no entry.
     """
 
     chunk_bytes: int = 192 << 10

@@ -5,7 +5,7 @@ from slackwater.configuration.values import Switch
 
 
 class History(Section):
-    """What happened to pods and nodes, for `slackwater history`."""
+    """The history of what happened to pods and nodes, which `slackwater history` shows."""
 
     persist: Switch = True
     """Whether the history is written to ConfigMaps `slackwater-history-*` in namespace kube-system, so that it survives

@@ -1,7 +1,7 @@
 """The history in memory: two rings of chunks, an index by pod and node, and which chunks have to be written.
 
 A ring keeps its newest chunks. Entries are added to the newest chunk; when it is full, the next begins, and the oldest is
-forgotten. So the number of entries is bounded, and each write is too. Pure: time comes with the entries.
+forgotten. So the number of entries is bounded, and so is the size of each write. Pure: time comes with the entries.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,13 +19,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(slots=True, kw_only=True)
 class Chunk:
-    """Entries that are persisted together, the oldest first. `number` counts the chunks of the ring since the beginning."""
+    """Entries that are persisted together, the oldest first. `number`: the chunk's sequence number in its ring."""
 
     ring: Ring
     number: int
     entries: list[HistoryEntry] = field(default_factory=list)
     bytes: int = 0
-    #: Whether there are entries that have not been written, and the time of the first of them.
+    #: The time of the first entry that has not been written; None if all have been written.
     unwritten_since_ms: int | None = None
 
     @property
@@ -35,7 +35,7 @@ class Chunk:
 
 
 class History:
-    """All entries that are kept. `restored` says whether those of earlier processes are among them."""
+    """All entries of the history. `restored`: whether the entries that earlier processes stored have been read."""
 
     def __init__(self, policy: HistoryPolicy) -> None:
         self._policy = policy
@@ -47,7 +47,7 @@ class History:
         self._begin(())
 
     def _begin(self, stored: Iterable[Chunk]) -> None:
-        """Starts from the stored chunks alone."""
+        """Replaces all entries by those of the stored chunks."""
         self._rings, self._index, self._removals = {ring: [] for ring in SLOTS}, {}, {}
         for chunk in sorted(stored, key=lambda each: each.number):
             self._rings[chunk.ring].append(chunk)
@@ -58,7 +58,7 @@ class History:
             self._enter(entry)
 
     def restore(self, stored: Iterable[Chunk]) -> None:
-        """Puts what earlier processes stored before the entries that were added since the start."""
+        """Adds the chunks that earlier processes stored. The entries that this process has added come after them."""
         added = list(self)
         self._begin(stored)
         self.restored = True
@@ -122,7 +122,7 @@ class History:
         return sorted(self._index.get(_node(name), ()), key=lambda entry: entry.at_ms)
 
     def removal_begun(self, node: str) -> HistoryEntry | None:
-        """The beginning of the node's removal, if that has not ended."""
+        """The entry about the beginning of the node's removal; None if the node is not being removed."""
         last = self._removals.get(node)
         return last if last is not None and last.action is HistoryAction.DRAIN_BEGAN else None
 
@@ -131,7 +131,7 @@ class History:
         return _pod(key) in self._index
 
     def reaches(self, ring: Ring) -> int | None:
-        """The time of the oldest entry of the ring, if older ones may have been forgotten; None if all are kept."""
+        """The time of the ring's oldest entry, in Unix milliseconds, if older ones may have been forgotten; else None."""
         first = self._rings[ring][0]
         return first.entries[0].at_ms if first.number > 0 and first.entries else None
 
@@ -147,7 +147,7 @@ class History:
 
 
 def chunk_of(ring: Ring, number: int, entries: Iterable[HistoryEntry]) -> Chunk:
-    """A chunk as it was stored. Entries of another ring, which no process of ours wrote there, are left out."""
+    """Makes a chunk of stored entries. Leaves out entries of another ring, which no process of ours wrote there."""
     kept = [entry for entry in entries if entry.ring == ring]
     return Chunk(ring=ring, number=number, entries=kept, bytes=sum(map(_size, kept)))
 

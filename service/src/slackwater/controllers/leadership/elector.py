@@ -28,7 +28,8 @@ _SPREAD: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectorConfig:
-    """Settings of the election, in seconds. `lease_seconds` > `renew_seconds` > `retry_seconds`, each with some room."""
+    """Settings of the election, in seconds. Required: `lease_seconds` > `renew_seconds` > `retry_seconds`, each with a
+    margin."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0
@@ -38,7 +39,8 @@ class LeaderElectorConfig:
 class LeaderElector:
     """Elects the leader through our own Lease.
 
-    `identity` is `<our Pod's name>_<a unique suffix>`. `wall` is the clock for times that people read in the Lease.
+    `identity` is `<our Pod's name>_<a unique suffix>`. `wall` returns Unix seconds, only for the times that people read in the
+    Lease.
     """
 
     def __init__(
@@ -69,11 +71,11 @@ class LeaderElector:
         leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Takes the Lease when it is free, and renews it, until cancelled."""
         await self._lease_watcher.run()
 
     async def release(self) -> None:
-        """Releases the Lease if it is ours. From the beginning of this call on nothing is decided any more."""
+        """Ends leadership at once, and releases the Lease if it is ours."""
         self._released = True
         self._leadership.end()
         held = self._observation.lease

@@ -21,8 +21,8 @@ _LOOK_SECONDS: Final = 3.0
 
 
 class LeaseFollower:
-    """Leads while kube-scheduler's Lease names us. `names` are the names by which kube-scheduler may call its host: our Pod's,
-    and our host's.
+    """Leads while kube-scheduler's Lease names us. `names`: the host names that kube-scheduler may use in its identity: our
+    Pod's name, and our host's.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LeaseFollower:
         leadership.on_doubt = self._lease_watcher.look_soon
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Follows the Lease until cancelled."""
         await self._lease_watcher.run()
 
     async def release(self) -> None:

@@ -23,10 +23,10 @@ from slackwater.model.ids import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A Lease. `holder` is an identity, "" if there is none. `seconds` is how long the Lease lasts from a renewal on.
+    """A Lease as a value. `holder`: the holder's identity; "" if nobody holds it. `seconds`: how long a renewal is valid.
 
-    `renewed` and `acquired` are times by the clock of the replica that wrote them: they are compared with one another for
-    equality, never with a clock. `version` is the object's version, and the condition of the next write.
+    `renewed` and `acquired` are times by the clock of the replica that wrote them. They are only checked for equality with
+    those of another read, never compared with a clock. `version`: the resource version, the condition of the next write.
     """
 
     holder: str
@@ -37,7 +37,7 @@ class Lease:
     version: str = ""
 
     def says_the_same(self, other: "Lease | None") -> bool:
-        """Are both the same renewal? Other writes to the object change only its version."""
+        """Do both show the same renewal? Other writes to the object change only its version."""
         return other is not None and _record(self) == _record(other)
 
 
@@ -46,24 +46,24 @@ def _record(lease: Lease) -> tuple[str, int, str, str, int]:
 
 
 class LeaseUnreachable(Exception):
-    """No answer shows what the Lease says; the message names the Lease and what was received."""
+    """The Lease could not be read or written. The message names the Lease and says what was received."""
 
 
 class LeaseStore(Protocol):
     """The store of one Lease. Every call ends within `timeout_seconds`, and raises `LeaseUnreachable` only."""
 
     async def read(self, *, timeout_seconds: float) -> Lease | None:
-        """The Lease as of some moment of the call, not from a cache; None if there is none."""
+        """Reads the Lease as it was at some moment during the call, not from a cache; None if the Lease does not exist."""
         ...
 
     async def write(self, lease: Lease, *, timeout_seconds: float) -> Lease | None:
-        """Writes the Lease if its version still is `lease.version` ("": if there is none); returns it as written. None: the
-        version differs, and nothing was written."""
+        """Writes the Lease if the stored version still is `lease.version` ("": the Lease does not exist yet). Returns the Lease
+        as written. None: the version differs, and nothing was written."""
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yields soon after each change, and perhaps without one; the caller then reads the Lease. Ends with the connection,
-        and raises `LeaseUnreachable` if there is none. Iterate it within `contextlib.aclosing`."""
+        """Yields soon after each change of the Lease, and sometimes without a change; the caller then reads the Lease. Ends
+        with the connection. Raises `LeaseUnreachable` if it cannot connect. Iterate it within `contextlib.aclosing`."""
         ...
 
 
@@ -73,13 +73,13 @@ def holder_name(identity: str) -> str:
     return name or identity
 
 
-#: Share of the Lease's duration for which the holder counts it: the rest is for clocks that run at different speeds.
+#: Share of the Lease's duration for which the holder leads. The rest allows for clocks that run at different speeds.
 _COUNTS_FOR: Final = 0.8
 _NEVER: Final = Instant(-math.inf)
 
 
 class LeaseObservation:
-    """What one replica has seen of the Lease. `lease` is the latest state; None if there was none, or if it was not read yet.
+    """What one replica has seen of the Lease. `lease`: the latest state; None if the Lease does not exist or was not read yet.
 
     The clocks of two machines may differ, so no time in the Lease is compared with a clock. Only the order of events on this
     replica is certain. If a read shows a renewal that the read before did not show, the renewal was written after that earlier
@@ -95,7 +95,7 @@ class LeaseObservation:
         self._looked_at = _NEVER
 
     def look(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
-        """Takes in a read that began at `asked_at` and was answered at `answered_at`."""
+        """Notes what a read returned (None: the Lease does not exist), when the read began, and when it was answered."""
         if lease is None or not lease.says_the_same(self.lease):
             self._written_after, self._seen_at = self._looked_at, answered_at
         self.lease, self._looked_at = lease, asked_at
@@ -122,10 +122,10 @@ _WATCH_AGAIN_SECONDS: Final = 1.0
 
 
 class LeaseWatcher:
-    """Has the Lease read soon after each change, and at least every `retry_seconds`.
+    """Calls `look`, which reads the Lease, soon after each change of the Lease and at least every `retry_seconds`.
 
-    It calls `look`, which reads once and never raises. `spread` lengthens each pause by up to that share of it. A watch event
-    only starts a read. Its content is never used: a suspended process reads old events when it continues.
+    `look` reads once and never raises. Each pause is longer by a random share, at most `spread`. A watch event only starts a
+    read. Its content is never used, because a process that was suspended reads old events when it continues.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class LeaseWatcher:
         self._woken.set()
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Watches the Lease and calls `look` until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen, name="watch of the lease")
             while True:

@@ -1,7 +1,7 @@
-"""Leadership of this replica. It is checked before everything that decides or writes, so a check costs one comparison.
+"""Whether this replica leads. This is checked before every decision and every write, so the check is only one comparison.
 
-The end needs no notification: `leads` compares with the clock each time. Deliberately absent: how a replica comes to lead
-(`elector`, `follower`).
+The end of leadership needs no notification: `leads` compares its end with the clock each time. Deliberately absent: how a
+replica comes to lead (`elector`, `follower`).
 """
 
 import math
@@ -17,7 +17,8 @@ _NEVER: Final = Instant(-math.inf)
 
 
 class Leadership:
-    """Says whether this replica leads: until `until`, unless prolonged. `holder` is the known leader's identity, or ""."""
+    """Whether this replica leads: it does until the instant `until`. `holder`: the identity that the Lease named last; empty if
+    it named nobody."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,7 +27,7 @@ class Leadership:
         self.holder = ""
         #: How often this replica has begun to lead.
         self.leadership_terms = 0
-        #: How often the holder seen was another one than before.
+        #: How often the Lease named another holder than before.
         self.changes = 0
         #: Makes the elector or the follower read the Lease at once; see `look_soon`.
         self.on_doubt: Callable[[], None] = lambda: None
@@ -49,18 +50,19 @@ class Leadership:
             self.notify()
 
     def held_by(self, holder: str) -> None:
-        """Notes the leader that the Lease names."""
+        """Notes the identity of the leader that the Lease names; "" if it names nobody."""
         if holder != self.holder:
             self.changes += bool(holder)
             self.holder = holder
             self.notify()
 
     def look_soon(self) -> None:
-        """Has the Lease read soon: a caller acts as if this replica led, which may be true before we know it."""
+        """Starts an early read of the Lease. Called when a client treats this replica as the leader: the Lease may already name
+        it although the last read did not show that."""
         self.on_doubt()
 
     async def changed(self) -> None:
-        """Returns when leadership has changed, or its time is over."""
+        """Waits until this replica or the Lease's holder changes, or until `until` has passed."""
         with anyio.move_on_after(self.until - self._clock() if self.leads() else math.inf):
             await self._event.wait()
 
@@ -71,9 +73,10 @@ class Leadership:
 
 
 class LeadershipTerm:
-    """One term of leading, from its beginning to its end. What is decided in it relies on no other replica leading meanwhile.
+    """One term of leadership, from its beginning to its end. A decision that is made in a term is valid only because no other
+    replica leads during the term.
 
-    A replica that lost leadership and has it again is in another term.
+    A replica that loses leadership and gets it again is in another term.
     """
 
     def __init__(self, leadership: Leadership) -> None:
@@ -92,8 +95,8 @@ class LeadershipTerm:
         self.leadership.notify()
 
     async def awaited(self, seconds: float) -> bool:
-        """Waits up to `seconds` for the term to begin; True if it began. Called when a caller that should know takes this
-        replica for the leader.
+        """Waits up to `seconds` for the term to begin; True if it began. Called when a client that should know the leader asks
+        this replica.
         """
         self.leadership.look_soon()
         with anyio.move_on_after(seconds):

@@ -1,1 +1,1 @@
-"""Live migration: which virtual machine leaves a crowded node, where it goes, and whether now."""
+"""Live migration: decides which virtual machine leaves a node above its watermark, when, and to which node."""

@@ -1,7 +1,7 @@
-"""Migrations for drains: starts the migration of virtual machines whose node is being removed, one at a time.
+"""Migrations for drains: migrates virtual machines away from nodes that are being removed, as the limits on migrations allow.
 
-They come before migrations for pressure: while one of them waits, no migration for pressure begins that would take the last
-place among the concurrent migrations.
+They come before migrations for pressure: for each machine that waits here, a place among the concurrent migrations is kept
+free.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 
 class DrainMigrations:
-    """Keeps the machines' pods that have to leave, in the order in which `ask` named them."""
+    """The queue of pods whose machines have to leave their nodes, in the order of the calls of `ask`."""
 
     def __init__(self, migrating: Migrating, pods: PodTable) -> None:
         self._migrating = migrating
@@ -25,7 +25,7 @@ class DrainMigrations:
         self._waiting.setdefault(uid, node)
 
     def forget(self, uids: Iterable[PodUid]) -> None:
-        """Removes pods that need not leave any more. A migration that has begun goes on."""
+        """Removes pods that need not leave any more from the queue. Migrations that have begun go on."""
         for uid in uids:
             self._waiting.pop(uid, None)
 
@@ -34,7 +34,7 @@ class DrainMigrations:
         return dict(self._waiting)
 
     def tick(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Begins the migrations that may begin now."""
+        """Starts the migrations that may start now. Returns the effects to carry out."""
         effects: list[Effect] = []
         for uid in list(self._waiting):
             pod = self._pods.get(uid)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPolicy:
-    """Settings of migration. `weight_ppm`: the weight of denied growth, in millionths. `sustained_seconds`: how long growth
-    must have been denied before it counts. The limits are on migrations that run at the same time.
+    """Settings of migration. `max_concurrent`, `max_per_source` and `max_per_target` limit the migrations that run at the same
+    time: in the cluster, from one node, and to one node. `weight_ppm`: the weight of denied growth, in millionths.
+    `sustained_seconds`: how long growth must have been denied before it counts as pressure.
     """
 
     enabled: bool = True

@@ -1,7 +1,8 @@
-"""The state of live migrations: starts them, holds their target nodes, counts them, and deletes their objects at the end.
+"""The state of live migrations: starts them, holds room on their target nodes, counts them, and finally deletes their objects.
 
-A migration begins with the decision, before its VirtualMachineMigration exists: from then on its pressure is accounted for and
-its target node is held. It ends when the object finishes or is deleted, or when the object could not be created.
+A migration's object is its VirtualMachineMigration. The migration begins with the decision, before the object exists: from then
+on its pressure is accounted for and room on its target node is held. It ends when the object finishes, is deleted, or could not
+be created.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.migration.machine_choice import MigrationChoice, machine_key
+from slackwater.controllers.migration.migration_choice import MigrationChoice, machine_key
 from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
@@ -21,13 +22,13 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import VirtualMachineMigration
 
-#: How long a target pod is restricted to its target node; the pause between two attempts to delete a finished migration.
+#: How long a target pod may go to its target node only; the pause between two attempts to delete a finished object.
 _TARGET_NODE_SECONDS, _CLEANUP_SECONDS = 60.0, 5.0
 
 
 @dataclass(slots=True)
 class Migration:
-    """One migration. `pod` is the source, None if not known; `amounts` are what its target will need."""
+    """One migration. `pod`: the source pod; None if not known. `amounts`: the room that the target pod will need."""
 
     key: PodKey
     machine: PodKey
@@ -38,11 +39,11 @@ class Migration:
     created: bool  #: the object exists, as far as we know
     target: PodUid | None = None
     target_since: Instant | None = None
-    landed: bool = False  #: the target pod counts on a node, so nothing is held for it any more
+    landed: bool = False  #: the target pod has a reservation, so no room is held for it any more
 
 
 class Migrating:
-    """All migrations, by the name of their VirtualMachineMigration."""
+    """All migrations under way, by the key of their VirtualMachineMigration."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._nodes = cluster_state.nodes
@@ -67,12 +68,12 @@ class Migrating:
         return uid in self._by_source
 
     def is_notified(self, pod: Pod) -> bool:
-        """Does the pod itself show its migration? Then its agent may change nothing any more."""
+        """Does the pod itself name its migration, as the source? Then its agent may not change the pod's resources any more."""
         ref = pod.vertical.migration if pod.vertical is not None else None
         return ref is not None and self._by_source.get(pod.uid) == PodKey(pod.key.namespace, ref.name)
 
     def start(self, pod: Pod, target_node: NodeName) -> list[Effect]:
-        """Begins a decided migration: accounts for the pressure, holds the target node, returns the effect that creates the
+        """Begins a migration: accounts for the pressure, and holds room on the target node. Returns the effect that creates the
         object."""
         reservation = self._reservations.get(pod.uid)
         assert reservation is not None
@@ -104,7 +105,8 @@ class Migrating:
         self._expect(migration)
 
     def _expect(self, migration: Migration) -> None:
-        """Counts the target pod by the amounts that its source may still grow to."""
+        """Counts the target pod for all that the source pod has reserved, because the source may still grow to it. This ends
+        with the first request of the target pod's agent."""
         source = None if migration.pod is None else self._reservations.get(migration.pod)
         self._vertical_pods.arriving[migration.key] = migration.amounts if source is None else source.pod_resources.reserved
         for uid in self._vertical_pods.of_machine(migration.machine):
@@ -121,7 +123,7 @@ class Migrating:
             self._holds.put(_holder(migration.key), migration.key, rows, migration.amounts, Instant(math.inf))
 
     def still_leaving(self, uid: PodUid) -> None:
-        """Takes in changed resources of a leaving pod: AccountedFor stays Reserved + CapacityPressure, without Buffer."""
+        """Updates a leaving pod whose resources changed: `accounted_for` stays Reserved + CapacityPressure, without Buffer."""
         reservation = self._reservations.get(uid)
         if reservation is not None and uid in self._by_source:
             pod_resources = reservation.pod_resources
@@ -132,14 +134,14 @@ class Migrating:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def started(self, pod: PodUid) -> None:
-        """Takes in that the object was created."""
+        """Notes that the object of this source pod's migration was created."""
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
         if migration is not None and not migration.created:
             migration.created = True
             self._event_counts.migrations_created += 1
 
     def not_started(self, pod: PodUid, now: Instant) -> None:
-        """Takes in that the object could not be created: undoes the decision, and backs off."""
+        """Undoes the decision to migrate this source pod, because the object could not be created. The machine backs off."""
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
         self._event_counts.migration_create_fails += 1
         if migration is not None and migration.key not in self.objects:
@@ -147,7 +149,7 @@ class Migrating:
             self._leave(migration)
 
     def seen(self, vmm: VirtualMachineMigration, now: Instant) -> list[Effect]:
-        """Takes in a VirtualMachineMigration as it is now, whoever created it."""
+        """Handles the present state of a VirtualMachineMigration, whoever created it. Returns the effects to carry out."""
         known = self.objects.get(vmm.key)
         self.objects[vmm.key] = vmm
         migration = self.migrations.get(vmm.key)
@@ -203,7 +205,7 @@ class Migrating:
         return migration
 
     def _source_of(self, vmm: VirtualMachineMigration) -> Pod | None:
-        """The pod that the migration names as source; before it names one, the pod that names the migration."""
+        """The source pod that the object names. Before it names one: the machine's pod that names no migration, or this one."""
         if vmm.source_pod:
             return self._pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))
         for uid in self._vertical_pods.of_machine(PodKey(vmm.key.namespace, vmm.machine)):
@@ -214,7 +216,7 @@ class Migrating:
         return None
 
     def gone(self, key: PodKey) -> None:
-        """Takes in that the object is deleted."""
+        """Ends the migration whose object was deleted."""
         self.objects.pop(key, None)
         self._cleanup.pop(key, None)
         migration = self.migrations.get(key)
@@ -223,15 +225,13 @@ class Migrating:
         self._vertical_pods.arriving.pop(key, None)
 
     def _about_to_go(self, source: Pod) -> None:
-        """Keeps the pressure of a source accounted for after its machine has arrived, so that no other machine leaves."""
+        """Keeps a source pod's pressure accounted for after its machine has arrived, so that no other machine leaves."""
         reservation = self._reservations.get(source.uid)
         if reservation is not None and reservation.pod_resources.accounted_for == NOTHING:
             self._reservations.recount(source.uid, migration_found(reservation.pod_resources))
 
     def _leave(self, migration: Migration, *, relieving: bool = False) -> None:
-        """Ends the migration and drops its hold. `relieving`: the source is about to go, and with it the pressure accounted
-        for.
-        """
+        """Ends the migration and drops its hold. `relieving`: its source pod is about to go, and stays accounted for."""
         del self.migrations[migration.key]
         if migration.key not in self.objects:
             self._vertical_pods.arriving.pop(migration.key, None)
@@ -261,7 +261,7 @@ class Migrating:
     # --- pods -------------------------------------------------------------------------------------------------------------
 
     def pod_seen(self, pod: Pod, now: Instant) -> None:
-        """Takes in a pod of a machine: the source of a migration, its target, or neither."""
+        """Handles the present state of a machine's pod, which may be the source of a migration, its target, or neither."""
         vertical = pod.vertical
         if vertical is None or vertical.machine is None:
             return
@@ -280,14 +280,14 @@ class Migrating:
             self.choice.queue.drop(pod.uid)
 
     def _stays(self, pod: Pod) -> None:
-        """Accounts for no pressure of the pod any more: it belongs to no migration, so its pressure stays on the node."""
+        """Stops accounting for the pod's pressure: the pod belongs to no migration, so its pressure stays on the node."""
         reservation = self._reservations.get(pod.uid)
         if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
             self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
 
     @staticmethod
     def _is_target(pod: Pod, vmm: VirtualMachineMigration | None) -> bool:
-        """Is the pod the target? The migration's status decides if it names the pod, else the pod's owners do."""
+        """Is the pod the target? The object's status decides if it names the pod; else the pod's owner reference."""
         if vmm is not None and pod.key.name in {vmm.source_pod, vmm.target_pod}:
             return pod.key.name == vmm.target_pod
         ref = pod.vertical.migration if pod.vertical is not None else None
@@ -309,8 +309,8 @@ class Migrating:
         self._enter(migration)
 
     def pod_gone(self, uid: PodUid) -> None:
-        """Takes in that the pod no longer counts. If a source is gone, its migration ends with the object; a target may come
-        back."""
+        """Handles a pod that no longer counts. If it was a source, the migration goes on until its object ends; without an
+        object it ends now. If it was a target, nothing changes, since another target pod may come."""
         self.choice.queue.drop(uid)
         key = self._by_source.pop(uid, None)
         if key is not None and not self.migrations[key].created:
@@ -319,7 +319,7 @@ class Migrating:
             self.migrations[key].pod = None
 
     def target_node_of(self, pod: Pod, now: Instant) -> Migration | None:
-        """The migration whose target the pod is, while a target node is held for it."""
+        """The migration of which the pod is the target, while room on the target node is held for it; else None."""
         ref = pod.vertical.migration if pod.vertical is not None else None
         migration = None if ref is None else self.migrations.get(PodKey(pod.key.namespace, ref.name))
         if migration is None or migration.target_node is None or migration.landed:
@@ -331,22 +331,22 @@ class Migrating:
         return migration
 
     def lift(self, migration: Migration) -> Row | None:
-        """Drops the hold on the target node while its target pod is judged; the node's row."""
+        """Drops the hold on the target node while filter judges the target pod. Returns the node's row; None if it is gone."""
         self._holds.drop(_holder(migration.key))
         return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
 
     def lower(self, migration: Migration) -> None:
-        """Holds the target node again, unless the target pod has a hold or is placed."""
+        """Holds room on the target node again, unless the target pod has a hold of its own or is placed."""
         if not migration.landed and (migration.target is None or self._holds.get(migration.target) is None):
             self._hold_target_node(migration)
 
     def begin_again(self) -> None:
-        """Ends every migration, with what is held and accounted for. The objects stay known, for `found_again`."""
+        """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
         for migration in list(self.migrations.values()):
             self._leave(migration)
 
     def found_again(self) -> None:
-        """Tracks the migrations of all known objects again."""
+        """Tracks the migration of each unfinished object again."""
         for vmm in self.objects.values():
             if not vmm.finished and vmm.machine:
                 self._adopt(vmm)
@@ -358,7 +358,7 @@ class Migrating:
         self._cleanup[key] = at
 
     def put_migration(self, migration: Migration) -> None:
-        """Enters a migration as a dump has it; the dump also has its hold."""
+        """Adds a migration without a hold; in a dump the hold is an entry of its own."""
         self.migrations[migration.key] = migration
         self._vertical_pods.arriving[migration.key] = migration.amounts
         self._by_machine[migration.machine] = migration.key
@@ -368,7 +368,7 @@ class Migrating:
     # --- time -------------------------------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> list[Effect]:
-        """Keeps the holds on target nodes as long as they are needed, and deletes finished objects."""
+        """Keeps the holds on target nodes as long as they are needed. Returns effects that delete finished objects."""
         for migration in self.migrations.values():
             late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
             if late:
@@ -389,11 +389,11 @@ _NO_KEY: Final = PodKey("", "")
 
 
 def _in_use(pod: Pod, pod_resources: PodResources) -> Amounts:
-    """The room that the target pod must have."""
+    """The room that the target pod must have: Reserved without Buffer, or what the machine uses if that is more."""
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     return certain if pod.vertical is None else certain.at_least(pod.vertical.using.at_most(pod_resources.reserved))
 
 
 def _holder(key: PodKey) -> PodUid:
-    """The key of the hold on a target node, which belongs to no pod yet; no pod has a UID like this."""
+    """The key of the hold on a target node, in place of a pod's UID, since the target pod may not exist yet."""
     return PodUid(f"target-node/{key}")

@@ -1,9 +1,10 @@
-"""The window of nominations: how many may be under way at once. It grows while pods are bound by them, and shrinks otherwise.
+"""The window of nominations: how many may be under way at once. It grows while nominated pods are bound to their nodes, and
+shrinks otherwise.
 
 Additive increase, multiplicative decrease, as in congestion control: after enough outcomes the width grows by a few, or is
 halved if too many nominations were missed or writes are slow. Nominations made before a halving do not count for the next one.
-At the least width nothing is sent for a pause, which doubles each time; then one nomination is tried again. So nominations cost
-next to nothing where they do not pay: where kube-scheduler is quicker, or another client takes the room.
+At width 1 no nomination is made for a pause, which doubles each time; then one is tried again. So nominations cost next to
+nothing where they are of no use because kube-scheduler is quicker or another client takes the room.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from slackwater.model.ids import Instant
 #: Outcomes after which the width is adjusted.
 _ENOUGH: Final = 20
 _STEP: Final = 8
-#: How long nothing is nominated after a failure where the window cannot be halved any more.
+#: How long nothing is nominated after a failure at which the window cannot be halved any more.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=1.0, longest_seconds=30.0)
 #: The weight of the newest write's time in the mean.
 _NEWEST: Final = 0.1
@@ -23,8 +24,8 @@ _NEWEST: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPolicy:
-    """Limits of the window. At most `most` nominations are on their way to the API server at once. Above either other limit the
-    width is halved: the share of nominations that are missed, and the mean time of a write."""
+    """Limits of the window. `most`: the most nominations whose writes are under way at the same time. The window is halved if
+    the share of missed nominations exceeds `max_miss_share` (0 to 1), or the mean time of a write exceeds `slow_seconds`."""
 
     most: int = 64
     max_miss_share: float = 0.2
@@ -32,7 +33,7 @@ class WindowPolicy:
 
 
 class NominationWindow:
-    """How many nominations may be on their way to the API server at once."""
+    """The limit on nominations whose writes are under way at the same time. It adapts to outcomes and to the time of writes."""
 
     def __init__(self) -> None:
         self.width = 32
@@ -42,7 +43,7 @@ class NominationWindow:
         self._pauses = 0  # in a row
 
     def allowed(self, policy: WindowPolicy, now: Instant) -> int:
-        """How many nominations may be under way to the API server now."""
+        """The most nominations whose writes may be under way now; 0 during a pause."""
         return min(self.width, policy.most) if now >= self._resume_at else 0
 
     def met(self, policy: WindowPolicy, now: Instant) -> None:
@@ -55,7 +56,7 @@ class NominationWindow:
             self._look(policy, now)
 
     def written(self, seconds: float, policy: WindowPolicy, now: Instant) -> None:
-        """Takes in that a write ended after so many seconds."""
+        """Counts a write that took so many seconds, and halves the window if writes are slow."""
         self.write_seconds += (seconds - self.write_seconds) * _NEWEST
         self._writes += now - seconds >= self._halved_at
         if self._writes >= _ENOUGH:

@@ -1,14 +1,14 @@
 """The nomination backlog: the pending pods that may be nominated in advance, in the order of kube-scheduler's queue.
 
     backlog.take(changes.pods)          # pods that arrived, changed or were deleted
-    pods = backlog.some(64, now)        # takes the first ones out
+    pods = backlog.some(64, now)        # removes and returns the first ones
     backlog.park(pods_without_a_place, now)
 
 - `Eligibility`: which pods may be nominated, and for which of them filter may choose a node.
 - `Backlog`: the eligible pods by priority, and by arrival within a priority.
 
-In: changed pods. Out: the next pods to nominate. This module does not know nodes, nor what the state machine knows beyond the
-pod itself (its hold, its preemption).
+In: changed pods. Out: the next pods to nominate. This module knows neither nodes nor what only the state machine knows about a
+pod, such as its hold or its preemption.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import PodConstraints
 from slackwater_protocol.names import GATE
 
-#: How long pods that fit nowhere rest.
+#: The pause before pods that fit nowhere are tried again.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.5, longest_seconds=8.0)
 
 #: Heaps with at most so many entries are not cleared of outdated ones.
@@ -37,18 +37,18 @@ _Heaps = tuple[list[tuple[int, int, PodUid]], ...]
 class Backlog:
     """Pods that wait to be nominated, in the order of kube-scheduler's queue: by priority, and by arrival within a priority.
 
-    `eligible` says which pods belong to it; `sequence_of` gives a pod's arrival sequence number. The arrival order is that of
-    the first list or of the watch. kube-scheduler's queue has the same order for pods that its watch showed; it queues the pods
-    that it listed at its start in no particular order. Pods that fit nowhere are parked and tried again after a pause. The
-    pause doubles as long as no pod finds a place.
+    `eligible` tells whether a pod may be in the backlog; `sequence_of` returns a pod's arrival sequence number. The arrival
+    order is that of the first list or of the watch. kube-scheduler's queue has the same order for pods that its watch showed;
+    it queues the pods that it listed at its start in no particular order. Pods that fit nowhere are parked and tried again
+    after a pause. The pause doubles as long as no pod finds a place.
     """
 
     def __init__(self, eligible: Callable[[Pod], bool], sequence_of: Callable[[PodUid], int]) -> None:
         self._eligible = eligible
         self._sequence_of = sequence_of
         self._pods: dict[PodUid, Pod] = {}
-        #: The current heap entry of each pod. Entries of pods that have left, or whose place has changed, are skipped, and
-        #: cleared out when they are the majority: most pods leave without being taken from a heap.
+        #: The place in the current heap entry of each pod. Heap entries of pods that have left, or whose place has changed, are
+        #: skipped, and cleared out when they are the majority: most pods leave without being taken from a heap.
         self._places: dict[PodUid, _Place] = {}
         self._heap: list[tuple[int, int, PodUid]] = []
         #: The entries of pods behind a scheduling gate, which kube-scheduler does not see.
@@ -60,7 +60,7 @@ class Backlog:
         self._failures = 0
 
     def take(self, changes: Iterable[PodChange]) -> None:
-        """Takes in the present state of pods; those that are gone or not eligible leave the backlog."""
+        """Updates the backlog with the present state of these pods. Pods that are gone or not eligible leave it."""
         for uid, pod, _ in changes:
             if pod is None or not self._eligible(pod):
                 self.discard(uid)
@@ -77,7 +77,7 @@ class Backlog:
             self._clear_out(heap)
 
     def _clear_out(self, heap: list[tuple[int, int, PodUid]]) -> None:
-        """Drops outdated entries. Each of them was pushed once, so the amortized cost of a push stays the same."""
+        """Drops outdated entries. Each entry was pushed once, so the amortized cost of a push stays the same."""
         gated = heap is self._gated_heap
         heap[:] = [entry for entry in heap if self._is_current(entry, gated=gated)]
         heapify(heap)
@@ -94,11 +94,13 @@ class Backlog:
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
-        """Takes out up to `most` pods, the first ones. Parked pods come back before that if their pause is over."""
+        """Removes up to `most` pods, the first ones, and returns them. Before that, parked pods come back if their pause is
+        over."""
         return self._some(most, now, self._heaps)
 
     def behind_gates(self, most: int, now: Instant) -> list[Pod]:
-        """Takes out up to `most` pods behind a scheduling gate; otherwise as `some`."""
+        """Removes up to `most` pods that have a scheduling gate, the first ones, and returns them. Parked pods come back as in
+        `some`."""
         return self._some(most, now, (self._gated_heap,))
 
     def _some(self, most: int, now: Instant, heaps: _Heaps) -> list[Pod]:
@@ -110,7 +112,7 @@ class Backlog:
         return found
 
     def _next(self, heaps: _Heaps) -> Pod | None:
-        """Takes out the first pod of these heaps."""
+        """Removes the first pod of these heaps and returns it; None if the heaps have no current entry."""
         while filled := [heap for heap in heaps if heap]:
             heap = min(filled)
             entry = heappop(heap)
@@ -121,7 +123,7 @@ class Backlog:
         return None
 
     def park(self, pods: Iterable[Pod], now: Instant) -> None:
-        """Parks pods that were taken out and fit nowhere at present."""
+        """Parks pods that `some` or `behind_gates` returned and that fit nowhere at present."""
         before = len(self._parked)
         for pod in pods:
             if pod.uid not in self._pods:
@@ -132,7 +134,7 @@ class Backlog:
             self._unpark_at = Instant(now + _BACKOFF.seconds(self._failures))
 
     def placed(self) -> None:
-        """Notes that a pod found a place: others may soon."""
+        """Resets the back-off, because a pod found a place: others may soon find one too."""
         self._failures = 0
 
     @property
@@ -161,12 +163,12 @@ class Eligibility:
     others; and pods whose place depends on objects that the nomination snapshot lacks (volume claims, resource claims,
     namespaces by their labels).
 
-    Filter may choose a node for more pods than that. kube-scheduler's own filters have accepted the nodes that it offers, so
-    only the scores have to be known. Only VolumeBinding's score reads claims; where it scores, kube-scheduler chooses the node
-    for pods with claims.
+    Filter may choose a node for more pods than these. kube-scheduler's own filters have accepted the nodes that it offers, so
+    Slackwater only has to know the scores. Only VolumeBinding's score reads volume claims; if that plug-in scores,
+    kube-scheduler chooses the node for pods with claims.
 
-    `gated`: pods behind our own gate are eligible. `missing_requests_refused`: our filter refuses every pod that lacks a
-    request. `volumes_scored`: kube-scheduler's plug-in VolumeBinding scores.
+    `gated`: pods with our own scheduling gate may be nominated. `missing_requests_refused`: our filter refuses every pod that
+    lacks a CPU or memory request. `volumes_scored`: kube-scheduler's plug-in VolumeBinding scores.
     """
 
     scheduler_name: str

@@ -18,7 +18,7 @@ from slackwater.model.ids import NodeName, PodUid
 
 
 class Miss(StrEnum):
-    """Why a nomination was a miss."""
+    """Why a pod was not bound by its nomination. `MISSES` explains each reason."""
 
     LATE = "late"
     REFUSED_IN_TREE = "refused-in-tree"
@@ -30,7 +30,7 @@ class Miss(StrEnum):
     UNWRITTEN = "unwritten"
 
 
-#: For people; constant for each miss.
+#: The meaning of each reason, as documents and pages show it.
 MISSES: Final[dict[Miss, str]] = {
     Miss.LATE: "kube-scheduler was searching already when it could have seen the nomination",
     Miss.REFUSED_IN_TREE: "kube-scheduler's own filters refused the node, and it searched on",
@@ -49,7 +49,8 @@ BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 @dataclass(slots=True)
 class Seconds:
-    """A histogram: `counts[i]` counts values of at most `BUCKETS[i]` above the bound before; the last counts all beyond."""
+    """A histogram. `counts[i]`: the number of values above `BUCKETS[i - 1]` and at most `BUCKETS[i]`; the last entry counts the
+    values above all bounds. `sum`: the sum of all values, in seconds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     sum: float = 0.0
@@ -63,9 +64,10 @@ class Seconds:
 class NominationCounts:
     """Counts of nominations in advance, and of nodes that filter chose.
 
-    `dropped`: a node was found, but something else had decided about the pod by then. `chosen`: filter answered with one node
-    only; `chosen_met`: and the pod was bound there. Times are since the watch first showed the pod; `until_bound` counts every
-    pod of our scheduler, nominated or not."""
+    `made`, `met`: pods that were nominated, and of these the pods that were bound to the nominated node. `dropped`: a node was
+    chosen, but the pod could not be nominated any more. `chosen`: filter answered with one node only. `chosen_met`: of these,
+    the pods that were bound there. Times begin when the watch first shows the pod; `until_bound` counts every pod of our
+    scheduler, nominated or not."""
 
     made: int = 0
     met: int = 0
@@ -78,30 +80,31 @@ class NominationCounts:
 
 
 class ChosenNodes:
-    """The nodes that filter named alone, by pod, until each pod is bound or comes back.
+    """The nodes that filter named alone in an answer, by pod, until the pod is bound or gone.
 
         filter is asked about many nodes -> one chosen, held -> the pod is bound there: met
                                          -> filter is asked again, or the hold ends: the next answers name all feasible nodes
 
-    A node is chosen at most once for each pod. Whatever kept kube-scheduler from binding the pod there (a custom plug-in,
-    another extender) would do so again. `note` is called with each pod whose chosen node has changed. Which node is chosen is
-    decided by `controllers.nomination.room_scores`.
+    A node is chosen at most once for each pod: what kept kube-scheduler from binding the pod there (a custom plug-in, another
+    extender) would do so again. `note` is called with each pod whose chosen node has changed. Deliberately absent: which node
+    is chosen (`room_scores`).
     """
 
     def __init__(self, cluster_state: ClusterState, counts: NominationCounts, note: Callable[[PodUid], None]) -> None:
         self._holds = cluster_state.holds
         self._counts = counts
         self._note = note
-        #: None: kube-scheduler asked about the pod again, or has not bound it in time.
+        #: By pod. None: the choice has ended, since kube-scheduler asked about the pod again or the hold ended before a bind.
         self._chosen: dict[PodUid, NodeName | None] = {}
         self._tried: dict[PodUid, set[NodeName]] = {}
 
     def node_of(self, uid: PodUid) -> NodeName | None:
-        """The node where kube-scheduler is about to bind the pod."""
+        """The node that filter named alone, where kube-scheduler is about to bind the pod; None if there is none."""
         return self._chosen.get(uid)
 
     def may_choose(self, uid: PodUid) -> bool:
-        """Was no node chosen for the pod before, and is no room held for it? A hold means that an answer has named nodes."""
+        """May filter name one node alone for the pod? Not if it did before, nor while the pod has a hold: then an earlier
+        answer has named nodes."""
         return uid not in self._chosen and not self._holds.all_of(uid)
 
     def tried(self, uid: PodUid) -> Collection[NodeName]:

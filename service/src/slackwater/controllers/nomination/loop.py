@@ -1,14 +1,16 @@
-"""The nomination loop: lets a snapshot follow the state machine, chooses nodes for waiting pods, and hands in the choices.
+r"""The nomination loop: keeps a snapshot up to date, chooses nodes for waiting pods, and gives the choices to the state
+machine.
 
     a pod arrived -> a short pause \
                                     -> changes -> replica, backlog -> choice -> StateMachine.apply -> nominations
     nominations were written ------/
 
-The pause is for kube-scheduler: where it is idle it searches for a new pod at once, its filter call comes first, and no
-nomination is written that would come too late. While more pods wait than kube-scheduler is about to take, rounds follow each
-other without a pause. All of this runs on the event loop, a slice at a time: what a pod costs is less than switching threads.
-Only a snapshot that must be rebuilt is built in a worker thread. Deliberately absent: which node (`chooser`), which pods may be
-nominated and how nominations end (`StateMachine.advance_nominations`).
+The pause lets an idle kube-scheduler go first: it searches for a new pod at once, and a nomination for this pod would be too
+late. The filter call shows the search, so no such nomination is written. While more pods wait than kube-scheduler is about to
+take, rounds follow each other without a pause. All of this runs on the event loop, a slice at a time, because the work for a
+pod costs less than a switch of threads. Only many changes at once, or a rebuild of the snapshot, go to a worker thread.
+Deliberately absent: which node (`chooser`), and which pods may be nominated and how nominations end
+(`StateMachine.advance_nominations`).
 """
 
 from collections.abc import Callable, Iterable
@@ -40,23 +42,23 @@ _log = structlog.get_logger(__name__)
 
 #: Pause between the first pod of a round and the choice.
 _SETTLE_SECONDS: Final = 0.015
-#: How often parked pods, and changes without a new pod, are looked at.
+#: How often a round begins without a new pod, for parked pods and other changes.
 _IDLE_SECONDS: Final = 0.25
-#: Nominations that are chosen together, if so many may be on their way: each round has a fixed cost.
+#: A round waits until so many pods may be nominated, or half of the window if that is less, since each round has a fixed cost.
 _TOGETHER: Final = 16
 #: The pause after an error, and between two checks whether nominations are enabled.
 _REST_SECONDS: Final = 1.0
-#: Pods chosen for at once before other tasks run: a few milliseconds of work.
+#: The most pods for which nodes are chosen before other tasks run: a few milliseconds of work.
 _BATCH: Final = 32
 #: Images on nodes are in no journal, so everything is scored again this often.
 _RESCORE_SECONDS: Final = 30.0
 
 
 class NominationLoop:
-    """Nominates waiting pods until it is cancelled.
+    """Nominates waiting pods in advance, and answers filter's question for the best node.
 
-    Call `look` after each event of the state machine. `weight` is the extender's weight in kube-scheduler's configuration,
-    `profile` what its profile says about scores; None: what it says by default."""
+    Call `look` after each event of the state machine. `weight`: the extender's weight in kube-scheduler's configuration.
+    `profile`: the score plug-ins of kube-scheduler's profile; None: those of the default profile."""
 
     def __init__(
         self,
@@ -73,22 +75,22 @@ class NominationLoop:
         self._weight = weight
         self._profile = profile
         self._arrived = -1
-        #: Pods are left in the backlog that may be nominated without a pause.
+        #: Whether pods are left in the backlog that may be nominated without a pause.
         self._more = False
         self._wake = anyio.Event()
         self._nomination_snapshot: NominationSnapshot | None = None
-        #: The curve that kept scores were computed by; a reload of the settings brings another one.
+        #: The curve with which the cached scores were computed. A reload of the settings may bring another one.
         self._scored_by = state_machine.policy.curve
 
     def look(self) -> None:
-        """Wakes the loop if a pod has arrived, or if another waiting one may be nominated now."""
+        """Wakes the loop if a pod has arrived, or if pods left in the backlog may be nominated now."""
         if not self._wake.is_set() and (
             self._state_machine.advance_nominations.arrived != self._arrived or (self._more and self._may_nominate())
         ):
             self._wake.set()
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of the rows for the pod; None: filter leaves the choice to kube-scheduler."""
+        """The best of these rows of the state machine for the pod; None: filter leaves the choice to kube-scheduler."""
         nomination_snapshot = self._nomination_snapshot
         if nomination_snapshot is None:
             return None
@@ -103,14 +105,14 @@ class NominationLoop:
             return None
 
     def _may_nominate(self) -> int:
-        """How many pods may be nominated now; 0 if it is cheaper to wait until more can be nominated together."""
+        """The number of pods that may be nominated now; 0 if it is cheaper to wait until more may be nominated together."""
         nominations, policy = self._state_machine.advance_nominations, self._state_machine.policy.nomination
         most = nominations.may_nominate(policy, self._clock())
         width = min(nominations.nomination_window.width, policy.nomination_window.most, policy.max_ahead)
         return most if most >= min(_TOGETHER, width // 2) else 0
 
     async def run(self) -> None:
-        """Runs until cancelled. The state machine must have listed everything before."""
+        """Nominates pods until cancelled. Start it after the state machine has listed everything."""
         while True:
             try:
                 if self._wanted():
@@ -164,7 +166,7 @@ class NominationLoop:
             await anyio.lowlevel.checkpoint()
 
     def _steer(self, nomination_snapshot: NominationSnapshot) -> bool:
-        """Nominates some pods. True if more may be left."""
+        """Nominates up to `_BATCH` pods. True if pods may be left that can be nominated."""
         state_machine, backlog, now = self._state_machine, nomination_snapshot.backlog, self._clock()
         searched = state_machine.advance_nominations.searched
         for uid in searched:
@@ -193,9 +195,9 @@ class NominationLoop:
 
 
 def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
-    """Our own score as kube-scheduler counts an extender's: 0..10, times ten, times the weight.
+    """Makes the function for our own score, as kube-scheduler counts an extender's score: 0..10, times ten, times the weight.
 
-    It reads requests, which equal Reserved except for pods that grow in place."""
+    The score reads requests, which equal Reserved except for pods that grow in place."""
 
     def own(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
         lines, facts = slice(CPU, MEMORY + 1), snapshot.facts

@@ -3,9 +3,9 @@
 - `Ranking`: the feasible rows of one equivalence group, the best first.
 - `Chooser`: places the pods, and keeps the rankings from one choice to the next.
 
-In: the snapshot and pods from the backlog, in order. Out: a `Choice`. Invariant: the snapshot is as before after a choice; the
-caller holds the room and updates the snapshot. This module does not decide which pods wait (`backlog`) or how many may be
-nominated at once (`aimd_window`).
+In: the snapshot and pods from the backlog, in order. Out: a `Choice`. Invariant: a choice leaves the snapshot as it was; the
+caller then holds room for the chosen pods and updates the snapshot. This module does not decide which pods wait (`backlog`) or
+how many may be nominated at once (`aimd_window`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,16 +38,16 @@ _OF_RESOURCES: Final = frozenset({"NodeResourcesFit", "Ledger"})
 
 
 class Ranking:
-    """The feasible rows of one equivalence group, the best first. It belongs to one snapshot.
+    """The feasible rows of one equivalence group in one snapshot, the best first.
 
         ranking.best(most)   # up to `most` rows of the highest score, those with the most room first; empty: no row is feasible
 
     The score is kube-scheduler's (`fit.node_scores`) plus our own by weight. Each part is computed again when what it reads
     changes:
 
-        resources            for rows where pods came or went
-        node properties      when a node changed, or the set of feasible rows: these scores compare the feasible rows
-        places of other pods when any pod moved; only for groups with terms about other pods, or that others have terms about
+        resources            for the rows where pods came or went
+        node properties      when a node or the set of feasible rows changed, since these scores compare the feasible rows
+        places of other pods when any pod came or went; only for groups that have terms about other pods, or are in such terms
 
     So the next pod of a group costs a few operations on one row.
     """
@@ -58,17 +58,18 @@ class Ranking:
         self._scoring = scoring
         self._facts = self._pods = -1
         self._feasible: Mask = np.zeros(0, np.bool_)
-        #: Rows that pass every predicate but those on CPU, memory and the like; kept for groups that are not `social`.
+        #: Rows that pass every predicate but those in `_OF_RESOURCES`; only computed for groups that are not `social`.
         self._open: Mask = np.zeros(0, np.bool_)
         #: Scores by what they read, shape (n_rows,); undefined where a row is not feasible.
         self._of_room: Int64 = np.zeros(0, np.int64)
         self._of_nodes: Int64 = np.zeros(0, np.int64)
-        #: The sum of the scores, with the row's emptiness in the lower bits: scores are integers, and thousands of rows tie.
+        #: The sum of the scores; the row's emptiness in its lower digits orders the rows of equal score, often thousands.
         self._total: Int64 = np.zeros(0, np.int64)
 
     @property
     def social(self) -> bool:
-        """Do scores or verdicts of the group's next pod depend on where the last one went, beyond that row's resources?"""
+        """Do the verdicts or scores for the group's next pod depend on the place of its last pod, beyond that row's
+        resources?"""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
         asks, counters = kind.asks, snapshot.counters
         itself = asks.spread or asks.affinity or asks.anti_affinity or asks.preferred_pods or asks.spread_by_default is not None
@@ -103,7 +104,7 @@ class Ranking:
         self._facts, self._pods = facts, pods
 
     def _renew_rows(self, changed: Rows) -> None:
-        """Updates single rows. Only room has changed there, and the group is not `social`."""
+        """Updates these rows only. Valid if nothing but the rows' room has changed, and the group is not `social`."""
         snapshot = self._snapshot
         fits: Mask = judge_node_resources_fit(snapshot, snapshot.of(self._kind), changed) == Reason.OK
         if snapshot.ledger is not None:
@@ -125,7 +126,7 @@ class Ranking:
         rows = np.flatnonzero(self._feasible)
         if changed is None:
             self._of_room = np.zeros(snapshot.n_rows, np.int64)
-        # All changed rows, feasible or not: pods elsewhere may make a row feasible later without any change on the row itself.
+        # All changed rows, feasible or not: pods on other rows may make a row feasible later, and the row is not scored then.
         self._score_room(np.arange(snapshot.n_rows) if changed is None else changed)
         if changed is None or not np.array_equal(before, self._feasible):
             self._of_nodes = self._scored(_OF_NODES, rows)
@@ -141,7 +142,7 @@ class Ranking:
             self._of_room[rows] = score_room(self._snapshot, self._kind, rows, self._scoring)
 
     def _scored(self, names: tuple[str, ...], rows: Rows) -> Int64:
-        """The sum of these plug-ins' scores, for all rows; 0 for rows that are not in `rows`."""
+        """The weighted sum of these plug-ins' scores, shape (n_rows,); 0 for rows that are not in `rows`."""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
         total = np.zeros(snapshot.n_rows, np.int64)
         for name, plugin in self._scoring.compared.items() if len(rows) else ():
@@ -160,23 +161,24 @@ def _open_rows(snapshot: ClusterSnapshot, kind: KindId) -> Mask:
     return found
 
 
-#: Equivalence groups whose rankings are kept: 125 kB each at 5,000 nodes.
+#: The most rankings that are kept: 125 kB each at 5,000 nodes.
 _MOST_KINDS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The result of one choice: a node for some pods, and the pods that fit nowhere now or whose best node is not known yet."""
+    """The result of one choice. `picks`: pods with their chosen nodes. `unfit`: pods that fit nowhere now, or whose best node
+    cannot be known yet."""
 
     picks: tuple[PodNomination, ...]
     unfit: tuple[Pod, ...]
 
 
 class Chooser:
-    """Chooses nodes for pods, and keeps rankings from one choice to the next as long as the snapshot is the same one.
+    """Chooses nodes for pods, and keeps rankings from one choice to the next while the snapshot is the same object.
 
-    Pods of one priority are placed by equivalence group, so several of them go to equally good rows at the cost of one search.
-    The placements are undone in the snapshot at the end of a choice.
+    Within one priority it places the pods of an equivalence group together, so one search finds equally good rows for several
+    pods. It undoes the placements in the snapshot at the end of a choice.
     """
 
     def __init__(self, scoring: Scoring) -> None:
@@ -185,7 +187,7 @@ class Chooser:
         self._rankings: dict[KindId, Ranking] = {}
 
     def forget(self) -> None:
-        """Drops all rankings: our own score, or the images on nodes, which are in no journal, may have changed."""
+        """Drops all rankings. Called when our own score or the images on nodes, which no journal shows, may have changed."""
         self._rankings.clear()
 
     def choose(
@@ -197,9 +199,10 @@ class Chooser:
     ) -> Choice:
         """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was.
 
-        `elsewhere` are pods that kube-scheduler is placing now, on unknown nodes. Pods of the same equivalence groups whose
-        place depends on where those go are not nominated. `already_nominated` are not bound yet. Of a group
-        with a hard topology spread only one pod at a time is nominated: kube-scheduler may take them in another order.
+        `elsewhere`: pods that kube-scheduler is placing now, on unknown nodes. A pod of the same equivalence group is not
+        chosen for if its feasible nodes depend on the places of those pods. `already_nominated`: nominated pods that are not
+        bound yet. Of an equivalence group with a hard topology spread only one pod at a time is nominated, because
+        kube-scheduler may take the pods in another order.
         """
         if snapshot is not self._snapshot:
             self._snapshot, self._rankings = snapshot, {}
@@ -217,7 +220,7 @@ class Chooser:
         return Choice(tuple(picks), tuple(unfit))
 
     def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
-        """Up to `count` rows, one for each pod; the pods are placed there in the snapshot."""
+        """Places up to `count` pods of the group in the snapshot. Returns their rows; fewer than `count` if no more fit."""
         ranking = self._ranking(snapshot, kind)
         at_once = 1 if ranking.social else count
         found: list[int] = []
@@ -245,20 +248,21 @@ def _kinds(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> set[int]:
 
 
 def _is_strict(snapshot: ClusterSnapshot, kind: KindId) -> bool:
-    """Does the place of other pods of the group decide which rows are feasible for one of its pods?"""
+    """Do the places of the group's pods decide which rows are feasible for the next pod of the group?"""
     asks = snapshot.of(kind).asks
     return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
 
 
 def _begins_a_series(snapshot: ClusterSnapshot, kind: KindId) -> bool:
-    """Is the pod the first of those that must join each other by pod affinity? A wrong node would bind all of them."""
+    """Is no pod placed yet that the group's required pod affinity matches? Then the group's first pod decides where all have to
+    go, and a wrong node for it would be wrong for all."""
     numbered = snapshot.of(kind)
     affinity = numbered.asks.affinity
     return bool(affinity) and not snapshot.counters.read(term_counter(snapshot, *affinity))[: snapshot.n_rows].any()
 
 
 def _by_kind(pods: Sequence[Pod], kinds: Sequence[int]) -> Iterator[tuple[KindId, list[Pod]]]:
-    """Pods grouped by priority and equivalence group, in the order of the first pod of each group."""
+    """Groups the pods by priority and equivalence group. The groups are in the order of their first pods."""
     numbered = list(zip(pods, kinds, strict=True))
     for _, group in groupby(numbered, key=lambda one: one[0].priority):
         by_kind: dict[int, list[Pod]] = {}

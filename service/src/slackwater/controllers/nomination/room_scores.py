@@ -1,14 +1,14 @@
 """Scores the rows that kube-scheduler offers for one pod, and finds the best of them.
 
     Samples(scoring).best_of(snapshot, kind, rows)
-    RoomScores(scoring).of(snapshot, kind, rows)      # kept, and computed again only for rows where pods came or went since
+    RoomScores(scoring).of(snapshot, kind, rows)      # cached; computed again only for rows where pods came or went since
 
 - `Scoring`: the plug-ins that score, by what they read, and our own score.
 - `RoomScores`: the part of the score that depends on a row's own room alone.
 - `Samples`: the whole score of a sample, and its best row.
 
-In: a snapshot, an equivalence group and rows that are feasible for it. Out: the `Best` row. This module does not judge whether
-the pod fits; scores that compare rows with one another are those of `fit.node_scores`.
+In: a snapshot, an equivalence group and rows that are feasible for the group. Out: the `Best` row. This module does not judge
+whether the pod fits. Scores that compare rows with one another come from `fit.node_scores`.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,25 +25,26 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
-#: Our own score of rows for an equivalence group, already multiplied by its weight in kube-scheduler. It reads what the group's
-#: pods request.
+#: Our own score of each row for an equivalence group, shape (rows,), multiplied by the extender's weight in kube-scheduler. It
+#: reads what the group's pods request.
 OwnScore = Callable[[ClusterSnapshot, NumberedGroup, Rows], Int64]
 
-#: One point of score, in the unit of totals.
+#: One point of score in a total. Values below one point order rows of equal score by their free CPU and memory.
 EMPTINESS: Final = 1 << 20
-#: Pod sizes whose scores are kept: 45 kB each at 5,000 nodes.
+#: The most pod sizes whose scores are cached: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128
-#: When some stale rows have to be scored, so many times as many stale rows are scored with them: that costs little more.
+#: When stale rows of a sample are scored, so many times the sample's rows are scored with them if stale: that costs little
+#: more.
 _AHEAD: Final = 8
 
-#: All that these scores read of a group: what its pods request, and what is assumed where they request nothing.
+#: All that room scores read of a group: what its pods request, and what the scores assume for containers without requests.
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
 
 
 class Scoring:
-    """Our own score, and the plug-ins of kube-scheduler's profile by what they read.
+    """What scoring uses: our own score, and the score plug-ins of kube-scheduler's profile, divided by what they read.
 
-    `of_room` read a row's own room alone. `compared` compare rows with one another."""
+    The plug-ins `of_room` read only a row's own room. The plug-ins `compared` compare rows with one another."""
 
     def __init__(
         self, own: OwnScore, profile: ScoreProfile | None = None, version: KubernetesVersion = DEFAULT_VERSION
@@ -57,7 +58,8 @@ class Scoring:
 
 
 def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, scoring: Scoring) -> Int64:
-    """The room score of each row, shape (len(rows),), in units of one point over `EMPTINESS`."""
+    """The room score of each row, shape (len(rows),): our own score and the plug-ins `of_room`. One point is `EMPTINESS`; the
+    remainder is the row's emptiness."""
     numbered = snapshot.of(kind)
     total = scoring.own(snapshot, numbered, rows)
     for plugin in scoring.of_room:
@@ -66,7 +68,7 @@ def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, scoring: Sco
 
 
 def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
-    """How much of each row's CPU and memory is free: 0 to `EMPTINESS` - 1."""
+    """The free share of each row's CPU and memory on average, scaled to 0..`EMPTINESS` - 1."""
     lines = slice(CPU, MEMORY + 1)
     capacity = np.maximum(snapshot.facts.allocatable[lines].take(rows, axis=1), 1)
     shares = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
@@ -76,7 +78,8 @@ def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
 
 @dataclass(slots=True)
 class _Kept:
-    """The scores of one pod size by row, as of these positions of the journals."""
+    """The cached scores of one pod size, shape (n_rows,). `stale`: rows to score again. `facts`, `pods`: the positions in the
+    snapshot's journals up to which `stale` takes changes into account."""
 
     scores: Int64
     stale: Mask
@@ -85,11 +88,11 @@ class _Kept:
 
 
 class RoomScores:
-    """Room scores, kept for each pod size.
+    """A cache of room scores by pod size.
 
     kube-scheduler asks about a hundred nodes at a time, round robin, so most rows are unchanged since it last asked about them.
-    Scores are integers, so thousands of rows tie. Therefore one point of score counts `EMPTINESS`, and the row's free CPU and
-    memory break ties below that.
+    Scores are integers, so thousands of rows tie. Therefore one point of score is `EMPTINESS`, and the row's free CPU and
+    memory break ties below one point.
     """
 
     def __init__(self, scoring: Scoring) -> None:
@@ -98,7 +101,7 @@ class RoomScores:
         self._kept: dict[_Size, _Kept] = {}
 
     def forget(self) -> None:
-        """Drops all scores: our own score may have changed."""
+        """Drops all scores. Called when our own score may have changed."""
         self._kept.clear()
 
     def of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:
@@ -112,7 +115,7 @@ class RoomScores:
         return kept.scores.take(rows)
 
     def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _Kept:
-        """The kept scores for the size of the group's pods, with the stale rows marked."""
+        """The cached scores for the size of the group's pods, with the rows that changed marked as stale."""
         if snapshot is not self._snapshot:
             self._snapshot, self._kept = snapshot, {}
         facts, pods, size = snapshot.facts.journal.position, snapshot.journal.position, _size(snapshot.of(kind))
@@ -127,7 +130,7 @@ class RoomScores:
         elif len(changed):
             kept.stale[changed] = True
             kept.pods = pods
-        self._kept[size] = kept  # put last: the size that was not asked about for longest is dropped first
+        self._kept[size] = kept  # at the end: the least recently used size is dropped first
         return kept
 
 
@@ -136,18 +139,19 @@ def _size(numbered: NumberedGroup) -> _Size:
 
 
 class Best(NamedTuple):
-    """The position of the best row. `compared`: scores that compare rows were used, so among fewer rows another may be best."""
+    """The best row of a sample. `at`: its position in the sample. `compared`: scores that compare rows were used, so in a part
+    of the sample another row may be the best."""
 
     at: int
     compared: bool
 
 
 class Samples:
-    """Scores samples, and keeps what does not change from one sample to the next.
+    """Finds the best row of a sample, and caches what does not change from one sample to the next.
 
     The score is kube-scheduler's plus our own by weight. kube-scheduler filters a sample of the nodes, and some of its scores
-    compare the nodes of that sample with one another; so do these. Scores that cannot differ between rows for a group are kept,
-    like room scores. Among equals the emptiest row wins, then the first.
+    compare the nodes of that sample with one another; so do these. Cached are room scores, and for each group the plug-ins
+    whose scores can differ between rows. Among rows of equal score the emptiest wins, then the first.
     """
 
     def __init__(self, scoring: Scoring) -> None:
@@ -158,11 +162,11 @@ class Samples:
         self._as_of = (-1, -1, -1)
 
     def forget(self) -> None:
-        """Drops room scores: our own score may have changed."""
+        """Drops the room scores. Called when our own score may have changed."""
         self._rooms.forget()
 
     def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best:
-        """The best of `rows`, which has shape (rows,) and at least one entry."""
+        """Finds the best of `rows`, an array of shape (rows,) with at least one row."""
         numbered, comparing = snapshot.of(kind), self._comparing_for(snapshot, kind)
         total = self._rooms.of(snapshot, kind, rows)
         for plugin in comparing:

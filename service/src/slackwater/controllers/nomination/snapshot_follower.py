@@ -1,7 +1,7 @@
-"""The nomination snapshot: a snapshot that follows the state machine, the pods that wait, and the rankings of their groups.
+"""The nomination snapshot: a snapshot that follows the state machine, the backlog of pods, and the rankings of their groups.
 
-It is brought up to date in two ways: by the loop, which yields to other tasks in between, and at once, when filter's answer
-needs it and little has changed. Never by both at the same time.
+The snapshot is brought up to date in two ways: by the loop, which yields to other tasks in between; and at once, when filter's
+answer needs it and little has changed. Both never run at the same time.
 """
 
 import sys
@@ -24,19 +24,20 @@ from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.equivalence_groups import keys_read
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
-#: Objects collected before other tasks run: a few milliseconds of work.
+#: Changed objects that are collected before other tasks run: a few milliseconds of work.
 _SLICE: Final = 200
-#: Up to so many changed pods are taken in one by one: what came since the last question.
+#: Up to so many changed pods are applied to the replica by a shorter path, when filter asks.
 _FEW: Final = 16
-#: More changes than this are taken in by a worker thread.
+#: More changes than this are applied by a worker thread.
 _MANY: Final = 2_000
-#: Python's thread switch interval while that worker runs: the event loop waits for its turn at most so long, instead of 5 ms.
+#: Python's thread switch interval while that worker thread runs, instead of 5 ms: the event loop waits so long for its turn.
 _SWITCH_SECONDS: Final = 1e-4
 _NOT_KEPT: Final = -1
 
 
 class NominationSnapshot:
-    """What choosing nodes needs of the state machine. Kept as long as nominations are enabled."""
+    """A snapshot for choosing nodes, kept up to date with the state machine; with the backlog and the cached scores. It exists
+    while nominations are enabled."""
 
     def __init__(self, state_machine: StateMachine, eligible: Eligibility, scoring: Scoring) -> None:
         self.backlog = Backlog(eligible.nominated, state_machine.advance_nominations.sequence_of)
@@ -47,26 +48,26 @@ class NominationSnapshot:
         self._eligible = eligible
         self._samples = Samples(scoring)
         self._collector = NominatedChangeCollector(state_machine)
-        #: Collected changes that the replica has not taken in yet.
+        #: Collected changes that are not applied to the replica yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
-        #: The loop is catching up now, or never has.
+        #: Whether the loop is catching up now, or has never caught up.
         self._behind = True
         #: The snapshot's row for each row of the state machine.
         self._row_at: Rows = np.zeros(0, np.intp)
         self._row_at_is_of: tuple[int, int] = (-1, -1)
 
     def stop(self) -> None:
-        """Ends the collection of changes."""
+        """Stops the collection of changes."""
         self._collector.stop()
 
     def forget_scores(self) -> None:
-        """Drops all scores: what they read that is in no journal may have changed."""
+        """Drops all scores. Called when data may have changed that the scores read and no journal shows."""
         self.chooser.forget()
         self._samples.forget()
 
     async def catch_up(self) -> None:
-        """Brings the snapshot up to the state machine as of some instant during this call."""
+        """Brings the snapshot up to date with the state machine as of some instant during this call."""
         self._behind = True
         while len(self._collector) > _SLICE:
             nodes, pods = self._collector.some(_SLICE)
@@ -82,8 +83,8 @@ class NominationSnapshot:
         self._behind = False
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of `rows`, rows of the state machine, for the pod. None: the snapshot cannot answer now, or no node may be
-        chosen for the pod."""
+        """The best of `rows`, which are rows of the state machine, for the pod. None: the snapshot is not up to date, lacks a
+        row or a label that the pod's constraints read, or filter may not choose a node for the pod."""
         if not self._eligible.chosen(pod) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
@@ -132,7 +133,7 @@ class NominationSnapshot:
         return self._row_at
 
     def _reads_more(self, changes: Sequence[PodChange]) -> bool:
-        """Do pods have selectors on labels that the snapshot was built without? Then it is rebuilt."""
+        """Do these pods have selectors on labels that the snapshot was built without? Then the loop has to rebuild it."""
         kinds = {id(pod.kind): pod.kind for _, pod, _ in changes if pod is not None and pod.kind.pod_constraints is not None}
         return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 

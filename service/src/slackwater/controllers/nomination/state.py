@@ -1,12 +1,12 @@
-"""The state of nominations in advance: holds the room of each, and counts how each ends.
+"""The state of nominations in advance: holds room for each nominated pod, and counts how each nomination ends.
 
     nominations -> hold and NominateInAdvance -> written -> filter asks about that one node -> bound there: met
                           \\-> not written, asked about others, refused, bound elsewhere, too late ...: missed
                           (`counts.Miss`)
 
 A nomination is a hint: if it fails, kube-scheduler's own search goes on. So none of this has to outlive the process, and a
-nomination that an earlier process left behind is treated like anybody else's. Each pod is nominated once; again only if the
-write failed because the pod had changed. Deliberately absent: which node (`pod_placement`), and when to look (`loop`).
+nomination that an earlier process wrote is treated like one of another client. Each pod is nominated once, and again only if
+the write failed because the pod had changed. Deliberately absent: which node (`pod_placement`), and when to nominate (`loop`).
 """
 
 from collections.abc import Callable
@@ -29,12 +29,12 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater_protocol.names import GATE
 
-#: If kube-scheduler has taken no pod for this long, it has nothing to do or is down.
+#: If kube-scheduler has taken no pod from its queue for this long, it has nothing to do or is down.
 _IDLE_SECONDS: Final = 1.0
 
 
 class SchedulerActivity:
-    """Remembers when kube-scheduler last asked filter about a pod."""
+    """When kube-scheduler last took a pod from its queue, as its filter calls show it."""
 
     def __init__(self) -> None:
         self._taken_at: Instant | None = None
@@ -48,21 +48,22 @@ class SchedulerActivity:
         return self.idle_at(_IDLE_SECONDS, now) is not None
 
     def idle_at(self, seconds: float, now: Instant) -> Instant | None:
-        """When kube-scheduler will have taken no pod for `seconds`, unless it takes one; None if that is so now."""
+        """The instant at which kube-scheduler will have taken no pod for `seconds`, if it takes none until then. None if it has
+        taken none for that long already."""
         at = None if self._taken_at is None else Instant(self._taken_at + seconds)
         return at if at is not None and at > now else None
 
 
-#: While kube-scheduler is busy with other pods, a nomination's room is kept up to so many times `hold_seconds`.
+#: While kube-scheduler is busy with other pods, a nomination's room is held for up to so many times `hold_seconds`.
 _LONGEST_HOLDS: Final = 10
-#: How often a pod is nominated at most, where the writes fail because the pod has changed.
+#: The most attempts to nominate a pod, if the writes fail because the pod has changed.
 _MOST_TRIES: Final = 3
 
 
 @dataclass(slots=True)
 class _Nomination:
-    """One nomination. `asked`: filter was asked about that node alone. `shown`: the watch has shown it. `picky`: the pod, if
-    it has pod constraints."""
+    """One nomination. `picky`: the pod if it has pod constraints, else None. `written`: the write has ended. `asked`: filter
+    was asked about the nominated node alone. `shown`: the watch has shown the nomination."""
 
     node: NodeName
     at: Instant
@@ -73,10 +74,10 @@ class _Nomination:
 
 
 class AdvanceNominations:
-    """Nominations made before kube-scheduler asks: holds the room of each, and counts its end."""
+    """The nominations in advance: makes them, holds room for them, and counts how they end."""
 
     def __init__(self, cluster_state: ClusterState, *, preempts: Callable[[PodUid], bool]) -> None:
-        """Creates it without nominations. `preempts` says whether a preemption of the pod is under way."""
+        """Begins without nominations. `preempts` tells whether a preemption for the pod is under way."""
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
@@ -92,10 +93,10 @@ class AdvanceNominations:
         self._unwritten = 0
         #: Nominated pods that filter has not been asked about yet.
         self._ahead: set[PodUid] = set()
-        #: Pods that filter was asked about and that had no nomination; kept as long as they have a hold.
+        #: Pods without a nomination that filter was asked about; kept while they have a hold.
         self._not_nominated: dict[PodUid, None] = {}
-        #: When each waiting pod of our scheduler was first seen, and its arrival sequence number; a failed search gives it a
-        #: new number.
+        #: For each waiting pod of our scheduler: when it was first seen, and its arrival sequence number. Each search of
+        #: kube-scheduler for the pod gives it a new number.
         self._came: dict[PodUid, tuple[Instant, int]] = {}
         self._last_sequence = 0
         self._tries: dict[PodUid, int] = {}
@@ -103,11 +104,11 @@ class AdvanceNominations:
         self.choices = ChosenNodes(cluster_state, self.counts, self._note)
         self.nomination_window = NominationWindow()
         self._activity = SchedulerActivity()
-        #: Counts pods of ours that arrive or change; the nomination loop looks when it moves.
+        #: Counts arrivals and changes of our scheduler's pods. The nomination loop starts a round when the count has changed.
         self.arrived = 0
         #: Pods that kube-scheduler has searched for by itself since the nomination loop last cleared this.
         self.searched: set[PodUid] = set()
-        #: UIDs of pods that are kept room for now, or are not any more; one set for each who watches.
+        #: The UIDs of pods whose nominated or chosen node has changed, for each reader since it last read.
         self.journal = ChangeJournal[PodUid]()
 
     def node_of(self, uid: PodUid) -> NodeName | None:
@@ -121,7 +122,7 @@ class AdvanceNominations:
         return -1 if came is None else came[1]
 
     def may_nominate(self, policy: NominationPolicy, now: Instant) -> int:
-        """How many more pods may be nominated now."""
+        """The number of further pods that may be nominated now."""
         if policy.paused or not policy.enabled or len(self._nodes) < policy.min_nodes:
             return 0
         return max(
@@ -133,14 +134,14 @@ class AdvanceNominations:
         )
 
     def may_choose(self, uid: PodUid, policy: NominationPolicy) -> bool:
-        """May filter's answer about this pod name one node of many? Not if room is kept for the pod already."""
+        """May filter's answer about this pod name only one of several feasible nodes? Not if room is kept for the pod
+        already."""
         free = self._room.node_of(uid) is None and not self._preempts(uid)
         return policy.enabled and free and self.choices.may_choose(uid)
 
     def scheduler_at_work(self, now: Instant) -> bool:
-        """Does kube-scheduler take pods now? Then filter names one node when it asks. That saves as much as a nomination and
-        costs the API server nothing. So only pods behind a gate, which kube-scheduler does not see yet, are nominated in
-        advance.
+        """Does kube-scheduler take pods from its queue now? Then only pods behind a scheduling gate are nominated in advance.
+        For all others filter names one node when kube-scheduler asks, which saves as much and costs the API server nothing.
         """
         return self._activity.at_work(now)
 
@@ -158,7 +159,7 @@ class AdvanceNominations:
         ]
 
     def waiting(self) -> list[Pod]:
-        """Pods that were nominated, are not bound, and have pod constraints."""
+        """The nominated pods that are not bound yet and have pod constraints."""
         return [pod for nomination in self._nominations.values() if (pod := nomination.picky) is not None]
 
     def __len__(self) -> int:
@@ -167,7 +168,7 @@ class AdvanceNominations:
     # --- what happens -----------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Takes in a pod that the watch shows without a node."""
+        """Handles a pod that the watch shows without a node."""
         if not policy.nomination.enabled or pod.kind.scheduler_name != policy.scheduler_name:
             return
         if pod.uid not in self._came:
@@ -185,7 +186,7 @@ class AdvanceNominations:
             self._miss(pod.uid, Miss.REFUSED_IN_TREE, policy, now)
 
     def apply(self, event: NominationEvent, policy: Policy, now: Instant) -> list[Effect]:
-        """Takes in the picks of a choice, or the end of a nomination's write."""
+        """Nominates the picks of a choice, or handles the end of a nomination's write. Returns the effects to carry out."""
         match event:
             case PodsNominated(picks):
                 effects = [effect for pick in picks if (effect := self._nominate(pick, policy, now)) is not None]
@@ -195,7 +196,7 @@ class AdvanceNominations:
                 return self._write_ended(uid, node, policy, now, written=written)
 
     def asked(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> None:
-        """Takes in that filter was asked about these rows, and what it answered."""
+        """Handles a filter call about the pod. `codes`: filter's verdict on each of `rows`."""
         nomination = self._nominations.get(pod.uid)
         if nomination is None or len(rows) != 1 or int(rows[0]) != self._nodes.row_of.get(nomination.node):
             self.sought(pod, policy, now)
@@ -208,9 +209,10 @@ class AdvanceNominations:
                 self._activity.taken(now)
 
     def sought(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Takes in that filter was asked about other nodes than the one that the pod was nominated for.
+        """Handles a filter call about other nodes than the pod's nominated one: kube-scheduler searches for the pod by itself.
 
-        The question has the pod as kube-scheduler saw it when its search began, so it says whether the nomination was known."""
+        `pod`: the pod in the filter call, as kube-scheduler saw it when its search began. So it shows whether kube-scheduler
+        knew the nomination."""
         if not policy.nomination.enabled:
             return
         nomination = self._nominations.get(pod.uid)
@@ -222,7 +224,8 @@ class AdvanceNominations:
         self._search(pod, now)
 
     def _search(self, pod: Pod, now: Instant) -> None:
-        """Notes that kube-scheduler searches by itself. If it finds nothing, the pod goes to the end of its queue."""
+        """Notes that kube-scheduler searches for the pod by itself. The pod gets a new sequence number, since it goes to the
+        end of kube-scheduler's queue if the search finds nothing."""
         self.searched.add(pod.uid)
         self._not_nominated[pod.uid] = None
         self._activity.taken(now)
@@ -235,7 +238,7 @@ class AdvanceNominations:
         return self._last_sequence
 
     def bound(self, uid: PodUid, node: NodeName, policy: Policy, now: Instant) -> None:
-        """Takes in that the watch shows the pod on a node."""
+        """Handles a pod that the watch shows on a node."""
         came, nomination = self._came.pop(uid, None), self._nominations.get(uid)
         if nomination is not None and nomination.node != node:
             self._miss(uid, Miss.ELSEWHERE, policy, now)
@@ -250,7 +253,7 @@ class AdvanceNominations:
             self.counts.until_bound.observe(now - came[0])
 
     def gone(self, uid: PodUid) -> None:
-        """Takes in that the pod is gone, or has ended."""
+        """Forgets a pod that is gone or has ended."""
         self._came.pop(uid, None)
         self._tries.pop(uid, None)
         self._not_nominated.pop(uid, None)
@@ -261,15 +264,15 @@ class AdvanceNominations:
             self.counts.missed[Miss.GONE] += 1
 
     def prolonged(self, uid: PodUid, policy: NominationPolicy, now: Instant) -> Instant | None:
-        """The new deadline of an expired hold, if it is kept because kube-scheduler is busy and has not come to this pod yet;
-        None if the hold ends."""
+        """The new deadline of a nominated pod's expired hold. The hold is prolonged while kube-scheduler is busy with other
+        pods; None if it ends."""
         nomination = self._nominations.get(uid)
         if nomination is None or nomination.asked or now >= nomination.at + _LONGEST_HOLDS * policy.hold_seconds:
             return None
         return self._activity.idle_at(policy.hold_seconds, now)
 
     def hold_expired(self, uid: PodUid, policy: Policy, now: Instant) -> None:
-        """Takes in that the pod's hold has expired."""
+        """Ends the pod's nomination, or the choice of its node, because its hold has expired."""
         self.choices.given_up(uid)
         self._miss(uid, Miss.EXPIRED, policy, now)
 
@@ -298,7 +301,8 @@ class AdvanceNominations:
         return NominateInAdvance(pod.uid, pod.key, pick.node, pod.resource_version, GATE in pod.gates)
 
     def _is_free(self, pod: Pod) -> bool:
-        """Is the pod's place still open: no bind, no hold by filter, no preemption, no nomination?"""
+        """May the pod be nominated? Not if it is bound, nominated or being deleted; if filter, a bind, a preemption or a
+        migration keeps room for it; or if a former nomination of it was written."""
         uid = pod.uid
         return (
             pod.node is None

@@ -23,9 +23,9 @@ _FEW: Final = 64
 
 
 class AgentMetrics(Collector):
-    """Counts requests by status, version and node, and their time, in plain numbers that are collected at scrape.
+    """Counts agents' requests by status, version and node, and the time that they take. Makes metrics of the counts at scrape.
 
-    `nodes` returns the names of existing nodes. The series of a node are removed with it.
+    `nodes` returns the names of existing nodes. The series of a node are removed when the node is gone.
     """
 
     def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
@@ -47,7 +47,7 @@ class AgentMetrics(Collector):
         self._seconds.note(seconds)
 
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
-        """Counts one answer to a decoded request. `node` is the pod's; empty if it is not known."""
+        """Counts one answer to a decoded request. `node`: the pod's node; "" if not known."""
         _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
         if len(self._results) > self._look_at:
             self._drop_gone()

@@ -1,7 +1,9 @@
-"""Permit limits, which outlive this process: growth is persisted before the answer, shrinking later (docs/adr/0011).
+"""Permit limits, which outlive this process: persists growth before the answer to the agent, and shrinking later
+(docs/adr/0011).
 
 Two invariants hold. Each answered permit is at most what a restart would reserve for the pod. And a restart would not reserve
-more on a node than is there: growth into room that other pods gave back waits until their lower permits are persisted too.
+more on a node than its Total: growth into room that other pods gave back waits until their lower permits are persisted too.
+A write for growth is urgent, since an agent waits for it. All other writes are lazy: they are due some time later.
 """
 
 import heapq
@@ -27,23 +29,24 @@ _STEP_UNITS: Final = 4
 _LAZY_SECONDS: Final = 1.0
 #: How long a permit must be unchanged before the room between it and its permit limit is given back.
 _QUIET_SECONDS: Final = 2.0
-#: A pod that grows again within this time after its permit limit was lowered is oscillating: both pauses above are multiplied
-#: by the factor for it, each time again up to the maximum. So a load that comes and goes costs no writes.
+#: A pod that grows again within this time after its permit limit was lowered is oscillating. Each time this happens in a row,
+#: both pauses above are multiplied by the factor for the pod, up to the maximum. So a load that comes and goes costs no writes.
 _OSCILLATING_SECONDS: Final = 90.0
 _OSCILLATING_FACTOR: Final = 4.0
 _MOST_OSCILLATING: Final = 3
 #: The pause after a write that was refused.
 _WRITE_TIMEOUT_SECONDS: Final = 5.0
-#: The most lazy writes that one tick starts; the others follow with the next ticks, so agents' answers hardly wait for them.
+#: The most lazy writes that one tick starts. The others follow in the next ticks, so urgent writes hardly wait for them.
 _MAX_PER_TICK: Final = 16
-#: The due time of lazy writes that something waits for: they go before all others and are not limited in number.
+#: The due time of lazy writes that a bind or a refused pod waits for: they go before all others, and their number is not
+#: limited.
 _AT_ONCE: Final = Instant(0.0)
-#: How often the write for one growth is tried when the annotation has another text than expected.
+#: How often the write for one growth is tried while the annotation turns out to have another text than expected.
 _MAX_ATTEMPTS: Final = 3
 
 
 class PermitLimits:
-    """Keeps the permit annotations within the two invariants of the module.
+    """Decides when a permit annotation is written, and with which permit limit, so that the module's two invariants hold.
 
     `settled` collects the pods whose urgent write has ended; `PermitService` reads it.
     """
@@ -59,10 +62,10 @@ class PermitLimits:
         self.persisted_permits = PersistedPermits(cluster_state, policy=policy)
         self._policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
-        #: Pods whose growth waits until persisted permits of other pods are lower, by node.
+        #: By node, pods whose growth waits until lower permits of other pods are persisted.
         self._blocked: dict[NodeName, dict[PodUid, None]] = {}
         self._released: list[NodeName] = []
-        #: Pods whose urgent write has ended, or will not be answered any more.
+        #: Pods whose urgent write has ended, and pods that no longer count, whose agents wait in vain.
         self.settled = ChangeJournal[PodUid]()
 
     def adopt_policy(self, policy: Policy) -> None:
@@ -70,12 +73,12 @@ class PermitLimits:
         self._policy = self.persisted_permits.policy = policy
 
     def safe(self, uid: PodUid) -> Amounts:
-        """The most that the agent may be answered at once."""
+        """The most that the pod's agent may be answered without a write."""
         return self.persisted_permits.safe(uid)
 
     def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
-        """Persists what a change of the pod's account needs: returns the writes that must go out now, and schedules those that
-        may wait. `held`: what the asking agent has already; None: no agent asks."""
+        """Persists what a change of the pod's resources needs: returns the writes that must go out now, and schedules those
+        that may wait. `held`: what the pod's agent, which asks, has already; None if no agent asks."""
         vertical_pod, reservation, pod = self._vertical_pods.get(uid), self._reservations.get(uid), self._pods.known(uid)
         if vertical_pod is None or reservation is None or pod is None:
             return []
@@ -86,16 +89,17 @@ class PermitLimits:
             return []
         if not vertical_pod.urgent:
             vertical_pod.urgent, vertical_pod.attempts = True, 0
-            vertical_pod.oscillating = _restlessness(vertical_pod, reservation.pod_resources.reserved, now)
+            vertical_pod.oscillating = _oscillations(vertical_pod, reservation.pod_resources.reserved, now)
             vertical_pod.lowered_from = None
         return self._write_ahead(uid, vertical_pod, now)
 
     def recorded(self, uid: PodUid) -> None:
-        """Takes in that the watch has shown another permit annotation for the pod."""
+        """Notes that the pod's permit annotation has changed."""
         self.persisted_permits.mark(uid)
 
     def _is_lagging(self, uid: PodUid, reservation: Reservation) -> bool:
-        """Has the pod grown, within its permit limit, into room that others gave back but that is still persisted as theirs?"""
+        """Has the pod grown, within its permit limit, into room that other pods gave back but still have by their persisted
+        permits?"""
         return self._raises(uid, reservation) and self.persisted_permits.crowded(reservation.node, beside=uid)
 
     def _raises(self, uid: PodUid, reservation: Reservation) -> bool:
@@ -107,7 +111,7 @@ class PermitLimits:
         return not reservation.pod_resources.reserved.within(restored.reserved.minus(restored.buffer))
 
     def _note(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> None:
-        """Schedules a lazy write if one is needed."""
+        """Schedules a lazy write if the pod's annotation needs one."""
         self.persisted_permits.mark(uid)
         reservation, pod = self._reservations.get(uid), self._pods.known(uid)
         if reservation is None or pod is None or not _is_kept(vertical_pod) or reservation.pod_resources.buffer != NOTHING:
@@ -142,15 +146,16 @@ class PermitLimits:
         return self._write(uid, permit=permit, permit_limit=self._permit_limit(reservation), now=now)
 
     def room_taken(self, node: NodeName, now: Instant) -> None:
-        """Schedules writes for the next tick: a pod was placed on the node, so what others gave back there must be
-        persisted."""
+        """Schedules, for the next tick, writes that persist what pods of the node gave back: another pod was placed there, and
+        may use that room."""
         for uid in self.still_on_record(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
     def room_wanted(self, node: NodeName, now: Instant) -> None:
-        """Schedules writes for the next tick: a pod would fit on the node if the lower permits of pods there were persisted."""
+        """Schedules, for the next tick, writes that persist what pods of the node gave back: another pod would fit there
+        then."""
         for uid in self.persisted_permits.over_reserved_on(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
@@ -164,7 +169,8 @@ class PermitLimits:
 
     def _lower(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Persists what the pod gave back, and none of its growth, so this write need not wait for other pods. If the pod gave
-        nothing back, the same amounts get a new text: then no earlier write that is still on its way can change it any more."""
+        nothing back, the annotation gets the same amounts with a new number: then no earlier write that is still on its way can
+        change it any more."""
         vertical_pod = self._vertical_pods.get(uid)
         if (
             vertical_pod is None or vertical_pod.writing is not None or vertical_pod.written_at > now
@@ -183,7 +189,8 @@ class PermitLimits:
         return self._write(uid, permit=permit, permit_limit=permit_limit, now=now)
 
     def _write_lazily(self, uid: PodUid, now: Instant) -> list[Effect]:
-        """Persists the pod's present permit if no other pod's persisted permit blocks it; else only what it gave back."""
+        """Persists the pod's present permit. If persisted permits of other pods block that, persists only what the pod and
+        these pods gave back, and tries again later."""
         vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
         if vertical_pod is None or reservation is None:
             return []
@@ -226,7 +233,7 @@ class PermitLimits:
         return permit.plus(step).at_most(reservation.pod_resources.max).at_least(permit)
 
     def written(self, event: PermitWritten, now: Instant) -> list[Effect]:
-        """Takes in that an annotation is known to have this text now."""
+        """Handles the end of a write: the API server's answer shows the annotation's present text. Returns the next effects."""
         vertical_pod, pod = self._vertical_pods.get(event.pod), self._pods.known(event.pod)
         if pod is not None and pod.vertical is not None:
             self._annotations.note(pod, event.text, event.version, counted=vertical_pod is not None)
@@ -239,8 +246,8 @@ class PermitLimits:
         return self._go_on(event.pod, vertical_pod, now)
 
     def not_written(self, event: PermitNotWritten, now: Instant) -> list[Effect]:
-        """Takes in that a write failed. A waiting agent is answered what is safe, and its next request tries the write
-        again."""
+        """Handles a write that failed, or whose outcome is unknown. A waiting agent gets what is safe without the write; the
+        agent's next request tries the write again."""
         self._event_counts.permit_write_failures += 1
         vertical_pod = self._vertical_pods.get(event.pod)
         if vertical_pod is None:
@@ -252,7 +259,8 @@ class PermitLimits:
         return self._go_on(event.pod, vertical_pod, now)
 
     def _fence(self, uid: PodUid, vertical_pod: VerticalPodState) -> None:
-        """Marks all pods of the machine as fenced: writes sent earlier expect an older text, so they can change nothing."""
+        """Marks all pods of the machine as fenced: earlier writes expect an older text of the annotation, so the API server
+        will refuse them."""
         for other in [uid] if vertical_pod.machine is None else self._vertical_pods.of_machine(vertical_pod.machine):
             if (found := self._vertical_pods.get(other)) is not None:
                 found.fenced = True
@@ -274,10 +282,11 @@ class PermitLimits:
         return effects + (self._unblock(reservation.node, now) if reservation is not None else [])
 
     def _unblock(self, node: NodeName, now: Instant) -> list[Effect]:
-        """Tries the growth that waited on the node.
+        """Tries again to persist the growth of the pods that wait on the node.
 
-        The first two pods that still have to wait lower all permits that block them, each other's included. For the rest it is
-        enough to check whether any permit still blocks them.
+        For a pod that still has to wait, the permits of all other pods that block it are lowered. Two such pods cover every
+        permit of the node: the second one also has the first one's permit lowered. So for the remaining pods it is enough to
+        check whether a permit blocks them.
         """
         effects: list[Effect] = []
         waited = self._blocked.pop(node, {})
@@ -295,7 +304,7 @@ class PermitLimits:
         return effects
 
     def due(self, now: Instant) -> list[Effect]:
-        """The lazy writes that are due."""
+        """The writes that are due now: lazy ones, and growth that no longer has to wait for a pod that is gone."""
         effects = [effect for node in self._released for effect in self._unblock(node, now)]
         self._released.clear()
         while self._due and self._due[0][0] <= (now if len(effects) < _MAX_PER_TICK else _AT_ONCE):
@@ -306,35 +315,36 @@ class PermitLimits:
         return effects
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
-        """Takes in that the pod no longer counts on the node; other pods' growth may have waited for that."""
+        """Removes a pod that no longer counts on the node. Growth that waited for this room is tried again at the next tick."""
         self.persisted_permits.forget(uid, node)
         self.settled.note(uid)
         self._released.append(node)
 
     def nobody_waits(self) -> None:
-        """Forgets the nodes to unblock. Called on a standby, which decides nothing."""
+        """Forgets the nodes on which growth was to be tried again. Called on a standby, which decides nothing."""
         self._released.clear()
 
     def begin_again(self) -> None:
-        """Forgets what is due and which growth waits: all vertical pods' states are about to be found again."""
+        """Forgets the writes that are due and the growth that waits. Called before the states of all vertical pods are built
+        again."""
         self._due.clear()
         self._blocked.clear()
         self._released.clear()
 
     def rebuild(self) -> None:
-        """Derives what is due and what is stale from the vertical pods' states, after they were restored from a dump."""
+        """Builds the queue of due writes and the over-reservations again, after a dump restored the vertical pods' states."""
         for uid, vertical_pod in self._vertical_pods.items():
             if vertical_pod.settle_at is not None:
                 heapq.heappush(self._due, (vertical_pod.settle_at, uid))
             self.persisted_permits.mark(uid)
 
     def writing(self) -> int:
-        """The number of writes on their way."""
+        """The number of writes under way."""
         return sum(vertical_pod.writing is not None for _, vertical_pod in self._vertical_pods.items())
 
 
-def _restlessness(vertical_pod: VerticalPodState, permit: Amounts, now: Instant) -> int:
-    """How often in a row a permit limit was needed again soon after it had been lowered."""
+def _oscillations(vertical_pod: VerticalPodState, permit: Amounts, now: Instant) -> int:
+    """How often in a row the pod needed a permit limit again soon after it had been lowered; at most `_MOST_OSCILLATING`."""
     if vertical_pod.written_at + _OSCILLATING_SECONDS < now:
         return 0
     needed_again = vertical_pod.lowered_from is not None and permit.within(vertical_pod.lowered_from)
@@ -342,7 +352,8 @@ def _restlessness(vertical_pod: VerticalPodState, permit: Amounts, now: Instant)
 
 
 def _extremes(texts: Sequence[PersistedPermit]) -> tuple[PersistedPermit, ...]:
-    """The least and the most permit that any of the texts contains: these bound what a restart may find."""
+    """Two permits that bound what a restart may find, if it may find any of these: their minimum and their maximum. Only one if
+    both are equal."""
     permits, permit_limits = [text.permit for text in texts], [text.permit_limit for text in texts]
     least = PersistedPermit(permit=reduce(Amounts.at_most, permits), permit_limit=reduce(Amounts.at_most, permit_limits))
     most = PersistedPermit(permit=reduce(Amounts.at_least, permits), permit_limit=reduce(Amounts.at_least, permit_limits))
@@ -350,5 +361,6 @@ def _extremes(texts: Sequence[PersistedPermit]) -> tuple[PersistedPermit, ...]:
 
 
 def _is_kept(vertical_pod: VerticalPodState) -> bool:
-    """Has the pod's permit to be persisted? Only pods that may grow need it; a migrating pod's machine soon has another pod."""
+    """Must the pod's present permit be persisted? Only if the pod may grow and does not migrate: a migrating machine soon has
+    another pod."""
     return vertical_pod.exact and vertical_pod.vertical.scaling and vertical_pod.vertical.migration is None

@@ -28,11 +28,11 @@ from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 class PersistedPermits:
     """The persisted permits as a restart would count them. Only `PermitLimits` writes them.
 
-    The known annotation is one possibility. Others are the texts of our writes that have not ended, or that ended without an
-    answer. The worst case is assumed: the minimum for what an agent is answered, the maximum for capacity that is given to
-    other pods. A write that a former process left under way may contain less than is known. So until our first write for a pod
-    has ended, nothing persisted for it is safe to answer. It may also contain more; `PermitConflicts` finds that. Call `mark`
-    whenever a pod's resources or annotation have changed.
+    A restart may find the annotation that the watch has shown, or the permit of one of our writes that have not ended or ended
+    without an answer. The worst case is assumed: the minimum for what an agent is answered, the maximum for capacity that is
+    given to other pods. A write that a former process left under way may contain a lower permit than the annotation. So until
+    our first write for a pod has ended, nothing persisted for the pod is safe to answer. It may also contain a higher permit;
+    `PermitConflicts` finds that. Call `mark` whenever a pod's resources or annotation have changed.
     """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
@@ -42,25 +42,27 @@ class PersistedPermits:
         self._reservations = cluster_state.reservations
         self._vertical_pods = cluster_state.vertical_pods
         self.policy = policy
-        #: Over-reservations: by how much a restart may count more for a pod than it counts for now, where that is not zero; and
-        #: their sums by node. There are many only after a start.
+        #: The over-reservations that are not zero: by how much more a restart may count for a pod than the pod counts for now;
+        #: and their sums by node. There are many only after a start.
         self._over_reservations: dict[NodeName, dict[PodUid, Amounts]] = {}
         self._sums: dict[NodeName, Amounts] = {}
-        #: Pods whose over-reservation is computed again when their node is next asked about: one request marks its pod often.
+        #: Pods whose over-reservation must be computed again. This waits until their node's over-reservations are read, because
+        #: one request marks its pod several times.
         self._stale: dict[NodeName, dict[PodUid, None]] = {}
-        #: The sums by row, shape (resources, rows), for the rows of this version of the node names.
+        #: `_sums` by row, shape (resources, rows), while the nodes' `names_version` is `_rows_are_of`.
         self._by_row: Int64 = np.zeros((len(RESOURCES), 0), np.int64)
         self._rows_are_of = -1
 
     def restored(self, pod: Pod) -> PodResources:
-        """What a restart would count for the pod, which is vertical, by the known annotation."""
+        """What a restart would count for a vertical pod, by the annotation that the watch has shown."""
         return self._vertical_pods.after_restart(pod, scheduler_name=self.policy.scheduler_name)
 
     def safe(self, uid: PodUid, *, late: bool = True) -> Amounts:
-        """The most that may be answered at once, beyond what the agent has already: what any restart would reserve.
+        """The most that an agent may be answered without a write, unless it has more already: what any restart would reserve.
 
-        The use that a machine's pod shows is not persisted: it lags behind what the agent does. Unless `late` is False,
-        nothing is safe until no write of a former process can have an effect any more: it may have sent a lower permit limit.
+        The use that a machine's pod shows does not count as persisted, because it lags behind what the agent does. `late`: take
+        into account that a former process may have sent a lower permit limit; then nothing is safe until no write of that
+        process can have an effect any more.
         """
         pod = self._pods.known(uid)
         if pod is None or pod.vertical is None:
@@ -81,8 +83,8 @@ class PersistedPermits:
         return restored.reserved if own is None else own.permit_limit
 
     def over_reservation_of(self, uid: PodUid) -> Amounts:
-        """The pod's over-reservation: by how much a restart may count more for it, without its Buffer, than it counts for
-        now."""
+        """The pod's over-reservation: by how much what a restart may count for the pod, without Buffer, exceeds what the pod
+        counts for now."""
         reservation, pod, vertical_pod = self._reservations.get(uid), self._pods.known(uid), self._vertical_pods.get(uid)
         if reservation is None or pod is None or pod.vertical is None or vertical_pod is None:
             return NOTHING
@@ -93,7 +95,7 @@ class PersistedPermits:
         return most.minus(reservation.pod_resources.reserved).not_below_zero()
 
     def mark(self, uid: PodUid) -> None:
-        """Notes that the pod's account or annotation has changed."""
+        """Notes that the pod's resources or annotation have changed."""
         reservation = self._reservations.get(uid)
         if reservation is not None:
             self._stale.setdefault(reservation.node, {})[uid] = None
@@ -108,7 +110,7 @@ class PersistedPermits:
                 self._enter_row(node)
 
     def forget(self, uid: PodUid, node: NodeName) -> None:
-        """Takes in that the pod no longer counts on the node."""
+        """Removes a pod that no longer counts on the node."""
         stale = self._stale.get(node, {})
         if stale.pop(uid, "none") is None and not stale:
             del self._stale[node]
@@ -124,8 +126,7 @@ class PersistedPermits:
             self._enter_row(node)
 
     def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
-        """The pods whose persisted permits would take the node over Total if this process restarted now; all of them, or all
-        other than `beside`."""
+        """The pods other than `beside` whose persisted permits would take the node over Total if this process restarted now."""
         short = self._short(node, beside)
         if not short:
             return []
@@ -140,7 +141,7 @@ class PersistedPermits:
         return bool(self._short(node, beside))
 
     def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:
-        """The resources in which the over-reservations of the other pods exceed Total."""
+        """The indices of the resources of which Reserved and the over-reservations of all pods but `beside` exceed Total."""
         self._bring_up_to_date(node)
         sums, row = self._sums.get(node), self._nodes.row_of.get(node)
         if sums is None or row is None:
@@ -152,8 +153,8 @@ class PersistedPermits:
         ]
 
     def over_reservation(self) -> Int64 | None:
-        """By how much a restart may count more on each row than counts now, shape (resources, rows); None if nowhere. The
-        caller must not change it."""
+        """By how much what a restart may count on each row exceeds what counts now, shape (resources, rows); None if on no row.
+        The caller must not change the array."""
         for node in list(self._stale):
             self._bring_up_to_date(node)
         if not self._sums:
@@ -171,7 +172,7 @@ class PersistedPermits:
             self._by_row[:, row] = self._sums.get(node, NOTHING)
 
     def over_reserved_on(self, node: NodeName) -> list[PodUid]:
-        """The pods on the node that a restart may count for more."""
+        """The pods on the node whose over-reservation is not zero."""
         self._bring_up_to_date(node)
         return list(self._over_reservations.get(node, ()))
 
@@ -187,7 +188,7 @@ class PersistedPermits:
 
 
 def _on_the_way(vertical_pod: VerticalPodState) -> Iterator[PersistedPermit]:
-    """Texts that the annotation may have by now."""
+    """The permits in our writes that may have reached the pod's annotation by now."""
     if vertical_pod.writing is not None:
         yield vertical_pod.writing
     yield from vertical_pod.unconfirmed
@@ -198,9 +199,10 @@ class PermitConflicts:
 
     No process knowingly lets the persisted permits of a node exceed its Total (`permit_limits`). But a write of a dead process
     may arrive after its successor has listed and has given the room to another pod. An agent is answered only when its write is
-    known to have arrived, so no agent was ever answered by such a write. Where the persisted permits of a node and the pods
-    bound there exceed its Total, the permits of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their
-    agents have asked (docs/adr/0011). The search looks at every node, and at single pods only on nodes over Total.
+    known to have arrived, so no agent was ever answered by such a write. Each process writes permits with an epoch that is
+    higher than all that it found. Where the persisted permits of a node and the pods bound there exceed its Total, the permits
+    of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have asked again (docs/adr/0011). The
+    search looks at every node, and at single pods only on nodes over Total.
     """
 
     def __init__(self, cluster_state: ClusterState) -> None:

@@ -23,20 +23,20 @@ from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefu
 
 _log = structlog.get_logger(__name__)
 
-#: How long an answer may wait for its permit limit to be written, up to one tick longer; then the agent gets what is safe, and
-#: asks again. Agents give a request up after 2 s at the earliest.
+#: How long, up to one tick more, an answer may wait until its permit limit is written. Then the agent gets what is persisted,
+#: and asks again. Agents give a request up after 2 s at the earliest.
 WRITE_SECONDS: Final = 1.5
 #: How long a bind waits for other pods' lower permits to be written. With the bind itself this is less than kube-scheduler
 #: waits. After that the bind is refused, and kube-scheduler tries the pod again.
 RECORD_SECONDS: Final = 0.5
-#: The longest wait for room; longer ones are cut to it.
+#: The longest wait for room, even if the agent asks for a longer one.
 LONGEST_WAIT_SECONDS: Final = 60.0
 #: The least time between two log lines about permits not written in time: after a restart of a large cluster there are many.
 _LATE_LOG_SECONDS: Final = 10.0
 
 
 class PermitStateMachine(Protocol):
-    """What the permit service asks of the state machine."""
+    """The part of the state machine that the permit service uses."""
 
     @property
     def state(self) -> ClusterState:
@@ -62,7 +62,8 @@ class PermitStateMachine(Protocol):
 
 
 class PermitService:
-    """Implements `ports.protocols.PermitServing`. Call `wake` after each change of the state machine."""
+    """Answers agents' requests for permits; implements `ports.protocols.PermitServing`. Call `wake` after each change of the
+    state machine."""
 
     def __init__(
         self, state_machine: PermitStateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
@@ -71,7 +72,8 @@ class PermitService:
         self._submit = submit
         self._clock = clock
         self._for_permit_limit: dict[PodUid, anyio.Event] = {}
-        #: When each of these waits ends, the next one first. A tick ends them: a timer each would cost as much as the answer.
+        #: The waits for writes as (latest end, pod, event), the earliest first. A tick ends them, because a timer for each wait
+        #: would cost as much as the answer.
         self._ends: deque[tuple[Instant, PodUid, anyio.Event]] = deque()
         self._for_room: dict[Row, anyio.Event] = {}
         #: The newest wait for room of each pod.
@@ -81,7 +83,7 @@ class PermitService:
         self._settled, self._freed = set[PodUid](), set[int]()
         state_machine.permit_limits.settled.add_reader(self._settled)
         state_machine.state.nodes.freed.add_reader(self._freed)
-        self._late = 0  #: permits not written in time since the log last told
+        self._late = 0  #: permits that were not written in time since the last log line about them
         self._answer_late_at = Instant(0.0)
 
     def ask(
@@ -141,12 +143,12 @@ class PermitService:
         return decided
 
     def _supersede(self, uid: PodUid) -> None:
-        """Ends the wait of the pod's earlier question: asking it again would undo what the newer question decided."""
+        """Ends the wait of the pod's earlier request: deciding it again would undo the decision about the newer request."""
         earlier = self._waits.pop(uid, None)
         if earlier is not None:
             earlier.cancel()
 
-    # Both events are taken when the question is decided, so nothing is missed that happens before the wait begins.
+    # A request takes its event at once when it is decided, so it misses nothing that happens before it begins to wait.
 
     def _permit_limit(self, uid: PodUid) -> anyio.Event:
         """The event that is set when the pod's urgent write has ended or has taken too long."""
@@ -163,8 +165,8 @@ class PermitService:
     async def _until_room(
         self, ask: PermitAsk, caller: Caller | None, decided: PermitDecision, room: anyio.Event, wait: anyio.CancelScope
     ) -> PermitDecision | PermitRefusal:
-        """Asks again whenever room appears on the node, until everything is granted, the time is over, or the agent has asked a
-        newer question for the pod."""
+        """Decides the request again whenever room appears on the node, until everything is granted, the time is over, or the
+        pod's agent has sent a newer request. Returns the last decision."""
         self.waiting += 1
         latest: PermitDecision | PermitRefusal = decided
         try:
@@ -184,10 +186,12 @@ class PermitService:
         return latest
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
-        """Waits briefly, before a bind is sent, until room that others gave back on the node is persisted as given back.
+        """Waits briefly, before a bind is sent, until the lower permits of the node's other pods are persisted: the bind may
+        use the room that they gave back.
 
-        False if it is not persisted in time. The bind was then taken back, unless an earlier request (`first` is False) may
-        have sent it.
+        False: do not send the bind, because these permits were not persisted in time or the pod's reservation on the node is
+        gone. In the first case the reservation is dropped, unless an earlier bind request (`first` is False) may have been
+        sent.
         """
         with anyio.move_on_after(RECORD_SECONDS):
             while self._state_machine.permit_limits.still_on_record(node):
@@ -201,7 +205,8 @@ class PermitService:
         return reservation is not None and reservation.node == node
 
     def wake(self) -> None:
-        """Wakes questions whose permit limit has been written or whose room has appeared, and binds whose room is persisted."""
+        """Wakes the requests whose permit limit has been written or on whose node room has appeared, and the binds for which
+        the lower permits of other pods have been persisted."""
         for uid in sorted(self._settled):
             if (event := self._for_permit_limit.pop(uid, None)) is not None:
                 event.set()
@@ -216,7 +221,7 @@ class PermitService:
             self._for_record.pop(node).set()
 
     def _end_waits(self) -> None:
-        """Ends the waits for writes that have taken too long, and drops those that have ended."""
+        """Ends waits for writes that have taken too long, and removes ended waits from the front of `_ends`."""
         now = self._clock()
         while self._ends and (self._ends[0][0] <= now or self._ends[0][2].is_set()):
             _, uid, event = self._ends.popleft()

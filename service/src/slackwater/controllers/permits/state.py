@@ -1,6 +1,7 @@
-"""Permit requests and the events of pods that grow in place (neondatabase/autoscaling v0.36.1, pkg/plugin/run.go).
+"""Decides agents' permit requests, and applies the events of pods that grow in place (neondatabase/autoscaling v0.36.1,
+pkg/plugin/run.go).
 
-- `Permits`: checks an agent's question, decides it and answers.
+- `Permits`: checks an agent's request, decides it and answers.
 - `VerticalEvents`: applies events about machines, permit writes and migrations.
 
 Each request is O(1): it looks only at the pod, its node's sums and the head of the node's migration queue.
@@ -42,10 +43,10 @@ from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermitDecision:
-    """The decision about a question, before what it needs is persisted. `denied`: some growth had no room.
+    """The decision about an agent's request, before a permit limit is persisted for it. `denied`: some growth had no room.
 
-    `asked`, and `held` which the agent has already, are in milliCPU and bytes, whatever the agent counts in. `first_odd`: this
-    is the pod's first question that is no multiple of its compute unit.
+    `asked`: what the agent asked for. `held`: what the agent has already. Both are in milliCPU and bytes, whatever units the
+    agent uses. `first_odd`: this is the pod's first request that is no multiple of its compute unit.
     """
 
     uid: PodUid
@@ -53,7 +54,7 @@ class PermitDecision:
     asked: Amounts
     held: Amounts
     slot_bytes: int
-    notified: bool  #: the agent knows that the pod migrates, so the permit is what it has
+    notified: bool  #: the agent knows that the pod migrates, so it is permitted what it has
     migrate: bool
     denied: bool
     first_odd: bool
@@ -61,7 +62,8 @@ class PermitDecision:
 
 
 class Permits:
-    """Checks and decides the questions of agents."""
+    """Checks and decides agents' permit requests. `room_given` is called when a pod has given back room, and returns
+    effects."""
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ class Permits:
         self._room_given = room_given
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> PermitDecision | PermitRefusal:
-        """Decides a question, and applies the decision to the pod's resources at once."""
+        """Decides a request, and applies the decision to the pod's resources at once. Refuses a request that fails a check."""
         case = self._case(ask, caller, policy)
         if isinstance(case, PermitRefusal):
             return replace(case, node=self._node_of(ask.key))
@@ -95,7 +97,7 @@ class Permits:
         return None if reservation is None or reservation.node not in self._nodes.row_of else reservation.node
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
-        """The question with the pod's state, or the refusal if a check fails."""
+        """The request with the pod's state, or the refusal if a check fails."""
         pod = self._pods.by_key(ask.key)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -151,7 +153,7 @@ class Permits:
         )
 
     def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
-        """Notes what the agent reported. True if this is its first question that is no multiple of its unit."""
+        """Notes what the agent reported. True if this is the pod's first request that is no multiple of the compute unit."""
         vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, case.ask.load, True
         if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
@@ -163,7 +165,7 @@ class Permits:
         return first_odd
 
     def _held(self, case: "_Case", now: Instant) -> list[Effect]:
-        """Takes in what a migrating pod has, as its agent reported it: the pod has no Buffer any more."""
+        """Sets a migrating pod's Reserved to what its agent reported that it has. The pod has no Buffer any more."""
         pod_resources = case.reservation.pod_resources
         if pod_resources.buffer == NOTHING:
             return []
@@ -173,7 +175,8 @@ class Permits:
         return self._room_given(now)
 
     def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
-        """Applies the growth formula to the pod's account."""
+        """Decides what the pod gets, by the growth formula, and updates its resources. `withhold`: the pod leaves its node, so
+        it may not grow. Returns effects."""
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.reservation.pod_resources
         assert vertical is not None
         question = case.question
@@ -209,14 +212,14 @@ class Permits:
         return effects
 
     def answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
-        """The answer that may be given now: at most what a restart would reserve, at least what the agent has. Notes it as
-        had."""
+        """The answer that may be given now: at most what a restart would reserve, but at least what the agent has. Notes that
+        the agent has the permit from now on."""
         reservation, vertical_pod = self._reservations.get(decided.uid), self._vertical_pods.get(decided.uid)
         if reservation is None or vertical_pod is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = reservation.pod_resources.reserved if vertical_pod.permitted is None else vertical_pod.permitted
         granted = granted.at_most(decided.asked)
-        # If the agent has asked for less since, what it had at this earlier question grants it nothing.
+        # The agent may have asked for less after this request: then it keeps only that, not what it had at this request.
         held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
         safe = granted if decided.notified else self._permit_limits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
@@ -231,8 +234,8 @@ class Permits:
 
 
 def _as_held(pod_resources: PodResources, question: Question) -> bool:
-    """Does the question ask for exactly what the pod has? Before its agent is heard, the pod may have been permitted a part of
-    its Buffer.
+    """Does the request ask for exactly what the pod has? Before its agent's first request a pod may have any part of its
+    Buffer.
     """
     certain = pod_resources.reserved.minus(pod_resources.buffer)
     most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
@@ -241,7 +244,7 @@ def _as_held(pod_resources: PodResources, question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One question about one pod, with the pod's state."""
+    """One agent's request, with the state of its pod."""
 
     pod: Pod
     vertical_pod: VerticalPodState
@@ -253,8 +256,8 @@ class _Case:
     own: PersistedPermit | None  #: the pod's persisted permit
 
     def has(self) -> Amounts:
-        """What the agent has already. If it has asked for less since its last permit, it has given the difference back even
-        though the answer never came: the lower permit may be persisted by now, by us or by a former process."""
+        """What the agent has already. An agent that asked for less than its last permit has given the difference back, even if
+        no answer reached it: the lower permit may be persisted by now, by us or by a former process."""
         vertical_pod, claimed = self.vertical_pod, self.claimed()
         if vertical_pod.has is not None:
             return claimed.at_most(vertical_pod.has)
@@ -263,14 +266,14 @@ class _Case:
         return claimed.at_most(self.reservation.pod_resources.reserved if self.own is None else self.own.permit_limit)
 
     def claimed(self) -> Amounts:
-        """What the agent says it has; a new agent continues with what its pod uses."""
+        """What the agent says that it has. A new agent says nothing, and continues with what its pod uses."""
         if self.ask.last_permit is not None or self.pod.vertical is None:
             return self.question.last_permit
         return self.pod.vertical.using.at_most(self.question.asked)
 
 
 def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
-    """The question in milliCPU and bytes, or the refusal if a check of the amounts fails."""
+    """The request in milliCPU and bytes, or the refusal if a check of the amounts fails."""
     unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
     if vertical.machine is not None and unit.memory % slot_bytes:
         message = (
@@ -287,7 +290,7 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
 
 
 def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
-    """Bytes of a memory slot. Plain pods have no slots: an agent that counts in slots means compute units there."""
+    """Bytes of a memory slot. Plain pods have no slots: for these, an agent that counts in slots means compute units."""
     return vertical.slot_bytes if vertical.machine is not None else policy.vertical.unit.memory
 
 
@@ -296,7 +299,8 @@ def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:
 
 
 def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
-    """Resizes the one container by the difference between the pod's permit and the pod's present requests."""
+    """The effect that resizes the pod's one resizable container, so that the pod requests its permit; none if it does
+    already."""
     if permit == resizing.whole:
         return []
     to = resizing.requests.plus(permit.minus(resizing.whole)).at_least(NOTHING)
@@ -304,7 +308,7 @@ def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
 
 
 class VerticalEvents:
-    """Applies each event to the permit limits, the migrations or the resources of the machine's pods."""
+    """Applies events about machines, permit writes and migrations to permit limits, migrations and pods' resources."""
 
     def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
         self._pods = cluster_state.pods
@@ -344,7 +348,8 @@ class VerticalEvents:
             self._permit_limits.recorded(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
-        """Takes in a machine. Pods whose resources are a guess are counted again if the machine's permit annotation changed."""
+        """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
+        since a restart are counted again. Returns effects."""
         if not self._annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []

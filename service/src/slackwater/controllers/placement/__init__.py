@@ -1,1 +1,2 @@
-"""Placement: binds, from the held room to the reservation that the watch confirms. Filter is in `runtime.flows.filter`."""
+"""Placement: binds pods, from the hold on a node to the reservation that the watch confirms. Filter is in
+`runtime.flows.filter`."""

@@ -1,4 +1,4 @@
-"""Binds: turns a hold into a reservation, returns the effect `Bind`, and handles every way in which that API call can end.
+"""Binds pods: turns a hold into a reservation, returns the effect `Bind`, and handles every way in which that API call can end.
 
 The reservation is made before the API call and stays while the outcome is unknown: a bind that may have happened counts.
 """
@@ -22,8 +22,9 @@ _BINDING_SECONDS: Final = 120.0
 class BindAnswer(NamedTuple):
     """The answer to a bind request.
 
-    `reason` is OK if room is reserved; then send `effect` if there is one. `already`: the pod is bound there, or another
-    request is under way, which the same effect joins. Any other `reason` says why the bind is refused.
+    `reason`: OK if room is reserved for the pod on the node; any other value says why the bind is refused. `effect`: the API
+    call to make; None if there is none. `already`: the reservation was made before, because the pod is bound there or an
+    earlier bind request is under way.
     """
 
     reason: Reason
@@ -32,7 +33,7 @@ class BindAnswer(NamedTuple):
 
 
 class Binding:
-    """Grants binds. No other class gives a pod a reservation before the watch shows the pod on a node."""
+    """Grants or refuses binds. No other class makes a reservation for a pod before the watch shows the pod on a node."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._ledger = cluster_state.ledger
@@ -47,7 +48,8 @@ class Binding:
         self._event_counts = cluster_state.event_counts
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
-        """Reserves room for the pod on the node, or says why not. Idempotent by (pod UID, node)."""
+        """Reserves room for the pod on the node, or refuses the bind. A repeated request for the same pod and node makes no
+        second reservation."""
         self._event_counts.unexpected_binds += not policy.binds
         pod = self._pods.known(uid)
         reservation = self._reservations.get(uid)
@@ -65,8 +67,8 @@ class Binding:
         self._holds.drop(uid)
         if reservation.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
-        # The outcome of this request decides, not the read that an earlier unanswered request led to. But if this request is
-        # refused, the earlier one may have happened all the same.
+        # The outcome of this request decides, and not the read of the pod that an earlier unanswered request led to. But if
+        # this request is refused, the earlier request may have bound the pod nevertheless.
         state: ReservationState = "binding" if reservation.state == "binding" else "repeated"
         self._reservations.settle(uid, state, Instant(now + _BINDING_SECONDS))
         return BindAnswer(Reason.OK, Bind(uid, reservation.key, reservation.node), True)
@@ -108,17 +110,17 @@ class Binding:
         return Reason.OK
 
     def _is_certain(self, pod: Pod, row: Row) -> bool:
-        """Has the pod's room been kept on this row since filter's answer? Either the pod's hold counted there; or filter's
-        answer named the row and kube-scheduler counts the pod by the same amounts as we do."""
+        """Has room for the pod been kept on this row since filter's answer? That is so if the pod's hold counts there; or if
+        filter named the row, and kube-scheduler counts the pod on this node by the same amounts as we do."""
         hold = self._holds.get(pod.uid)
         if hold is None or not (hold.rows == row).any():
             return False
         return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
 
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
-        """Why the row has no room, or OK. A pod whose room is certain needs room only next to what is Reserved. Any other pod
-        must also leave the room held for pods that can go nowhere else. Room held for a pod that kube-scheduler may still put
-        elsewhere is a guess, and yields to a bind."""
+        """Why the row has no room for `wanted`, or OK. `beside_holds`: the pod must also leave the room that is held for pods
+        that can go to no other node. Room that is held for a pod that kube-scheduler may still put on another node is a guess,
+        so a bind may use it."""
         columns = self._ledger.columns
         for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
             free = columns.total[r, row] - columns.reserved[r, row]
@@ -129,13 +131,13 @@ class Binding:
         return Reason.OK
 
     def ended(self, event: BindEnded, policy: Policy, now: Instant) -> list[Effect]:
-        """Takes in how the API call ended."""
+        """Handles the end of the API call of a bind. Returns the next effects."""
         reservation = self._reservations.get(event.uid)
         if event.outcome == "bound" and (reservation is None or reservation.node != event.node):
             self._bound_after_all(event, policy, now)
             return []
         if reservation is None or reservation.node != event.node or reservation.state in {"seen", "bound"}:
-            return []  # the watch was faster
+            return []  # the watch has already shown the pod there
         if event.outcome == "bound":
             self._reservations.settle(event.uid, "bound", Instant(now + policy.confirm_seconds))
             return []
@@ -148,7 +150,8 @@ class Binding:
         return self._failed(event, reservation, policy, now)
 
     def _bound_after_all(self, event: BindEnded, policy: Policy, now: Instant) -> None:
-        """A bind that had been given up has happened. The API server's answer overrides what was assumed meanwhile."""
+        """Makes a reservation for a pod whose bind had been given up, but succeeded: the API server's answer overrides what was
+        assumed meanwhile."""
         pod = self._pods.known(event.uid)
         if pod is None or pod.ended or pod.node is not None:
             return
@@ -179,10 +182,11 @@ class Binding:
         return [Announce(event.uid, reservation.key, "Warning", "BindRefused", note)]
 
     def read_unbound(self, uid: PodUid) -> bool:
-        """Gives up a doubted bind after a read found the pod without a node. True if it was given up.
+        """Drops the doubted reservation of a pod that a read found without a node. True if there was one.
 
-        Only a read decides: a watch event may be older than our bind. An unsure bind becomes doubted, and is read for this,
-        `confirm_seconds` after it was sent; a request that was on its way when the connection broke is over by then.
+        Only a read decides, because a watch event may be older than our bind. An unsure bind becomes doubted, and its pod is
+        read, `confirm_seconds` after the call ended without an answer. A request that was under way when the connection broke
+        has ended by then.
         """
         reservation = self._reservations.get(uid)
         if reservation is None or reservation.state != "doubted":
@@ -191,7 +195,7 @@ class Binding:
         return True
 
     def overdue(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Reads the pod of each bind whose outcome is still unknown at its deadline."""
+        """Marks each reservation that is not confirmed at its deadline as doubted. Returns the effects that read the pods."""
         effects: list[Effect] = []
         for uid, reservation in self._reservations.overdue(now):
             self._reservations.settle(uid, "doubted", Instant(now + policy.confirm_seconds))

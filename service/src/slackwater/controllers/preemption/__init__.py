@@ -1,1 +1,1 @@
-"""Preemption: which pods have to leave so that a more important one fits, and on which node."""
+"""Preemption: decides which pods have to leave which node so that a more important pod fits, and carries this out."""

@@ -1,7 +1,7 @@
-"""Activations: pods that kube-scheduler was asked to try again and that have not come back to filter yet.
+"""Activations: tracks the pods that kube-scheduler was asked to try again, until filter is asked about them.
 
 Each is activated again, after a longer pause each time, and at most `_MOST_AGAIN` times. Pods whose preemption has failed wait
-here too: they are activated when the victims that did not leave may be counted on again.
+here too: they are activated when a new preemption may choose the victims that did not leave.
 
 kube-scheduler may hold a pod back up to ten seconds, and has been seen to lose activations; it tries every pod again by itself
 within five minutes.
@@ -21,8 +21,8 @@ _MOST_AGAIN: Final = 5
 
 
 def activating(pod: Pod, why: str) -> Activate | OpenGate:
-    """The effect that makes kube-scheduler try the pod: opens its gate if it waits behind a real gate of ours, else
-    activates."""
+    """The effect that makes kube-scheduler try the pod: removes our scheduling gate from the pod if it has one, else activates
+    the pod."""
     return OpenGate(pod.uid, pod.key, why) if GATE in pod.gates else Activate(pod.uid, pod.key, why)
 
 
@@ -34,7 +34,7 @@ class _Expected:
 
 
 class Activations:
-    """The pods that were activated and have not come back, by UID."""
+    """The pods that were activated and for which filter has not been asked since, and the pods to activate later."""
 
     def __init__(self) -> None:
         self._expected: dict[PodUid, _Expected] = {}
@@ -45,20 +45,20 @@ class Activations:
         self._expected[pod.uid] = _Expected(pod, Instant(now + _BACKOFF.seconds(1)))
 
     def put_off(self, pod: Pod, until: Instant) -> None:
-        """Notes that the pod is to be activated at `until`, whether or not earlier activations bring it back."""
+        """Schedules an activation of the pod at `until`, even if an earlier activation makes kube-scheduler try it before."""
         self._later[pod.uid] = (until, pod)
 
     def forget(self, uid: PodUid) -> None:
-        """Forgets the activation: the pod came back to filter."""
+        """Ends the repeated activation of a pod, because filter was asked about it."""
         self._expected.pop(uid, None)
 
     def drop(self, uid: PodUid) -> None:
-        """Forgets the pod: it needs no activation any more."""
+        """Forgets a pod that needs no activation any more, also none that was scheduled for later."""
         self.forget(uid)
         self._later.pop(uid, None)
 
     def put_off_until(self, now: Instant) -> list[Pod]:
-        """Takes out the pods whose put-off time has come."""
+        """Removes the pods whose scheduled activation is due, and returns them."""
         ready = [pod for until, pod in self._later.values() if until <= now]
         for pod in ready:
             del self._later[pod.uid]

@@ -1,10 +1,10 @@
-"""Answers the preempt verb: kube-scheduler proposes victims for each node, and we say which nodes help in our accounting too.
+"""Answers the preempt verb: kube-scheduler proposes nodes with victims; we keep those where the pod fits in our accounting too.
 
-    proposed victims suffice    -> kept as they are
-                     do not     -> as few others as needed are added, or the node is dropped
+    the proposed victims suffice        -> the node is kept with these victims
+    the proposed victims do not suffice -> as few others as needed are added, or the node is dropped
 
-kube-scheduler chooses one of the nodes and deletes the victims itself. Its choice is known when it nominates the pod, or at
-once if only one node was kept. From then on the room there is kept for the pod and the victims count as leaving, as in a
+kube-scheduler chooses one of the kept nodes and deletes the victims itself. We know its choice when it nominates the pod, or at
+once if only one node was kept. From then on the room on that node is kept for the pod and the victims count as leaving, as in a
 preemption of ours, so neither side picks the other's victims.
 """
 
@@ -34,16 +34,18 @@ from slackwater.model.resources import Amounts
 
 
 def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]) -> bool:
-    """Does the pod fit once the proposed victims are gone? `free` may be negative."""
+    """Does a pod that needs `wanted` fit once the proposed victims are gone? `free`: the free room now; it may be negative."""
     return fits(wanted, given_back(free, proposed))
 
 
 def added_victims(
     wanted: Amounts, proposed: Sequence[PotentialVictim], preemption_node: PreemptionNode
 ) -> tuple[PotentialVictim, ...] | None:
-    """The potential victims of the node that have to leave in addition to the proposed ones, which are not among them.
+    """The potential victims of the node that have to leave in addition to the proposed victims; the node's potential victims do
+    not contain these.
 
-    None if not even all of them make enough room. Pods that leave anyway are included if the preemptor has to wait for them.
+    None if not even all potential victims make enough room. Pods that leave anyway are included if the preemptor has to wait
+    for them.
     """
     more = needed_victims(
         wanted,
@@ -56,14 +58,15 @@ def added_victims(
     return None if more is None else (*more.victims, *more.awaited)
 
 
-#: Nodes that are compared with the chosen one.
+#: The most kept nodes that are compared with the one that kube-scheduler chose.
 _MOST_COMPARED: Final = 100
-#: For each node that is kept: its victims, the most important first, and how many more budgets than proposed they violate.
+#: For each kept node: its victims, the most important first, and how many of the added victims violate a budget.
 Kept = dict[NodeName, tuple[tuple[PodUid, ...], int]]
 
 
 class ExtenderCandidates:
-    """Answers the preempt verb. `about_the_pod` gives filter's reason to refuse the pod regardless of room, or OK."""
+    """Answers the preempt verb. `about_the_pod` returns filter's reason to refuse the pod on every node regardless of room, or
+    OK."""
 
     def __init__(
         self,
@@ -83,12 +86,12 @@ class ExtenderCandidates:
         self._about_the_pod = about_the_pod
 
     def answer(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], policy: Policy, now: Instant) -> Kept:
-        """The nodes that are kept, with their victims.
+        """Returns the nodes that are kept, with their victims.
 
         A node is dropped if it is unknown, if a bind of the pod to it was denied, if a proposed victim is not on it
         (kube-scheduler would refuse the whole answer), or if not even all pods of lower priority would make room. All nodes are
-        dropped if filter would refuse the pod regardless of room, or if earlier victims are leaving or have left since filter
-        was asked: further victims would be deleted for nothing; and while preemption is paused.
+        dropped if filter would refuse the pod regardless of room, while preemption is paused, and if earlier victims are
+        leaving or have left since filter was asked: further victims would be deleted for nothing.
         """
         if self._about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return {}
@@ -109,7 +112,7 @@ class ExtenderCandidates:
         return kept
 
     def nominated(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Takes in that the watch shows a pending pod, perhaps with the node that kube-scheduler chose."""
+        """Handles a pending pod that the watch shows. If kube-scheduler has nominated it to a kept node, that is its choice."""
         if pod.nominated_node is not None:
             self._chosen(pod, pod.nominated_node, policy, now)
 
@@ -123,7 +126,7 @@ class ExtenderCandidates:
             self._preemptions.agree(pod, node, waiting, policy.preemption, now, others=others)
 
     def _not_chosen(self, pod: Pod, node: NodeName, now: Instant) -> tuple[RunnerUp, ...]:
-        """The other nodes that were kept for the pod, as far as their victims are still there."""
+        """The cheapest of the other nodes that were kept for the pod. Victims that have left their nodes are not counted."""
         kept = self._accepted_preemptions.victims_of(pod.uid, now)
         found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
         chosen = found.get(node) or self._as_candidate(node, kept.get(node, ()))
@@ -135,7 +138,7 @@ class ExtenderCandidates:
         return Candidate(node=node, victims=victims, awaited=())
 
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
-        """Does the pod fit on the node without victims, and was no bind there denied?"""
+        """Does the pod fit on the node without victims, and was no bind of it to the node denied?"""
         row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
         with self._room.beside(pod.priority):
             return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
@@ -157,12 +160,12 @@ class ExtenderCandidates:
     def _victims(
         self, pod: Pod, name: NodeName, row: Row, uids: Sequence[PodUid], now: Instant
     ) -> tuple[Sequence[PotentialVictim], Sequence[PotentialVictim]] | None:
-        """The proposed victims, and those to be added; None if the node is dropped."""
+        """The proposed victims, and the victims to add; None if the node is dropped."""
         seen = [found for uid in uids if (found := self._potential_victims.seen_on(uid, name)) is not None]
         if len(seen) < len(uids):
             return None
         chosen = [self._potential_victims.potential_victim(victim) for victim in seen]
-        # The usual case: what kube-scheduler found suffices, and the other pods of the node need not be looked at.
+        # The usual case: the proposed victims suffice, so the other pods of the node are not read.
         if suffices(pod.need, self._potential_victims.free_for(pod.uid, row), chosen):
             return chosen, ()
         others = [uid for uid in self._reservations.on_node(name) if uid not in uids]

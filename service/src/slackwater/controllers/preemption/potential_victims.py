@@ -1,4 +1,4 @@
-"""Potential victims: a node as a preemptor sees it, with the free room, the pods it may take, and what each gives back.
+"""Potential victims: for a preemptor and a node, the free room, the pods that may be deleted for it, and what each gives back.
 
 Pods whose deletion would not help are left out: mirror pods, which a kubelet runs from a file; pods that did not leave when
 they were deleted; pods that the preemptor has to run next to (required pod affinity). Deliberately absent: which nodes are
@@ -20,8 +20,8 @@ from slackwater_protocol.units import Bytes, MilliCpu
 
 
 class PotentialVictims:
-    """Lists potential victims. `is_marked_victim` says whether a pod is to leave for another preemptor; `immovable` names
-    the pods that no preemption may count on, and until when."""
+    """Lists potential victims. `is_marked_victim` tells whether a pod is to leave for another preemptor. `immovable`: the pods
+    that no preemption may choose as victims, and until when."""
 
     def __init__(
         self, cluster_state: ClusterState, *, is_marked_victim: Callable[[PodUid], bool], immovable: dict[PodUid, Instant]
@@ -38,8 +38,8 @@ class PotentialVictims:
     def preemption_node(
         self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()
     ) -> PreemptionNode:
-        """The node, which must have a row, with the pods there that the preemptor may take. Budgets are judged as if the pods
-        of `after` were deleted first, then the most important of the others."""
+        """The node with those pods of `uids` that the preemptor may take. The node must have a row. Budgets are checked as if
+        the pods of `after` were deleted first, and then the others in order of importance."""
         takeable = [
             (self.potential_victim(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None
         ]
@@ -56,7 +56,7 @@ class PotentialVictims:
         )
 
     def potential_victim(self, victim: Pod) -> PotentialVictim:
-        """The potential victim for a pod that counts on a node; budgets are not judged."""
+        """Makes a potential victim of a pod that counts on a node, without a check of budgets."""
         reservation = self._reservations.get(victim.uid)
         assert reservation is not None
         return PotentialVictim(
@@ -68,7 +68,7 @@ class PotentialVictims:
         )
 
     def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
-        """Would the pod fit by requests alone, as kube-scheduler counts them, once the pods of `gone` are gone?"""
+        """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler?"""
         found = self._nodes.by_row[self._nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)
@@ -79,7 +79,8 @@ class PotentialVictims:
         return fits(pod.kind.requests, free)
 
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
-        """The pod, if the watch shows it on the node: kube-scheduler refuses victims that it does not see there itself."""
+        """The pod, if the watch shows it on the node; else None. kube-scheduler refuses victims that it does not see on their
+        node."""
         reservation = self._reservations.get(uid)
         return (
             self._pods.get(uid)
@@ -88,7 +89,8 @@ class PotentialVictims:
         )
 
     def free_for(self, uid: PodUid, row: Row) -> Amounts:
-        """The room that the pod could use on the row now; negative where more is Reserved or held than there is."""
+        """The room that the pod could use on the row now, its own holds included. An amount is negative if more is Reserved and
+        held than the node has."""
         free = self._ledger.columns.free(row)
         own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
         held = reduce(Amounts.plus, own, NOTHING)
@@ -107,7 +109,7 @@ class PotentialVictims:
         return None if terms and _stands_beside(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:
-        """Ends the time in which pods counted as immovable, where it is over or the pod is gone."""
+        """Removes pods that are gone, or immovable no longer, from `immovable`."""
         for uid in [uid for uid, until in self._immovable.items() if until <= now or self._pods.get(uid) is None]:
             del self._immovable[uid]
 

@@ -20,8 +20,8 @@ _SHUT: Final = ("announcing", "evicting")
 
 @dataclass(slots=True)
 class Preemption:
-    """One preemption. `victims` are the pods to be deleted that still exist; `waiting` all pods that must be gone, empty once
-    the preemption is opened, returned or over. `others` are candidates that were not chosen."""
+    """One preemption; `pod` is the preemptor. `victims`: the pods that we delete for it. `waiting`: the UIDs of all pods that
+    have to be gone and are not yet; empty once the preemption is opened, returned or over. `others`: nodes not chosen."""
 
     pod: Pod
     node: NodeName
@@ -30,7 +30,7 @@ class Preemption:
     phase: Phase
     since: Instant
     deadline: Instant
-    text: str  #: of its annotation
+    text: str  #: the text of the preemptor's annotation
     number: int  #: grows from one preemption to the next
     others: tuple[RunnerUp, ...] = ()
 
@@ -41,7 +41,8 @@ class Preemption:
 
 @dataclass(slots=True)
 class PendingDeletions:
-    """The deletions on their way, one for each victim, and which preemptors wait for which victims."""
+    """The deletions of victims under way. `running`: the victims whose API call has not ended. `awaited_by`: for each victim,
+    the preemptors that wait for it."""
 
     running: set[PodUid] = field(default_factory=set)
     awaited_by: dict[PodUid, set[PodUid]] = field(default_factory=dict)
@@ -70,10 +71,11 @@ VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 @dataclass(slots=True)
 class PreemptionCounts:
-    """Counts of preemptions. `attempts`: preemptions begun. `ends`: by result. `touched_again`: repeated activations of
-    preemptors.
+    """Counts of preemptions. `attempts`: preemptions begun. `ends`: preemptions ended, by result. `seconds`: how long they
+    took. `victims`: victims of each. `touched_again`: repeated activations of preemptors.
 
-    Every series exists from the start. A preemption that ends because its preemptor ended is neither a success nor an error.
+    Every result is counted from the start, with 0. A preemption that ends because its preemptor ended is "cancelled", neither a
+    success nor an error.
     """
 
     attempts: int = 0

@@ -4,7 +4,7 @@
 
 - `Preemptors`: which pods preempt; continues preemptions after a restart.
 - `CandidateNodes`: which nodes are worth a search for victims.
-- `victims`: the cheapest candidate, by its cost.
+- `cheapest`: the candidates with the least cost, from `victims` and `runners_up`.
 
 In: a refused pod and the cluster state. Out: a candidate (a node with its victims), or None. Invariant: no preemption begins
 for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or kube-scheduler's after the
@@ -40,11 +40,11 @@ _MOST_CANDIDATE_NODES: Final = 100
 
 
 class CandidateNodes:
-    """Yields the nodes to search for victims, the most promising first.
+    """Chooses the nodes to search for victims, the most promising first.
 
     These are nodes that kube-scheduler's own filters accept and only our accounting refuses, so nothing but room is lacking.
-    All of them are compared at once by the priority of the least important pods that could make room; the best few are then
-    searched pod by pod.
+    First all of them are compared at once, by the priority up to which pods would have to go. Then the best few are searched
+    pod by pod.
     """
 
     def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
@@ -56,15 +56,15 @@ class CandidateNodes:
         self._admitting = cluster_state.admitting
         self._potential_victims = potential_victims
         self._preemptions = preemptions
-        #: Rotates nodes that look equally good, so that the search does not always take the same ones.
+        #: Rotates rows that compare equal, so that the search does not always begin with the same nodes.
         self._turn = 0
 
     def of(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[list[PreemptionNode]]:
-        """Yields the nodes among `rows` to search, a few at a time; `codes` are filter's verdicts.
+        """Yields the nodes among `rows` to search, a few at a time; `codes` are filter's verdicts on the rows.
 
-        Better nodes come first, except where a budget would be violated or pods may not be taken. Only rows where our
-        accounting is stricter than kube-scheduler's are included: elsewhere kube-scheduler finds victims by itself, and a node
-        that only we see as full is about to change.
+        Better nodes come first, but this order takes no account of budgets, nor of pods that may not be deleted. Only rows
+        where our accounting is stricter than kube-scheduler's are included. On the others kube-scheduler finds victims by
+        itself; and if only we see such a node as full, this is about to change.
         """
         wanted = rows[np.isin(codes, _FULL)]
         wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
@@ -86,8 +86,8 @@ class CandidateNodes:
             yield found
 
     def _best_first(self, pod: Pod, rows: Rows) -> Rows:
-        """The rows in the order of the search: first those that a pod is leaving, then by the priority of the pods that have to
-        go. Rows where no victim helps are left out.
+        """The rows in the order of the search: first rows that a pod is leaving; then by the highest priority among the pods
+        that would have to go, the lowest first. Rows where no victim helps are left out.
         """
         free = self._ledger.columns.free(rows)
         levels = self._reservations.priority_shares.levels(pod.need, free, rows, below=pod.priority)
@@ -98,7 +98,7 @@ class CandidateNodes:
         return best
 
     def _rows_left(self) -> list[int]:
-        """Rows that a pod is leaving, or is to leave as a victim."""
+        """The rows on which a pod is being deleted, or is to leave as a victim."""
         leaving = self._pods.leaving | self._preemptions.pending_deletions.awaited_by.keys()
         return [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
 
@@ -110,8 +110,9 @@ class CandidateNodes:
 def cheapest(
     wanted: Amounts, preemption_nodes: Iterable[PreemptionNode], *, beside: Iterable[Candidate] = ()
 ) -> list[Candidate]:
-    """The cheapest candidate that makes `wanted` fit on one of the nodes, and the few that follow it; none if no node has
-    enough potential victims. `beside` are candidates found before."""
+    """The cheapest candidates that make `wanted` fit on one of the nodes, in order of `cost`: the best and up to
+    `MOST_RUNNERS_UP` others. Empty if no node has enough potential victims. `beside`: candidates found before, which
+    compete."""
     found = (needed_victims(wanted, preemption_node) for preemption_node in preemption_nodes)
     candidates = (candidate for candidate in found if candidate is not None)
     return nsmallest(1 + MOST_RUNNERS_UP, [*beside, *candidates], key=cost)
@@ -125,7 +126,7 @@ class _Delayed:
 
 
 class Preemptors:
-    """Decides which pods preempt, and remembers those that still have to wait before they may."""
+    """Decides which pods preempt, and remembers refused pods that may not preempt before a delay is over."""
 
     def __init__(self, cluster_state: ClusterState, potential_victims: PotentialVictims, preemptions: Preemptions) -> None:
         self._nodes = cluster_state.nodes
@@ -146,7 +147,8 @@ class Preemptors:
         *,
         helps: Callable[[Candidate], bool] = lambda _: True,
     ) -> bool:
-        """Begins a preemption for a pod that fits on none of the rows; False if none begins. `helps` may veto a candidate."""
+        """Begins a preemption for a pod that fits on none of the rows, if it may preempt and a candidate is found. True if a
+        preemption began. `helps` may reject the cheapest candidate."""
         if not policy.enabled or policy.paused or not self._may_preempt(pod, policy, now) or not self._waited(pod, policy, now):
             return False
         candidates = self._cheapest(pod, rows, codes, now)
@@ -158,7 +160,7 @@ class Preemptors:
         return True
 
     def _cheapest(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> list[Candidate]:
-        """The cheapest candidate, and a few that follow it. Searches further nodes only while none was found or the best one
+        """The cheapest candidates, the best first. Searches further nodes only while no candidate was found, or the best one
         violates a budget."""
         best: list[Candidate] = []
         for preemption_nodes in self._preemption_nodes.of(pod, rows, codes, now):
@@ -185,11 +187,11 @@ class Preemptors:
         return delayed.until <= now
 
     def forget(self, uid: PodUid) -> None:
-        """Ends the pod's wait: it passed filter, is bound or gone, or preempts."""
+        """Forgets the delay of a pod that passed filter, is bound or gone, or preempts."""
         self._delayed.pop(uid, None)
 
     def due(self, now: Instant) -> None:
-        """Activates pods that have waited long enough, since kube-scheduler does not retry them at that moment."""
+        """Activates pods whose delay is over, since kube-scheduler does not know that moment."""
         self._potential_victims.expire(now)
         for delayed in self._delayed.values():
             if delayed.until <= now and not delayed.notified:
@@ -197,10 +199,11 @@ class Preemptors:
                 self._preemptions.owe(activating(delayed.pod, "delay-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
-        """Continues what an earlier process began, if still needed. Everything must be listed.
+        """Continues the preemptions that an earlier process began and that are still needed. Call it after everything has been
+        listed.
 
-        The content of the annotation is checked like a choice of our own. So a client that can write it cannot make a pod leave
-        that is as important as the preemptor, or whose room is not needed.
+        The preemptor's annotation names node and victims. They are checked like a choice of our own, so a client that can write
+        the annotation cannot make a pod leave that is as important as the preemptor, or whose room is not needed.
         """
         for pod in list(self._pods):
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:

@@ -1,9 +1,9 @@
 """Runners-up: the candidates that were not chosen for a preemption, with the reason why each ranked lower.
 
-    cost(candidate)                      # the order of candidates
-    runners_up(chosen, candidates)       # the next few, for people who ask what was considered instead
+    cost(candidate)                      # the sort key of candidates
+    runners_up(chosen, candidates)       # the next few, shown to people who ask which other nodes were considered
 
-A reason is the first criterion of the order in which two candidates differ, and is worded once, when the preemption begins.
+A reason is the first criterion of `cost` in which the two candidates differ. Its text is made when the preemption begins.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from typing import Final
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.model.ids import NodeName
 
-#: Runners-up that are kept of one preemption.
+#: The most runners-up that are kept for one preemption.
 MOST_RUNNERS_UP: Final = 4
 #: MaxInt32 + 1, added to each priority in the sum: priorities may be negative, and each further victim must add to the cost.
 _OFFSET: Final = 1 << 31
@@ -34,9 +34,9 @@ class RunnerUp:
 
 
 def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, NodeName]:
-    """The sort key of candidates, the cheapest first. 1. no victim at all  2. fewest violated budgets  3. lowest priority of
-    the most important victim  4. lowest sum of priorities  5. fewest victims  6. the most important victims started last
-    7. fewest pods to wait for  8. the node's name: arbitrary, but the same on every run."""
+    """The sort key of candidates, the cheapest first: 1. no victim at all;  2. fewest violated budgets;  3. lowest priority of
+    the most important victim;  4. lowest sum of priorities;  5. fewest victims;  6. latest start of the first-started among the
+    victims of the highest priority;  7. fewest pods to wait for;  8. the node's name: arbitrary, but the same on every run."""
     victims = candidate.victims
     highest = _highest(candidate)
     return (
@@ -52,18 +52,18 @@ def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, Node
 
 
 def earliest_start(victims: Iterable[PotentialVictim], priority: int) -> str:
-    """When the first of the victims of that priority started; empty if there is none."""
+    """The earliest start of the victims of this priority, as RFC 3339; "" if no victim has this priority."""
     return min((victim.start for victim in victims if victim.priority == priority), default="")
 
 
 def runners_up(chosen: Candidate, candidates: Iterable[Candidate]) -> tuple[RunnerUp, ...]:
-    """The cheapest of the other candidates, the cheapest first."""
+    """The cheapest candidates on other nodes than the chosen one, the cheapest first; at most `MOST_RUNNERS_UP`."""
     others = nsmallest(MOST_RUNNERS_UP, (each for each in candidates if each.node != chosen.node), key=cost)
     return tuple(RunnerUp(node=each.node, n_victims=len(each.victims), why=_why_lower(each, chosen)) for each in others)
 
 
 def _why_lower(other: Candidate, chosen: Candidate) -> str:
-    """The first criterion of `cost` in which the two differ, in words."""
+    """The text for the first criterion of `cost` in which the two candidates differ."""
     mine, best = cost(other), cost(chosen)
     if mine < best:
         return "chosen otherwise by kube-scheduler"
@@ -86,7 +86,7 @@ def _highest(candidate: Candidate) -> int:
 
 
 def _later_first(text: str) -> str:
-    """A text whose order is the reverse of the given one's."""
+    """Maps a text to another one, so that the order of the mapped texts is the reverse of the order of the texts."""
     return "".join(chr(0x10FFFF - ord(c)) for c in text)
 
 

@@ -1,14 +1,17 @@
-"""The life of a preemption, one for each preemptor: takes events in, gives effects out. Every way in which it can end opens
-the gate.
+"""The state machine of preemptions, one preemption for each preemptor: takes events in, gives effects out.
 
-    agreed       kube-scheduler preempts for the pod, with victims that our preempt verb agreed to, and holds it back itself
-    announcing   the preemptor's annotation is being written, so that a restart can continue; no pod has been deleted
-    evicting     the victims' deletions are on their way, or accepted; the gate is shut since announcing
-    opened       all victims are gone: the pod was nominated and activated, and its room is kept until it comes back
-    returned     the pod came back, from `agreed` too, and may be bound to its node; its own hold keeps the room
+A preemption of ours goes through announcing, evicting, opened and returned; one of kube-scheduler through agreed and returned,
+or agreed, opened and returned. While the gate of a preemptor is shut, filter answers `gated` for it and the preempt verb keeps
+no node. However the preemption ends, the gate is opened.
 
-From announcing to opened filter answers `gated` and the preempt verb keeps no node. Each victim is deleted once, however many
-preemptors wait for it. Deliberately absent: which pods have to leave (`potential_victims`, `preemptors`) and the API calls.
+    agreed       kube-scheduler preempts for the pod, with the victims in our answer to its preempt call; no gate is shut
+    announcing   the gate is shut, and the preemptor's annotation is being written, so that a restart can continue
+    evicting     the gate is shut, and the victims' deletions are under way, or accepted
+    opened       all victims are gone: the pod was activated (in ours also nominated), and room is kept until filter is asked
+    returned     the pod passed filter on its node and may be bound there; the pod's own hold keeps the room
+
+Each victim is deleted once, however many preemptors wait for it. Deliberately absent: which pods have to leave
+(`potential_victims`, `preemptors`) and the API calls.
 """
 
 from collections.abc import Callable
@@ -26,21 +29,21 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.resources import Amounts
 
-#: How long kube-scheduler's nomination of a preemptor may take to be seen; how long room is kept after the victims are gone.
+#: How long the watch may take to show kube-scheduler's nomination; how long room is kept after the victims are gone.
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
-#: How long no preemption counts on a pod to leave: after the API server refused to delete it; after it stayed.
+#: How long no preemption may choose a pod as victim: after the API server refused to delete it; after it did not terminate.
 _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
 #: How long a pod may not preempt after the API server could not be reached: its victims may be leaving already.
 _REST_SECONDS: Final = 5.0
 
 
 class Preemptions:
-    """All preemptions, by the preemptor's UID. The effects they ask for are collected, and `flush` returns them."""
+    """All preemptions, by the preemptor's UID. Their effects are collected, and `flush` returns them."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
         self._room = cluster_state.room
         self._pods = cluster_state.pods
-        #: Pods that did not leave when they had to, and until when no preemption counts on their leaving.
+        #: Pods that did not leave when they had to, and until when no preemption may choose them as victims.
         self.immovable: dict[PodUid, Instant] = {}
         self._resting: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
@@ -50,7 +53,7 @@ class Preemptions:
         self.activations = Activations()
         self.counts = PreemptionCounts()
         self._pending_effects: list[Effect] = []
-        #: The latest time that a call stated: some ends come without one.
+        #: The latest `now` of a call, for the methods that get none.
         self._now = Instant(0.0)
 
     # --- questions --------------------------------------------------------------------------------------------------------
@@ -60,12 +63,13 @@ class Preemptions:
         return found is not None and found.shut
 
     def just_opened(self, uid: PodUid) -> bool:
-        """Has the gate opened since filter was last asked about the pod? A question that follows that filter is outdated."""
+        """Has the gate opened since filter was last asked about the pod? Then a preempt call is outdated: it follows that
+        filter call."""
         found = self._running.get(uid)
         return found is not None and found.phase == "opened"
 
     def gated_pods(self) -> frozenset[PodUid]:
-        """Pods that need no node from the autoscaler: room is being made for them."""
+        """The preemptors whose victims are leaving. They need no new node from the autoscaler."""
         return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
 
     def shut_gates(self) -> int:
@@ -84,13 +88,13 @@ class Preemptions:
         return None if found is None else found.number
 
     def waits_for(self, uid: PodUid) -> tuple[str, ...]:
-        """Names of the pods that have to be gone before the preemptor is tried again; a UID for each that it does not
-        delete."""
+        """The pods that have to be gone before the preemptor is tried again: `namespace/name` of each victim that we delete,
+        the UID of each other pod."""
         found = self._running.get(uid)
         return () if found is None else tuple(sorted(str(found.victims.get(victim, victim)) for victim in found.waiting))
 
     def rests(self, uid: PodUid, now: Instant) -> bool:
-        """Did the API server fail for this preemptor a short time ago?"""
+        """Did an API call of this preemptor's last preemption fail a short time ago? Then the pod may not preempt yet."""
         return self._resting.get(uid, now) > now
 
     def takes_more(self, policy: PreemptionPolicy) -> bool:
@@ -111,8 +115,8 @@ class Preemptions:
         announced: bool = False,
         others: tuple[RunnerUp, ...] = (),
     ) -> None:
-        """Shuts the gate and keeps the room. `announced`: the annotation exists already, from before a restart. `others` are
-        candidates that were not chosen."""
+        """Begins a preemption of ours: shuts the gate, and keeps the room. `announced`: the annotation exists already, from
+        before a restart. `others`: candidates that were not chosen."""
         self._now = now
         self.counts.begun(len(candidate.victims))
         # A victim of another preemption is a victim of this one too: the other may end before it has sent the deletion.
@@ -137,14 +141,14 @@ class Preemptions:
         *,
         others: tuple[RunnerUp, ...] = (),
     ) -> None:
-        """Begins a preemption whose victims kube-scheduler deletes by itself: keeps the room, and counts them as leaving."""
+        """Begins a preemption whose victims kube-scheduler deletes: keeps the room for the pod, and marks the victims."""
         self._now = now
         found = self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds))
         found.phase, found.others = "agreed", others
 
     def supersede(self, uid: PodUid) -> None:
-        """Ends the preemption of a pod whose gate is open, since kube-scheduler preempts for it again: the pod may count with
-        the room that was kept for it."""
+        """Ends the pod's preemption, unless its gate is shut, because kube-scheduler preempts for the pod again: the pod may
+        use the room that was kept for it."""
         found = self._running.get(uid)
         if found is not None and not found.shut:
             self._end(found, "cancelled")
@@ -179,7 +183,7 @@ class Preemptions:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def apply(self, event: PreemptionEvent, now: Instant) -> list[Effect]:
-        """Takes in one event. Its effects are collected: `flush` returns them."""
+        """Applies one event. The effects are collected, and `flush` returns them; the list that this returns is empty."""
         self._now = now
         match event:
             case PreemptingWritten(uid, text):
@@ -224,7 +228,8 @@ class Preemptions:
         self.activations.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
-        """Takes in that the pod no longer counts on its node, for whatever reason."""
+        """Handles a pod that no longer counts on its node, for whatever reason. Opens the gates of preemptors that waited for
+        it alone."""
         self.pending_deletions.running.discard(victim)
         for uid in sorted(self.pending_deletions.awaited_by.pop(victim, ())):
             found = self._running[uid]
@@ -233,7 +238,7 @@ class Preemptions:
                 self._open(found)
 
     def preemptor_gone(self, uid: PodUid) -> None:
-        """Takes in that the preemptor is bound, has ended, or is gone: no pod need leave for it any more."""
+        """Ends the preemption of a preemptor that is bound, has ended, or is gone: no pod need leave for it any more."""
         self.activations.drop(uid)
         found = self._running.get(uid)
         if found is not None:
@@ -243,7 +248,8 @@ class Preemptions:
         self._room.drop(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
-        """Takes in that the watch shows the preemptor without a node. If what it asks for has changed, the preemption fails."""
+        """Handles a preemptor that the watch shows without a node. If its requests, priority or constraints have changed, the
+        preemption fails."""
         found = self._running.get(pod.uid)
         if pod.deleting:
             self.preemptor_gone(pod.uid)
@@ -257,7 +263,7 @@ class Preemptions:
             self._fail(found, "error" if found.shut else "success", "node-gone")
 
     def due(self, now: Instant) -> None:
-        """Ends preemptions that took too long, and activates preemptors that did not come back."""
+        """Ends preemptions past their deadline, and activates preemptors about which filter was not asked since."""
         self._now = now
         for found in [found for found in self._running.values() if found.deadline <= now]:
             if found.shut:
@@ -283,8 +289,8 @@ class Preemptions:
     # --- end --------------------------------------------------------------------------------------------------------------
 
     def _was_dropped(self, found: Preemption) -> bool:
-        """Has kube-scheduler given up an agreed preemption? It nominates the pod to that node, and clears that when it
-        fails."""
+        """Has kube-scheduler given up an agreed preemption? It nominates the pod to the node, and clears the nomination when
+        the preemption fails."""
         seen = self._pods.get(found.pod.uid)
         late = found.since + _NOMINATED_SECONDS <= self._now
         return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
@@ -304,7 +310,7 @@ class Preemptions:
         self._wake(found, "victims-gone", announced=announced)
 
     def _fail(self, found: Preemption, result: Result, why: str) -> None:
-        """Ends the preemption and activates the pod."""
+        """Ends the preemption before its victims are gone, and activates the preemptor."""
         shut, announced = found.shut, bool(found.victims)
         self._end(found, result)
         self._wake(found, why, announced=shut and announced)
@@ -317,7 +323,7 @@ class Preemptions:
             self.counts.ended(result, self._now - found.since)
 
     def _awaits_nobody(self, found: Preemption) -> None:
-        """Stops waiting: pods that are still there need not leave for this preemptor; other preemptors may still need it."""
+        """Stops waiting for the remaining victims: they need not leave for this preemptor, but perhaps for others."""
         self.pending_deletions.leave(found.pod.uid, found.waiting)
         found.waiting.clear()
 
@@ -329,7 +335,7 @@ class Preemptions:
         self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
-        """Ends all preemptions in memory alone: the annotations stay, so that the next process continues."""
+        """Ends all preemptions in memory only. The annotations stay, so that the next process continues."""
         self._stopping = True
         for found in list(self._running.values()):
             self._end(found, "cancelled")
@@ -337,13 +343,15 @@ class Preemptions:
     # --- the preemptor comes back -----------------------------------------------------------------------------------------
 
     def came_back(self, uid: PodUid) -> None:
-        """Takes in that filter is asked about the pod: while it is judged, the room kept for it must not count as taken."""
+        """Frees the room that is kept for the pod, because filter is asked about the pod. `judged` is called with the
+        verdict."""
         self.activations.forget(uid)
         self._room.drop(uid)
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
-        """Takes in filter's verdict on a pod that came back: `passing` says which nodes passed; None if none did. If the pod
-        may only go elsewhere, the preemption ends."""
+        """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the
+        pod's node did not pass, the preemption ends; but an agreed one goes on if no node passed, since its victims still
+        leave."""
         found = self._running.get(uid)
         if found is None or found.shut:
             return
@@ -358,19 +366,20 @@ class Preemptions:
             found.phase = "returned"
 
     def pause(self, now: Instant) -> None:
-        """Ends the preemptions that have not asked for a deletion yet. Deletions under way cannot be taken back."""
+        """Ends the preemptions that have not deleted a victim yet. Deletions under way cannot be undone."""
         self._now = now
         for found in [found for found in self._running.values() if found.phase == "announcing"]:
             self._fail(found, "cancelled", "preemption-paused")
 
     def hold_expired(self, uid: PodUid) -> None:
-        """Takes in that the pod passed filter and was not bound: its room is kept again until the preemption's deadline."""
+        """Keeps the room again, until the preemption's deadline, for a pod whose hold after filter ended before a bind."""
         found = self._running.get(uid)
         if found is not None and found.phase == "returned":
             self._room.put(found.pod, found.node, found.number)
 
     def owe(self, effect: Effect) -> None:
-        """Keeps an effect for the next `flush`: some preemptions end while a question is answered."""
+        """Adds an effect for the next `flush`. Some preemptions end while a filter or preempt call is answered, which returns
+        no effects."""
         self._pending_effects.append(effect)
 
     def flush(self) -> list[Effect]:

@@ -1,9 +1,9 @@
 """Needed victims: the fewest pods of one node that have to leave so that a more important pod fits there.
 
-As in kube-scheduler's reprieve pass, all pods of lower priority are assumed gone; then each is spared that the pod still fits
-next to, the most important first, and before those all whose deletion would violate a budget. Pods that are leaving anyway take
-no part in this: their room costs nothing. A pod gives back what is Reserved for it, not its request: a virtual machine that has
-grown gives back all of it. Deliberately absent: which pods may be taken at all, which the caller knows.
+As in kube-scheduler's reprieve pass, all potential victims are assumed gone at first. Then each is spared if the preemptor fits
+beside it: first those whose deletion would violate a budget, and the most important first. Pods that are leaving anyway take no
+part in this: their room costs nothing. A pod gives back what is Reserved for it, not its request: a virtual machine that has
+grown gives back all of it. Deliberately absent: which pods are potential victims.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ _NOT_YET: Final = "9999"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PotentialVictim:
-    """A pod on the node that the preemptor may take. `reserved` is the room that its deletion frees.
+    """A pod on a node that may be deleted for the preemptor. `reserved`: the room that this frees.
 
-    `started_at` is RFC 3339, all in one zone, so that texts compare as instants; empty if the pod has not started. `leaving`:
-    the pod leaves, whatever is decided.
+    `started_at`: RFC 3339, always in the same zone, so that texts compare as instants; "" if the pod has not started.
+    `leaving`: the pod leaves anyway. `violates_budget`: its deletion would violate a PodDisruptionBudget.
     """
 
     uid: PodUid
@@ -39,7 +39,8 @@ class PotentialVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionNode:
-    """A node where the preemptor lacks nothing but room. `free` may be negative; `potential_victims` are in any order."""
+    """A node where the preemptor lacks nothing but room. `free`: the free room, which may be negative. `potential_victims` are
+    in any order."""
 
     node: NodeName
     free: Amounts
@@ -48,7 +49,8 @@ class PreemptionNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What making room on a node costs: `victims`, the most important first, are to be deleted; `awaited` leave anyway."""
+    """A node with the pods that have to leave so that the preemptor fits. `victims`, the most important first, are to be
+    deleted; `awaited` leave anyway."""
 
     node: NodeName
     victims: tuple[PotentialVictim, ...]
@@ -60,19 +62,20 @@ class Candidate:
 
 
 def importance(potential_victim: PotentialVictim) -> tuple[int, str, PodUid]:
-    """The sort key of importance, the most important first, as in kube-scheduler: 1. higher priority  2. started first
-    3. UID: arbitrary, but the same on every run."""
+    """The sort key of pods, the most important first, as in kube-scheduler: 1. higher priority;  2. earlier start;  3. UID:
+    arbitrary, but the same on every run."""
     return (-potential_victim.priority, potential_victim.start, potential_victim.uid)
 
 
 def spared_first(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
-    """The sort key of the reprieve pass: 1. a budget would be violated  2. importance."""
+    """The sort key of the reprieve pass, the first to be spared first: 1. pods whose deletion would violate a budget;
+    2. importance."""
     return (not potential_victim.violates_budget, *importance(potential_victim))
 
 
 def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidate | None:
-    """The fewest potential victims whose deletion makes `wanted` fit on the node; None if not even all of them make enough
-    room.
+    """The candidate for this node: the fewest potential victims whose deletion makes `wanted` fit. None if not even all of them
+    make enough room.
     """
     free = given_back(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
@@ -95,7 +98,8 @@ def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidat
 
 
 def fits(wanted: Amounts, free: Amounts) -> bool:
-    """Does `wanted` fit into `free`? Equal amounts fit; a resource of which nothing is asked is not judged."""
+    """Does `wanted` fit into `free`? Equal amounts fit. A resource of which nothing is wanted always fits, even if `free` is
+    negative."""
     return all(amount == 0 or amount <= room for amount, room in zip(wanted, free, strict=True))
 
 

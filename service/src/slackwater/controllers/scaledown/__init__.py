@@ -1,1 +1,1 @@
-"""Scale-down: which nodes can be removed together, which removals begin now, and how a removal that has begun goes on."""
+"""Scale-down: finds nodes that can be removed together, begins removals within the limits, and carries them out."""

@@ -1,8 +1,9 @@
-"""Batches: which removals begin now, of the nodes that can go, those that have waited long enough, within the limits.
+"""Batches: chooses the nodes whose removal begins now. They are removable by the plan, have been unneeded for long enough, and
+are within the limits on concurrent removals.
 
-Empty nodes come first, up to `max_parallelism` less the removals under way; then drains, up to what is left of that and of
-`max_drains`. An all-or-nothing group goes as a whole: it waits until all its nodes can go, and then is limited like one node,
-however large it is. Every other removable node is held, with the reason.
+Empty nodes come first, up to `max_parallelism` less the removals under way. Then come drains, up to what is left of that and of
+`max_drains`. An all-or-nothing group is removed as a whole: it waits until all its nodes can go, and then counts like one node
+for the limits, however large it is. Every other removable node is held back, with the reason.
 """
 
 from collections import defaultdict
@@ -17,13 +18,14 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.reasons import UnremovableReason
 
-#: started: a removal begins. throttled: none does, because of the limits. homeless: a pod that leaves its node fits nowhere.
+#: started: a removal begins. throttled: none begins, because of the limits. cooldown: all groups cool down. waiting: the nodes
+#: wait for something else. no-candidates: the plan has no removable node. homeless: a pod that leaves its node fits nowhere.
 Status = Literal["started", "throttled", "cooldown", "waiting", "no-candidates", "homeless", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRemovals:
-    """The number of removals under way; `drains` of them are of nodes that had pods."""
+    """The numbers of removals under way. `drains`: those of nodes that had pods when the removal began."""
 
     removals: int = 0
     drains: int = 0
@@ -31,7 +33,8 @@ class RunningRemovals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The nodes whose removal begins, in order, and why the other removable nodes are held."""
+    """The nodes whose removal begins, in order. `empty`: those without pods. `drains`: those with pods. `held`: the other
+    removable nodes, with the reason why their removal does not begin."""
 
     status: Status
     empty: tuple[Removable, ...] = ()
@@ -52,8 +55,10 @@ def choose_batch(
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
 ) -> Batch:
-    """Chooses the next batch. `cooling` names the groups that may not shrink yet, with the reason. `now` is compared with the
-    times of the plan.
+    """Chooses which of the plan's removable nodes to remove next, within the policy's limits and given the removals under way.
+
+    `cooling`: the groups that may not shrink yet, with the reason. `now` decides which nodes have been unneeded for long
+    enough.
     """
     if not policy.enabled:
         return Batch(status="disabled")
@@ -78,7 +83,7 @@ def choose_batch(
 
 
 def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[UnremovableReason, str] | None:
-    """Why the node may not go yet, independent of other nodes."""
+    """Why the removal of the node may not begin yet, whatever other nodes do: the reason and its text. None if it may."""
     why = cooling.get(found.group)
     waited = now - found.since
     if why is not None:
@@ -94,7 +99,8 @@ def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) 
 
 
 def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGroup], choice: "_Choice") -> list[Removable]:
-    """Offers all-or-nothing groups; returns the nodes of the other groups."""
+    """Offers the all-or-nothing groups that can go as a whole to `choice`, and holds back the nodes of the others. Returns the
+    nodes of ordinary groups."""
     singles: list[Removable] = []
     whole: dict[GroupName, list[Removable]] = defaultdict(list)
     for found in ripe:
@@ -151,7 +157,7 @@ class _Choice:
         return self.under_way.drains + len(self.drains) < self.policy.max_drains
 
     def offer_whole(self, nodes: Sequence[Removable]) -> None:
-        """Takes the whole group if one of its nodes may go; it may then exceed the limits."""
+        """Adds all nodes of a group to the batch if the limits allow one of them; they may then exceed the limits together."""
         drained = any(not found.empty for found in nodes)
         blocked = drained and not self.policy.overlap_drains and self.under_way.removals > 0
         if self._removals() < self.policy.max_parallelism and (not drained or self._may_drain()) and not blocked:

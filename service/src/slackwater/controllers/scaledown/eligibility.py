@@ -1,11 +1,11 @@
-"""Eligibility: which nodes scale-down may try to empty, by Cluster Autoscaler's rules in its order.
+"""Eligibility: decides which nodes scale-down may try to empty, by Cluster Autoscaler's rules in Cluster Autoscaler's order.
 
 - `judge_node` applies the rules to one node; the first rule that applies gives the reason.
 - `Utilization`, `utilizations`: how full nodes are.
-- `RemainingMinima`: how many nodes may still go, so that neither a group nor the cluster falls below its minimum.
+- `RemainingMinima`: whether one more node may go without a group or the cluster falling below its minimum.
 
-In: an `EligibilityInput` for each node. Out: the reason why the node may not be tried, or None. What depends on the nodes tried
-before (minima, destinations) is judged later, in `plan`.
+In: an `EligibilityInput` for each node. Out: the reason why the node may not be tried, or None. `plan` later applies the rules
+that depend on the nodes tried before (minima, destinations).
 """
 
 from collections.abc import Callable
@@ -33,11 +33,10 @@ GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com
 
 
 class Utilization(NamedTuple):
-    """A node's utilization: `share` of `resource`; may exceed 1.
+    """A node's utilization. `share`: the share of `resource` that pods request, relative to allocatable; it may exceed 1.
 
-    As in Cluster Autoscaler it is the larger of the requested shares of CPU and memory, relative to allocatable. For nodes with
-    GPUs it is the share of the GPUs. DaemonSet pods count, unless the policy ignores them: then their requests are subtracted
-    from allocatable too.
+    As in Cluster Autoscaler, `resource` is CPU or memory, whichever has the larger share; for nodes with GPUs it is the GPU.
+    DaemonSet pods count, unless the policy ignores them: then their requests are subtracted from allocatable too.
     """
 
     share: float
@@ -49,7 +48,7 @@ class Utilization(NamedTuple):
 
 
 def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
-    """The utilization of each row."""
+    """The utilization of each row, in the order of `rows`."""
     facts = snapshot.facts
     shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
     by_memory = shares[1] > shares[0]
@@ -83,7 +82,7 @@ def _is_daemon(eviction_facts: EvictionFacts) -> bool:
 
 
 def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
-    """Used over allocatable; if nothing is allocatable, 0 if nothing is used, else 1."""
+    """Used divided by allocatable, element by element. If nothing is allocatable: 0 if nothing is used, else 1."""
     none = allocatable <= 0
     return np.where(none, (used > 0).astype(np.float64), used / np.where(none, 1, allocatable))
 
@@ -94,7 +93,7 @@ _STALE_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EligibilityInput:
-    """What the rules read of a node. `group` and `rules` are None if it belongs to no group."""
+    """What the rules read about a node. `group` and `rules` are None if the node belongs to no group."""
 
     node: Node
     group: GroupName | None
@@ -106,12 +105,12 @@ class EligibilityInput:
 
 
 Word = tuple[UnremovableReason, str] | None
-#: Reasons found by the expensive search for destinations.
+#: Reasons that only the expensive search for destinations finds.
 _DEAR: Final = frozenset({UnremovableReason.NO_PLACE, UnremovableReason.SLACK_NEEDED})
 
 
 def being_deleted(look: EligibilityInput) -> Word:
-    """The node is in the deleted set, or somebody else tainted it a short while ago."""
+    """Keeps a node whose removal we or somebody else began: it is in the deleted set, or has a recent removal taint."""
     if look.node.name in look.state.deleted_set:
         return UnremovableReason.BEING_DELETED, ""
     at = taint_time(look.node, TO_BE_DELETED_TAINT)
@@ -138,7 +137,7 @@ def unready_disabled(look: EligibilityInput) -> Word:
 
 
 def not_underutilized(look: EligibilityInput) -> Word:
-    """The node's utilization is above its threshold; equal is low enough."""
+    """Keeps a node whose utilization is above its threshold."""
     if look.rules is None:
         return None
     used = look.utilization
@@ -149,14 +148,17 @@ def not_underutilized(look: EligibilityInput) -> Word:
 
 
 def drain_failed(look: EligibilityInput) -> Word:
-    """The node's drain failed, and it backs off: each failed drain disturbs its other pods in vain. Repeats the last reason."""
+    """Keeps a node whose drain failed, until its back-off is over: each failed drain disturbs the node's pods in vain. The text
+    has the reason of the last failure."""
     return backing_off(look.node.name, look.state, look.policy, look.now)
 
 
 def recently_unremovable(look: EligibilityInput) -> Word:
-    """The node's pods found no destination a short while ago, which is expensive to try again. Repeats the reason found then.
+    """Keeps a node whose pods found no destination a short while ago, because the search is expensive. The text has the reason
+    found then.
 
-    Pods that a rule keeps are judged again in each loop: that is cheap, and a budget may allow an eviction at any moment.
+    A node with a pod that a rule keeps is judged again in each loop: that is cheap, and a budget may allow an eviction at any
+    moment.
     """
     failed = look.state.non_candidate_set.get(look.node.name)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
@@ -170,7 +172,7 @@ def recently_unremovable(look: EligibilityInput) -> Word:
 
 
 def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:
-    """The reason while a node backs off after failed drains; None afterwards."""
+    """The reason and its text while a node backs off after failed drains; None otherwise."""
     failed = state.failed_drains.get(node)
     if failed is None:
         return None
@@ -204,7 +206,8 @@ def judge_node(look: EligibilityInput) -> KeptNode | None:
 
 
 class RemainingMinima:
-    """What is left of groups and the cluster while a plan takes nodes; the deleted set is subtracted from the start."""
+    """What groups and the cluster have left while a plan chooses nodes to remove, for the check against their minima. Nodes of
+    the deleted set are subtracted from the beginning."""
 
     def __init__(self, planning_input: PlanningInput, state: ScaleDownState, minimum: ClusterMinimum) -> None:
         facts = planning_input.snapshot.facts
@@ -228,7 +231,8 @@ class RemainingMinima:
                 self._left[group] -= 1
 
     def refusal(self, row: Row, group: GroupName, group_minimum: int) -> tuple[UnremovableReason, str] | None:
-        """Why the node of the row may not go as well; None if it may."""
+        """Why the row's node may not be removed in addition to the nodes chosen before: the reason and its text. None if it
+        may. `group_minimum`: the least number of nodes of the group."""
         left = self._left[group]
         if left - 1 < group_minimum:
             return UnremovableReason.GROUP_MIN_SIZE, f"{group}: {left} left of it, at least {group_minimum}"
@@ -243,7 +247,7 @@ class RemainingMinima:
         return None
 
     def take(self, row: Row, group: GroupName) -> None:
-        """Subtracts the node of the row, which goes."""
+        """Subtracts the row's node, which the plan has chosen."""
         self._left[group] -= 1
         self._take_amounts(row)
 
@@ -253,7 +257,8 @@ class RemainingMinima:
 
 
 def _asked_to_leave(group: NodeGroup) -> frozenset[NodeName | str]:
-    """Nodes and machines that the provider deletes already: the group's target does not include them."""
+    """Names of nodes and ids of machines that the provider is already deleting. The group's target size does not include
+    them."""
     leaving = [instance for instance in group.instances if instance.state == "deleting"]
     named = [instance.node for instance in leaving if instance.node is not None]
     return frozenset((*named, *(str(instance.id) for instance in leaving)))

@@ -1,10 +1,10 @@
-"""Scale-down's part of the autoscaler's loop: begins what was planned, and notes and reports what has ended.
+"""Scale-down's part of the autoscaler's loop: begins the removals that were planned, and reports those that have ended.
 
-    inquiry = shrinking.sense()            # what has happened since the last loop, and what is to be planned
+    inquiry = shrinking.sense()            # notes what has happened since the last loop; returns what is to be planned
     ...                                    # the plan, in the planner process
-    record = shrinking.act(plan, ...)      # gives up removals, begins removals, marks candidates
+    record = shrinking.act(plan, ...)      # gives up removals, begins removals, taints candidates
 
-The state machine carries removals on (`state_machine.drains`); `runtime.autoscaler.provider_calls` deletes machines.
+The state machine continues removals (`state_machine.drains`); `runtime.autoscaler.provider_calls` deletes machines.
 Deliberately absent: anything that waits.
 """
 
@@ -43,15 +43,15 @@ from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal, without_candidates
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
-#: Reasons of a rollback that are no failure of the group: it may go on shrinking.
+#: Reasons of a rollback that do not count as a failure: the group gets no cool-down.
 _NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
-#: Failures after which the node may be tried again at once: no pod of it was disturbed.
+#: Failures after which the node does not back off, because none of its pods was disturbed.
 _UNDISTURBED: Final = frozenset({UnremovableReason.TAINT_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownDelays:
-    """Cool-downs: for how many seconds a group does not shrink after each of these events."""
+    """Cool-downs, in seconds: how long a group is not scaled down after a new node, a removal, and a failed removal."""
 
     after_add: float = 600.0
     after_delete: float = 0.0
@@ -60,7 +60,8 @@ class ScaleDownDelays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownRecord:
-    """What one loop saw and did about removals. `unneeded` and `reasons` count nodes; `begun` removals were started now."""
+    """What one loop saw and did about removals. `unneeded`: removable nodes by group. `reasons`: kept nodes by reason. `begun`:
+    nodes whose removal began. `under_way`: as in `Drains.under_way`. `evaluated`: nodes that the plan tried."""
 
     status: Status | None = None
     unneeded: Mapping[GroupName, int] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class ScaleDownRecord:
     given_up: tuple[NodeName, ...] = ()
     ended: tuple[DrainEnd, ...] = ()
     under_way: tuple[int, int] = (0, 0)
-    #: Nodes that are being removed, and the phase of each.
+    #: Nodes whose removal is under way, and its phase.
     removals: tuple[tuple[NodeName, Phase], ...] = ()
     #: Groups that may not shrink yet, and why.
     cooling: Mapping[GroupName, str] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class ScaleDownRecord:
 
 
 class DrainStateMachine(Protocol):
-    """What the loop asks of the state machine."""
+    """The part of the state machine that the loop uses."""
 
     @property
     def state(self) -> ClusterState:
@@ -98,22 +99,22 @@ class DrainStateMachine(Protocol):
         ...
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        """Begins one batch of drains."""
+        """Begins one batch of removals."""
         ...
 
     def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        """Resumes drains that a former process began."""
+        """Continues removals that a former process began."""
         ...
 
     def cancel_drain(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
-        """Rolls a drain back, unless the provider has already been asked to delete the machine."""
+        """Rolls a removal back, unless the provider has already been asked to delete the machine."""
         ...
 
 
 class ScaleDownLoop:
-    """Scale-down in the autoscaler's loop; one for the life of the process. `policy` is called once a loop."""
+    """Scale-down in the autoscaler's loop; one object for the life of the process. `policy` returns the present settings."""
 
     def __init__(
         self,
@@ -136,14 +137,14 @@ class ScaleDownLoop:
         self._submit = submit
         self._clock = clock
         self._steady = steady
-        #: Reported since the last loop.
+        #: What drains have reported since the last loop.
         self._evicted_pods: list[Pod] = []
         self._ended_drains: list[DrainEnd] = []
         self._ended: tuple[DrainEnd, ...] = ()
         self.state: ScaleDownState | None = None
 
     def take(self, report: DrainReport) -> None:
-        """Takes in what drains report, for the next loop. Deleting machines is not its part."""
+        """Keeps a report of a drain for the next loop. Orders to delete machines are handled elsewhere."""
         match report:
             case PodEvicted(pod):
                 self._evicted_pods.append(pod)
@@ -159,10 +160,10 @@ class ScaleDownLoop:
     # --- sense ------------------------------------------------------------------------------------------------------------
 
     def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], replicas: Targets) -> ScaleDownInquiry | None:
-        """Takes in what happened to removals since the last loop; the first time, what the nodes' taints show.
+        """Updates the state by what happened to removals since the last loop; the first time, by what the nodes' taints show.
 
-        None if nothing is to be planned: scale-down is disabled, and removals under way are given up; or a provider has not
-        reported its nodes yet.
+        Returns what is to be planned. None if nothing is: scale-down is disabled, and removals under way are given up; or a
+        provider has not reported its nodes yet.
         """
         policy, now = self._policy(), self._steady()
         if self.state is None:
@@ -206,9 +207,8 @@ class ScaleDownLoop:
     def _resumed(
         self, group_status: Mapping[GroupName, NodeGroupStatus], policy: ScaleDownPolicy, now: UnixTime
     ) -> ScaleDownState:
-        """The state after a start, by the taints. Removals of nodes in no group of ours are left alone: somebody else began
-        them.
-        """
+        """The state after a start, by the nodes' taints. Resumes the removals that the taints show, except those of nodes in no
+        group of ours: somebody else began these."""
         longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
         state = restored((node for _, node in self._state_machine.state.nodes), now=now, longest_seconds=longest)
         membership = Membership(found.group for found in group_status.values())
@@ -224,7 +224,7 @@ class ScaleDownLoop:
         return state
 
     def _note(self, end: DrainEnd) -> None:
-        """Starts the group's cool-down, and writes an event about a rollback."""
+        """Starts the group's cool-down, and announces a rollback by an Event."""
         if end.outcome == "removed":
             self._group_registry.deleted(end.order.group, self._clock(), ok=True)
         elif end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE:
@@ -238,7 +238,8 @@ class ScaleDownLoop:
     def held_back(
         self, node: NodeName, group: NodeGroup, *, ready: bool
     ) -> tuple[float | None, list[tuple[UnremovableReason, str]]]:
-        """How long the node has been a candidate (None: it is none), and what holds it back now, apart from planning time."""
+        """For how many seconds the node has been a candidate (None: it is none), and the reasons with texts why its removal
+        does not begin now."""
         if self.state is None:
             return None, []
         policy, delays, since = self._policy(), self._delays, self.state.since(node)
@@ -271,7 +272,7 @@ class ScaleDownLoop:
     # --- act --------------------------------------------------------------------------------------------------------------
 
     def give_up(self, names: Iterable[NodeName]) -> tuple[NodeName, ...]:
-        """Gives up removals; the nodes whose removal could be given up."""
+        """Gives up the removals of these nodes. Returns the nodes for which that was still possible."""
         now = self._clock()
         return tuple(name for name in names if self._give_up(name, now))
 
@@ -283,7 +284,8 @@ class ScaleDownLoop:
         healthy: bool,
         given_up: tuple[NodeName, ...] = (),
     ) -> ScaleDownRecord:
-        """Gives up removals in addition to `given_up`, begins removals, and keeps the candidates' times in taints."""
+        """Gives up and begins removals as planned, and writes the candidates' times into taints. `given_up`: nodes whose
+        removal was given up before. `healthy` False: no removal begins, and no node stays a candidate."""
         plan, now = found.plan, self._clock()
         self.state = plan.state if healthy else without_candidates(plan.state)
         given_up = (*given_up, *self.give_up(found.given_up))
@@ -331,7 +333,7 @@ class ScaleDownLoop:
         return batch
 
     def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
-        """The groups that may not shrink yet, and why."""
+        """The groups that cool down, and why."""
         delays = self._delays
         found = (
             (
@@ -349,7 +351,7 @@ class ScaleDownLoop:
         return {name: why for name, why in found if why is not None}
 
     def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
-        """The order to remove the node; None if it has gone since the plan was made."""
+        """The order to remove the node, which it also announces; None if the node has gone since the plan was made."""
         node = self._node(found.node)
         if node is None:
             return None
@@ -367,7 +369,7 @@ class ScaleDownLoop:
         )
 
     def _mark(self) -> None:
-        """Writes and removes candidates' taints, a few in each loop."""
+        """Writes and removes soft taints of candidates, a few in each loop."""
         assert self.state is not None
         found = soft_taints(
             (node for _, node in self._state_machine.state.nodes), self.state, most=self._policy().max_soft_taints
@@ -393,6 +395,6 @@ class ScaleDownLoop:
 
 
 def _is_failed_drain(end: DrainEnd) -> bool:
-    """Did a removal of a node with pods fail for a reason that may apply the next time too?"""
+    """Did the drain of a node with pods fail for a reason that may make it fail again?"""
     failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE | _UNDISTURBED
     return failed and not end.order.empty

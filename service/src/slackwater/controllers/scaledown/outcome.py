@@ -1,4 +1,4 @@
-"""The outcome of a plan: the nodes that can go together, why the others stay, and the state for the next loop."""
+"""The result of a scale-down plan: the nodes that can be removed together, why others stay, and the state for the next loop."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,10 +15,12 @@ from slackwater.model.reasons import UnremovableReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """A node of the candidate set. `moves` are its pods and their destinations, in the order in which they were placed.
+    """A node that can be removed (the candidate set). `since`: since when it has been a candidate. `moves`: its pods and their
+    destinations, in the order in which they were placed.
 
-    `awaited` are pods that have to complete before the node goes. `risky`: a budget allows fewer disruptions now than the node
-    has pods of it, so its drain will have to wait. The node may go after `ripe_after_seconds` in the candidate set.
+    `awaited`: pods that have to complete before the node is removed. `risky`: a budget now allows fewer disruptions than it has
+    pods on the node, so the drain will have to wait. `ripe_after_seconds`: how long the node must have been a candidate before
+    its removal begins.
     """
 
     node: NodeName
@@ -33,17 +35,18 @@ class Removable:
 
     @property
     def empty(self) -> bool:
-        """Does no pod have to leave? Placeholders exist only in plans."""
+        """Is the node without pods that have to leave or to complete? Placeholders do not count, since they exist only in
+        plans."""
         return not self.awaited and all(is_placeholder(pod) for pod, _ in self.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPlan:
-    """The result of planning a scale-down: which nodes can go, and why the others stay.
+    """The result of planning a scale-down: which nodes can be removed, and why the others stay.
 
-    `removable` is in the order in which nodes were tried, `kept` in the order of the node list.
-    `homeless`: a pod that is leaving its node, or has left it, fits nowhere. No node may be a candidate then.
-    `evaluated` nodes were tried. `cut`: time was over before the last one.
+    `removable`: in the order in which nodes were tried. `kept`: in the order of the node list. `homeless`: set if a pod that is
+    leaving its node or has been evicted fits nowhere; then no node is removable. `evaluated`: the number of nodes that were
+    tried. `cut`: time was over before all eligible nodes were tried.
     """
 
     state: ScaleDownState
@@ -55,10 +58,10 @@ class ScaleDownPlan:
 
     @property
     def unneeded(self) -> Mapping[GroupName, int]:
-        """How many nodes of each group can go."""
+        """The number of removable nodes of each group."""
         return Counter(found.group for found in self.removable)
 
     @property
     def reasons(self) -> Mapping[UnremovableReason, int]:
-        """How many nodes stay for each reason."""
+        """The number of nodes that stay, for each reason."""
         return Counter(kept.unremovable_reason for kept in self.kept)

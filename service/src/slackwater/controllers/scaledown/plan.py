@@ -1,12 +1,13 @@
-"""Plans a scale-down: do the pods that are leaving still fit, and which nodes can all go together?
+"""Plans a scale-down: checks that the pods of nodes under removal still fit, and finds the nodes that can be removed together.
 
     plan = plan_scale_down(state, planning_input, policy, now=now, stop=stop)
 
 First the pods of nodes under removal are placed again, if possible where the previous plan placed them. Budgets do not block
-them, but count their disruptions. Then the recently evicted pods are placed. If one of all these fits nowhere, no other node is
-tried. Otherwise the eligible nodes are emptied one after another, each with the room that the ones before left, until `stop`
-says that time is over; `min_evaluated` nodes are tried regardless. The order: empty nodes; candidates of the previous loop, so
-that their times go on; then by removal score, or in the order of the node list. The snapshot is left as it was.
+them, but their disruptions are subtracted from what the budgets allow. Then the recently evicted pods are placed. If one of all
+these pods fits nowhere, no other node is tried. Otherwise the eligible nodes are emptied in the trial one after another, each
+with the room that is left, until `stop` returns True; `min_evaluated` nodes are tried even then. The order is: empty nodes;
+candidates of the previous loop, so that their times go on; then by removal score, or in the order of the node list. The
+snapshot is left as it was.
 
 Deliberately absent: which removals begin now (`batch`), and the clock.
 """
@@ -43,7 +44,8 @@ from slackwater.model.reasons import MEANINGS, Reason, UnremovableReason
 
 
 class Destinations:
-    """The order of destinations. `staying` and `candidates` are in the order of the node list."""
+    """The order in which rows are tried as destinations: rows that stay come first, in a ring; then the candidates for removal.
+    `staying` and `candidates` are given in the order of the node list."""
 
     def __init__(self, *, staying: Rows, candidates: Rows) -> None:
         self._ring: Rows = staying[::-1].copy()
@@ -52,20 +54,20 @@ class Destinations:
         self._pointer = 0
 
     def rows(self) -> Rows:
-        """The rows in the order of the next search."""
+        """The rows in the order in which the next search tries them."""
         return np.concatenate([self._ring[self._pointer :], self._ring[: self._pointer], self._last])
 
     def went_to(self, row: Row) -> None:
-        """Notes where the last pod went: the next search begins there, if that node stays."""
+        """Notes the destination of the last pod: the next search begins there, if that row stays."""
         self._pointer = self._place.get(row, self._pointer)
 
 
-#: The most verdicts that a detail names.
+#: The most verdicts that a text names.
 _MOST_REASONS: Final = 3
 
 
 class _Eligible(NamedTuple):
-    """A node that may be tried."""
+    """A node that the plan may try to empty."""
 
     row: Row
     node: NodeName
@@ -83,9 +85,9 @@ def plan_scale_down(
     now: UnixTime,
     stop: Callable[[], bool] = lambda: False,
 ) -> ScaleDownPlan:
-    """Finds the nodes that can be removed together.
+    """Finds the nodes that can be removed together. `stop` tells whether planning has to end.
 
-    Every live row of the snapshot is a node, and `planning_input.running_pods` has every pod on it."""
+    Every live row of the snapshot must be a node, and `planning_input.running_pods` must have every pod on it."""
     facts = RuleFacts(
         now=now,
         policy=policy.rules,
@@ -106,7 +108,7 @@ class _Planning:
     evacuations: Evacuations = field(init=False)
     destinations: Destinations = field(init=False)
     hints: Mapping[PodUid, NodeName] = field(init=False)
-    #: Rows that are destinations of pods other than those that the evacuations placed.
+    #: Rows to which pending pods and recently evicted pods go. Such a node is not tried.
     arrivals: set[int] = field(default_factory=set)
     evaluated: int = 0
     cut: bool = False
@@ -146,10 +148,10 @@ class _Planning:
     # --- which nodes may be tried -----------------------------------------------------------------------------------------
 
     def _eligible(self, rows: list[Row]) -> Iterator[_Eligible]:
-        """The nodes that may be tried. The others are kept, with their reason.
+        """Yields the nodes that may be tried, and notes the reason of each other node in `kept`.
 
-        Nodes with a pod that a rule keeps are not eligible either: pods should move to nodes that stay, so these must be known
-        before the first pod is placed.
+        Nodes with a pod that a drainability rule keeps are not eligible either. Pods should move to nodes that stay, so these
+        must be known before the first pod is placed.
         """
         weighing = RemovalScorer(self.planning_input, self.facts)
         rules = {name: rules_of(group, self.policy) for name, group in self.planning_input.groups.items()}
@@ -184,8 +186,8 @@ class _Planning:
         return without_daemons(self.planning_input.snapshot, self.planning_input.running_pods, row)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
-        """The order: 1. empty nodes  2. candidates of the previous loop  3. higher removal score, if chosen  4. the node
-        list."""
+        """Sorts the nodes in the order in which they are tried: 1. empty nodes;  2. candidates of the previous loop;  3. higher
+        removal score, if the policy says so;  4. the order of the node list."""
         by_removal_score = self.policy.choice == "value"
 
         def key(one: _Eligible) -> tuple[bool, bool, float, int]:
@@ -207,7 +209,8 @@ class _Planning:
         return None
 
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
-        """Places recently evicted pods without a replacement; they stay placed in the trial, as a safety buffer."""
+        """Places the recently evicted pods that still need room. They stay in the trial, so their room is not used otherwise.
+        Returns None if all fit; else the reason why no node may be removed."""
         pods = sorted(recent_evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
@@ -234,7 +237,7 @@ class _Planning:
     # --- the simulation ---------------------------------------------------------------------------------------------------
 
     def _time_is_over(self) -> bool:
-        # Calls `stop` first, at each step: the planning process lets questions pass there.
+        # Calls `stop` first, at each step: in that call the planning process answers questions.
         return self.stop() and self.evaluated > self.policy.min_evaluated
 
     def _try(self, candidate: _Eligible, minima: RemainingMinima) -> None:
@@ -284,7 +287,8 @@ class _Planning:
         )
 
     def _remember(self, found: Evacuated, node: NodeName) -> tuple[tuple[Pod, NodeName], ...]:
-        """Advances the pointer, and keeps the destinations of the node's pods as hints for the next loop."""
+        """Keeps the destinations of the node's pods as hints for the next loop, and lets the next search begin at the last one.
+        Returns the pods with their destinations."""
         nodes = self.planning_input.snapshot.facts.nodes
         moves = tuple((move.pod, nodes[move.to].name) for move in found.moves)
         if found.moves:
@@ -296,7 +300,7 @@ class _Planning:
         self.kept[kept.node] = kept
 
     def _failed(self, kept: KeptNode) -> None:
-        """Notes that the node cannot be emptied, so that it is not tried again for a while."""
+        """Notes that the node could not be emptied. It is then not tried again for a while."""
         self._keep(kept)
         self.failures[kept.node] = Failure(self.facts.now, kept)
 
@@ -335,8 +339,8 @@ class _Planning:
         )
 
     def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
-        """The back-offs that go on. A node that does not fail again within the longest back-off after its own ended is
-        forgotten.
+        """The failed drains to remember. A node is forgotten if no drain of it fails within the longest back-off after its own
+        back-off has ended.
         """
         old, policy = self.state.failed_drains, self.policy
         return {
@@ -347,10 +351,10 @@ class _Planning:
         }
 
     def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
-        """The destinations found for pods, by the node that they leave.
+        """The destinations found for pods, by the node that they leave, for the next loop.
 
-        Nodes that were not tried keep their hints. So do nodes under removal, updated with what was found now: their evicted
-        pods are no longer on them, and need the same place in the next loop.
+        Candidates that were not tried keep their hints. Nodes under removal keep theirs too, updated with the present ones:
+        their evicted pods are no longer on them, and need the same destination in the next loop.
         """
         old, deleted = self.state.pod_destination_hints, self.state.deleted_set
         hints = {node: found for node, found in old.items() if node in self.unreached or node in deleted}
@@ -360,6 +364,6 @@ class _Planning:
 
 
 def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
-    """The most frequent verdicts, counted as in kube-scheduler's messages."""
+    """The most frequent verdicts as text, each with its number of nodes, as in kube-scheduler's messages: "3 ..., 2 ..."."""
     texts = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
     return ", ".join([*texts, "..."] if len(reasons) > _MOST_REASONS else texts)

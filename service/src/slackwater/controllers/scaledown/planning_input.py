@@ -1,7 +1,7 @@
-"""The input of a scale-down plan, with the placeholders of slack on their nodes.
+"""The input of a scale-down plan, and the placeholders of slack as pods that have to move.
 
 - `PlanningInput`: the snapshot with the pods on each row, the groups, the budgets, and controllers' replicas.
-- `PlaceholderPods`: adds the placeholders, after all pods.
+- `PlaceholderPods`: the pods of each row, to which placeholders are added.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from slackwater.snapshot.running_pods import PodsByRow, RunningPod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningInput:
-    """What a plan reads. Budgets and replicas are None if nothing is known of such objects: rules that need them are skipped or
-    judge cautiously.
+    """What a plan reads. `budgets` and `replicas`: None if no such objects are known yet; rules that need them are then skipped
+    or assume the worst.
 
-    `group_of` has the nodes that belong to a group. `arriving`: nodes that pending pods are about to go to, where they count in
-    the snapshot already. `prices` are per node of a group, all for the same length of time.
+    `group_of`: the group of each node that belongs to one. `arriving`: the nodes on which pending pods were placed in the
+    snapshot. `prices`: the price of a node of each group, all for the same length of time.
     """
 
     snapshot: ClusterSnapshot
@@ -44,12 +44,12 @@ class PlanningInput:
 
 
 class PlaceholderPods:
-    """The pods of each row, with placeholders once `put` has placed them like pods that would have to move.
+    """The pods of each row, and the placeholders that `put` has placed there. Like pods, placeholders have to move.
 
-    Placeholders count neither in which nodes may be tried nor in a removal's score: a node is not in use because it has slack,
-    and moving a placeholder disturbs no pod. But a node goes only if its placeholders fit elsewhere. Pods of nodes under
-    removal, and evicted ones, are placed first. A placeholder for which they leave no room is not placed, since no removal
-    makes that worse.
+    Placeholders have no effect on which nodes may be tried, nor on a removal score: a node is not in use because it has slack,
+    and moving a placeholder disturbs no pod. But a node is removed only if its placeholders fit elsewhere. Pods of nodes under
+    removal and evicted pods are placed before placeholders. A placeholder for which no room is left then is not placed, since
+    no removal makes that worse.
     """
 
     def __init__(self, running_pods: PodsByRow) -> None:
@@ -60,7 +60,7 @@ class PlaceholderPods:
         return [*self._running_pods.on(row), *self._put.get(row, ())]
 
     def put(self, snapshot: ClusterSnapshot, pods: Sequence[Pod], rows: Rows) -> None:
-        """Places placeholders where they were, or on the first of `rows` that takes them."""
+        """Places each placeholder on its former node if it fits there, else on the first of `rows` that takes it."""
         if not pods:
             return
         row_of, nowhere = snapshot.facts.row_of, NodeName("")

@@ -14,7 +14,8 @@ Choice = Literal["value", "list"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMinimum:
-    """What all nodes of the cluster together must keep: a count, allocatable milliCPU and bytes; 0 is no minimum."""
+    """What all nodes of the cluster together must have at least: a number of nodes, allocatable milliCPU and bytes. 0: no
+    minimum."""
 
     nodes: int = 0
     cpu: int = 0
@@ -23,7 +24,7 @@ class ClusterMinimum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPolicy:
-    """The configuration of one group; None: the value for all groups applies."""
+    """The configuration of one group. None: the value of the group's provider, or the value for all groups, applies."""
 
     enabled: bool = True
     utilization_threshold: float | None = None
@@ -33,12 +34,12 @@ class GroupPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownPolicy:
-    """Settings of scale-down. Shares are of allocatable, 0..1. `min_evaluated` nodes are tried in each plan, however little
-    time there is.
+    """Settings of scale-down. Thresholds are shares of allocatable, 0..1. `min_evaluated`: the number of nodes that each plan
+    tries even if its time is over.
 
-    A node that could not be emptied is not tried again for `recheck_seconds`, and neither is one whose drain failed; each
-    further failure doubles that, up to `longest_backoff_seconds`. An evicted pod is remembered for `eviction_memory_seconds`.
-    If `overlap_drains` is False, no drain begins while any node is being removed.
+    `recheck_seconds`: how long a node is not tried again after it could not be emptied, or after its drain failed; each further
+    failed drain doubles that, up to `longest_backoff_seconds`. `eviction_memory_seconds`: how long an evicted pod is
+    remembered. `overlap_drains` False: no drain begins while any node is being removed.
     """
 
     enabled: bool = True
@@ -62,7 +63,7 @@ class ScaleDownPolicy:
     groups: Mapping[GroupName, GroupPolicy] = field(default_factory=dict)
 
     def backoff_seconds(self, failures: int) -> float:
-        """For how long a node is left alone after so many drains of it have failed in a row."""
+        """How long a node is not tried again after so many of its drains have failed in a row."""
         backoff = ExponentialBackoff(first_seconds=self.recheck_seconds, longest_seconds=self.longest_backoff_seconds)
         return backoff.seconds(failures)
 
@@ -83,7 +84,8 @@ _UNSAID: Final = GroupPolicy()
 
 
 def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
-    """The group's rules: 1. by the configuration of the group  2. by its provider  3. by the configuration for all."""
+    """The group's rules. Each value comes from the first of these that sets it: 1. the configuration of the group;  2. its
+    provider;  3. the configuration for all groups."""
     own, options = policy.groups.get(group.name, _UNSAID), group.options
     return GroupRules(
         enabled=own.enabled,

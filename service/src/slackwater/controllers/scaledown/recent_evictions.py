@@ -1,9 +1,9 @@
-"""Recent evictions: which evicted pods still need room, because their controllers may not have created new ones yet.
+"""Recent evictions: finds the evicted pods that still need room because their controllers may not have created new pods yet.
 
-A pod whose controller is unknown needs room for as long as it is remembered. If the number of replicas that a controller wants
-is known, at most as many pods are missing as it has too few; its present pods are counted here, since its own count may be
-older than the eviction. If only the controller's name is known, pods that it has created since replace evicted ones. Pending
-pods are not missing: they have their room in the snapshot, or are demand already.
+A pod without a controller needs room for as long as its eviction is remembered. If it is known how many replicas a controller
+wants, the number of its present pods is subtracted; the present pods are counted here, since the controller's own count may be
+older than the eviction. If it is not known, each pod that the controller has created since replaces an evicted one. Pending
+pods count as present: they have room in the snapshot, or are demand already.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> 
 
 
 def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> list[Pod]:
-    """The evicted pods that have no replacement yet, in the order of their eviction.
+    """The evicted pods that still need room, in the order of their eviction.
 
-    A pod that is still on a node, as far as the watch has shown, has its room there.
+    A pod that the watch still shows on a node is not among them: it has room there.
     """
     if not evictions:
         return []
@@ -48,10 +48,9 @@ def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> lis
 
 
 def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> Iterator[Pod]:
-    """The evicted pods themselves where they still exist, the pods of their controllers, and of other controllers with the same
-    name.
+    """Yields the evicted pods that still exist, and all pods of controllers with the name of an evicted pod's controller.
 
-    They are found by name alone: there may be 150,000 pods, and few are of these controllers.
+    Comparing only names is fast: there may be 150,000 pods, few of them of these controllers.
     """
     uids = {eviction.pod.uid for eviction in evictions}
     names = {eviction.pod.eviction_facts.owner.name for eviction in evictions if eviction.pod.eviction_facts.owner is not None}
@@ -62,7 +61,7 @@ def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> It
 
 
 def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets) -> Counter[ControllerKey]:
-    """How many pods each controller still has to create."""
+    """The number of pods that each evicted pod's controller still has to create."""
     evicted: dict[ControllerKey, list[float]] = defaultdict(list)
     for eviction in gone:
         controller = _controller(eviction.pod)
@@ -91,7 +90,7 @@ def _controller(pod: Pod) -> ControllerKey | None:
 
 
 def _born(pod: Pod) -> float:
-    """When the pod was created; 0 if not known."""
+    """When the pod was created, as Unix time; 0 if not known."""
     if not pod.created_at:
         return 0.0
     at = datetime.fromisoformat(pod.created_at)

@@ -1,13 +1,13 @@
-"""The removal score: what removing a node saves, against what it disrupts.
+"""The removal score: what the removal of a node saves, divided by what it disrupts. Nodes of a higher score are removed first.
 
     score = saved / (1 + disruption_cost / 10)
 
 `saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. If
 prices are known, the node's price takes the place of its size; no provider reports any yet. `disruption_cost` is a sum over
-the pods that would move: 1 for the move, 1 if the pod restarts (a virtual machine that migrates does not), up to 1 for its age
-(a day or more is 1: the longer it ran, the more is warm), 1/(1+left) where `left` is what the tightest of its budgets allows,
-and up to 1 more or less for its pod-deletion-cost. The scale of ten pods is a choice: a node with ten ordinary pods has half
-the score of an empty one of the same size.
+the pods that would move: 1 for the move; 1 if the pod restarts (a virtual machine that migrates does not); up to 1 for its age
+(1 for a day or more: a pod that ran for long has warm caches); 1/(1+left), where `left` is the number of disruptions that its
+tightest budget allows; and up to 1 more or less for its pod-deletion-cost. The scale of ten is a choice: a disruption cost of
+ten halves the score.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,8 @@ _COST_SCALE: Final = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalScore:
-    """The score of one node and its parts; the formula is in the module's docstring. `saved` is in mean nodes; `tight` are pods
-    whose budget allows at most one disruption.
+    """The parts of one node's score; the module's docstring has the formula. `saved`: in mean nodes. `pods`: the pods that
+    would move. `restarts`: those of them that would restart. `tight`: those whose budget allows at most one disruption.
     """
 
     saved: float
@@ -71,9 +71,9 @@ class RemovalScorer:
         self._mean_price = _mean_price(planning_input.prices, planning_input)
 
     def weigh(self, row: Row, group: GroupName | None) -> RemovalScore | tuple[Pod, UnremovableReason]:
-        """The node's score; or the first pod that a rule keeps on the node, and why.
+        """The node's score; or, if a drainability rule keeps a pod on the node, the first such pod and the reason.
 
-        Pods that an earlier evacuation would bring do not count: they are disrupted on their own node.
+        Pods that would come from nodes that are emptied before do not count here: they count for their own node.
         """
         movers: list[Pod] = []
         facts = self._facts
@@ -116,7 +116,7 @@ def _mean_price(prices: Mapping[GroupName, float], planning_input: PlanningInput
 
 
 def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
-    """The disruptions that the tightest budget of each pod allows; pods without a budget are left out."""
+    """For each pod with a budget, the number of disruptions that its tightest budget allows."""
     found = (disruptions.of(pod) for pod in pods)
     return [min(disruptions.left(*budget) for budget in budgets) for budgets in found if budgets]
 
@@ -134,7 +134,7 @@ def _age(pod: Pod, now: UnixTime) -> float:
 
 @lru_cache(maxsize=8_192)
 def _time(text: str) -> float | None:
-    """Parses a time of the API; None if the text is none."""
+    """Parses a time of the Kubernetes API to Unix seconds; None if the text is no time."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

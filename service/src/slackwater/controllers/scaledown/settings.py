@@ -163,7 +163,7 @@ class ScaleDown(Section):
 
     @property
     def parallelism(self) -> int:
-        """`maxScaleDownParallelism`; or `maxEmptyBulkDelete`, its old name, if only that is set."""
+        """The limit in effect: `maxScaleDownParallelism`, or `maxEmptyBulkDelete`, its old name, if only that is set."""
         old = self.max_empty_bulk_delete
         said = "max_scale_down_parallelism" in self.model_fields_set
         return self.max_scale_down_parallelism if said or old is None else old

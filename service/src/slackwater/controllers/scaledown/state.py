@@ -1,4 +1,4 @@
-"""The state of scale-down from one loop to the next, with the names of the parallel-drain proposal.
+"""The state of scale-down from one loop to the next. The names are those of Cluster Autoscaler's parallel-drain proposal.
 
     state = restored(nodes, now=now)            # after a start: what the taints show
     plan = plan_scale_down(state, planning_input, policy, now=now)
@@ -24,7 +24,8 @@ from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptNode:
-    """Why a node stays: `detail` has the numbers, `blocked_by` is the pod that prevents the removal, if any."""
+    """Why a node stays. `detail`: numbers and names, as a text for people. `blocked_by`: the pod that prevents the removal;
+    None if it is no pod."""
 
     node: NodeName
     unremovable_reason: UnremovableReason
@@ -42,7 +43,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DrainFailure:
-    """Drains of a node that failed in a row: when the last one did, why, and how many there were."""
+    """Failed drains of one node in a row: when the last one failed, why, and how many failed."""
 
     at: UnixTime
     why: str
@@ -51,7 +52,7 @@ class DrainFailure:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that was evicted, as it was before."""
+    """An eviction that the API server has accepted: the pod as it was before, and the time."""
 
     pod: Pod
     at: UnixTime
@@ -59,12 +60,12 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownState:
-    """What scale-down remembers. `candidate_set`: nodes that can all go together, and since when each has been in it.
+    """What scale-down remembers. `candidate_set`: the nodes that can all be removed together, and since when each has been one.
 
-    `unreached`: former candidates that were not tried because planning was cut short; their time goes on, but no removal begins
-    for them. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be emptied.
-    `pod_destination_hints`: for each node of the candidate set and the deleted set, where each of its pods would go.
-    `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed.
+    `unreached`: former candidates that the last plan did not try for lack of time. They keep their time as candidates, but no
+    removal of them begins. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be
+    emptied. `pod_destination_hints`: for each node of the candidate set and the deleted set, the destination of each of its
+    pods. `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed.
     """
 
     candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class ScaleDownState:
         return self.candidate_set.get(node, self.unreached.get(node))
 
     def begun(self, nodes: Iterable[NodeName], now: UnixTime) -> "ScaleDownState":
-        """Moves the nodes, whose removal has begun, from the candidate set to the deleted set."""
+        """Moves nodes whose removal has begun from the candidate set to the deleted set. Returns the new state."""
         leaving = frozenset(nodes)
         return replace(
             self,
@@ -90,7 +91,7 @@ class ScaleDownState:
         )
 
     def ended(self, node: NodeName) -> "ScaleDownState":
-        """Forgets the node's removal, which has ended. If the node still exists, it starts again like any other."""
+        """Forgets a removal that has ended. A node that still exists has to become a candidate again like any other."""
         gone = frozenset((node,))
         return replace(
             self,
@@ -99,7 +100,7 @@ class ScaleDownState:
         )
 
     def drain_failed(self, node: NodeName, why: str, now: UnixTime) -> "ScaleDownState":
-        """Counts a drain that was given up for a reason of the node's own, and may have disturbed pods in vain."""
+        """Counts a failed drain of the node, which may have disturbed pods in vain."""
         before = self.failed_drains.get(node)
         failure = DrainFailure(now, why, 1 if before is None else before.count + 1)
         return replace(self, failed_drains={**self.failed_drains, node: failure})
@@ -112,9 +113,9 @@ class ScaleDownState:
 def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) -> ScaleDownState:
     """The state after a start, by the nodes' taints: the candidates with their times, and the removals that have begun.
 
-    Candidates are `unreached` until a plan has tried them. A candidate's taint is ignored if its value is no time, a time in
-    the future, or one more than `longest_seconds` ago: the clock was set meanwhile, or scale-down did not run for long. A
-    node's time as a candidate starts at its creation at the earliest.
+    Candidates are `unreached` until a plan has tried them. A candidate's taint is ignored if its value is no time, is in the
+    future, or is more than `longest_seconds` ago: then the clock was set meanwhile, or scale-down did not run for long. A
+    node's time as a candidate begins at its creation at the earliest.
     """
     candidates: dict[NodeName, UnixTime] = {}
     leaving: dict[NodeName, UnixTime] = {}
@@ -139,7 +140,8 @@ def _without(times: Mapping[NodeName, UnixTime], gone: frozenset[NodeName]) -> d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftTaints:
-    """The soft taints to write and to remove. `mark`: since when each node has been a candidate, in whole seconds.
+    """The soft taints to write and to remove. `mark`: the nodes to taint, each with the time since when it has been a
+    candidate, in whole seconds. `clear`: the nodes whose soft taint is removed.
 
     A candidate's taint makes kube-scheduler prefer other nodes, and its value keeps the candidate's time over a restart.
     """
@@ -149,7 +151,7 @@ class SoftTaints:
 
 
 def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> SoftTaints:
-    """The changes of soft taints, in the order of the nodes, at most `most` in all.
+    """The soft taints to change, in the order of the nodes; at most `most` changes in all.
 
     Removals of taints come first, so that no node is avoided for longer than necessary. A taint with another time than the
     state's is rewritten. A node under removal has another taint and is left alone.

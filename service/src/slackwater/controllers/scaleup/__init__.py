@@ -1,1 +1,1 @@
-"""Scale-up: which nodes to add for which pending pods. Pure, on a snapshot; see `plan`."""
+"""Scale-up: plans which nodes to add for which pending pods. Pure functions on a snapshot; see `plan`."""

@@ -1,8 +1,9 @@
-"""Estimates: how many new nodes of a bundle of similar groups the demand needs, and which pods they take.
+"""Estimates how many new nodes of a bundle of similar groups the demand needs, and which pods these nodes take.
 
 First-fit decreasing over whole equivalence groups: the pods that request the largest share of a node come first, and each goes
-to the first new node that takes it. If a limit leaves some out, the estimate is made again with the more important pods first.
-An estimate that time cuts short is valid as far as it goes. Deliberately absent: which estimate is the best (`expanders`).
+to the first new node that takes it. If a limit leaves pods out, the estimate is made again with the more important pods first.
+An estimate that is ended for lack of time is valid for the pods that it has placed. Deliberately absent: which estimate is the
+best (`expanders`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Pods of one equivalence group, by their position in the demand, the most important first."""
+    """Pods of one equivalence group, the most important first. `pods`: their positions in the demand."""
 
     kind: KindId
     pods: Rows
@@ -30,12 +31,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Option:
-    """The result of growing a bundle of similar groups.
+    """A way to grow: new nodes of a bundle of similar groups, and the pods that they take. The result of an estimate.
 
-    `groups` is the group of each new node, shape (nodes,); `kinds` are the equivalence groups of the pods that found a place,
-    in order. `pods[i]` of the demand goes to new node `at[i]`; an entry `~row` is an existing row of the snapshot. `asked` is
-    what these pods request, `offered` what the new nodes have. `left_out`: further pods would fit but for a limit, or time.
-    `cut`: time ended the estimate. `moving`: the option holds only on the snapshot it was made on.
+    `groups`: the position of each new node's group, shape (nodes,). `kinds`: the equivalence groups of the placed pods, sorted.
+    `pods[i]`, a position in the demand, goes to the new node of number `at[i]`, or to row `~at[i]` of the snapshot if `at[i]`
+    is negative. `asked`: what the placed pods request. `offered`: what the new nodes have. `left_out`: pods that the bundle may
+    take were not placed. `cut`: the estimate was ended for lack of time. `moving`: the option is valid only on the snapshot on
+    which it was made.
     """
 
     bundle: tuple[int, ...]
@@ -70,8 +72,8 @@ def estimate(
 ) -> Option:
     """Estimates one bundle of similar groups. Leaves the snapshot as it was.
 
-    `runs` are the pods still without a node, of equivalence groups that a new node may take. `priorities` are those of the
-    demand, shape (pods of the demand,).
+    `bundle`: positions of groups. `runs`: the pods without a node that a new node of the bundle may take. `priorities`: the
+    priority of each pod of the demand, shape (pods of the demand,). `stop` tells whether the estimate has to end now.
     """
     found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
@@ -81,7 +83,8 @@ def estimate(
 
 
 def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]) -> list[Run]:
-    """The runs by the share of an empty node of the group that a pod requests, CPU and memory added; then by first pod."""
+    """Sorts the runs by what a pod requests, the most first: its share of an empty node's CPU plus that of its memory. Runs of
+    equal shares are in the order of their first pods."""
     has = template_nodes.node(group).allocatable
 
     def key(run: Run) -> tuple[float, int]:
@@ -93,7 +96,7 @@ def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]
 
 
 def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
-    """The runs cut where priorities change, higher priorities first; within one priority the order stays."""
+    """Splits the runs by priority, and sorts the parts by priority, the highest first. Within one priority the order stays."""
     found: list[tuple[int, Run]] = []
     for run in runs:
         of = priorities[run.pods]
@@ -149,7 +152,8 @@ def _offered(template_nodes: TemplateNodes, groups: Rows) -> Resources:
 
 
 def _whole_groups(template_nodes: TemplateNodes, nodes: NewNodes) -> list[int] | None:
-    """The further nodes that bring all-or-nothing groups to their maximum; None if a limit does not allow them."""
+    """Opens the further nodes that bring opened all-or-nothing groups to their maximum. Returns the group of each of these
+    nodes; None if a limit does not allow them."""
     further: list[int] = []
     for group in sorted(
         set(filter(template_nodes.all_or_nothing, nodes.bundle)).intersection(nodes.groups[: nodes.n].tolist())
@@ -165,7 +169,8 @@ def _whole_groups(template_nodes: TemplateNodes, nodes: NewNodes) -> list[int] |
 def _fill_all(
     fill: Callable[[KindId, int], Rows], runs: Sequence[Run], stop: Callable[[], bool]
 ) -> tuple[list[tuple[Run, Rows]], bool]:
-    """The node of each pod placed, run by run, and whether `stop` ended the filling early."""
+    """Places the runs one after another with `fill`. Returns each run with the nodes of its placed pods, and whether `stop`
+    ended this early."""
     placed: list[tuple[Run, Rows]] = []
     for run in runs:
         if stop():

@@ -1,8 +1,8 @@
-"""Places pods on existing and upcoming nodes first; a pod that fits there needs no new node.
+"""Places pods of the demand on existing and upcoming nodes. A pod that fits there needs no new node.
 
-In flows the demand; out flows the row of each pod that fits. More important pods choose first, and within a priority those that
-were seen to fit somewhere before (hints). Deliberately absent: scores; it does not matter which node kube-scheduler will choose
-in the end, only that there is one.
+In: the demand. Out: the row of each pod that fits. Higher priorities are placed first. Within a priority, pods that an earlier
+plan saw fit on a node (their hint) are tried there before the others are placed. Deliberately absent: scores. It does not
+matter which node kube-scheduler will choose, only that there is one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,8 @@ def place_existing(
     hints: Mapping[PodUid, NodeName],
     stop: Callable[[], bool] = lambda: False,
 ) -> Rows:
-    """The row of each pod, NOWHERE if it fits on none; shape (pods,). `pods` are in the order of importance."""
+    """Places the pods in the snapshot. Returns the row of each pod, NOWHERE if it fits on none; shape (pods,). `pods` are in
+    the order of importance, `kinds` are their equivalence groups."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
     if not snapshot.n_rows:
         return rows
@@ -46,7 +47,7 @@ def place_existing(
 
 
 def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Demand:
-    """The demand with each pod that was nominated to a node that is gone as an ordinary pod."""
+    """Returns the demand with an ordinary pod in place of each pod that is nominated to a node that is gone."""
     known = tuple(pod for pod in demand.nominated if pod.nominated_node in snapshot.facts.row_of)
     if len(known) == len(demand.nominated):
         return demand
@@ -55,7 +56,8 @@ def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Deman
 
 
 def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
-    """Places pods for which room is being made on the nodes they were nominated for, fit or not. These nodes must exist."""
+    """Places nominated pods on their nominated nodes, whether or not they fit now: preemption makes room for them there. These
+    nodes must exist. Returns the pods with their nodes."""
     placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
     for kind, (_, name) in zip(snapshot.number(pods).tolist(), placed, strict=True):
         row = snapshot.facts.row_of[name]
@@ -88,7 +90,8 @@ def _by_priority(pods: Sequence[Pod]) -> list[Rows]:
 
 
 def _kinds_together(pods: Sequence[Pod], kinds: Rows, part: Rows) -> Rows:
-    """An order of one part: higher priorities first, within one the group whose first pod comes first, then as they are."""
+    """Sorts a part of the pods (`part`: their positions) by priority, and within a priority by equivalence group, in the order
+    of the groups' first pods. Returns indices into `part`."""
     priorities = np.fromiter((-pods[pod].priority for pod in part.tolist()), np.int64, len(part))
     _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
     order: Rows = np.lexsort((np.arange(len(part)), first[of], priorities))

@@ -1,10 +1,10 @@
 """The node groups that planning sees, and the limits within which they may grow.
 
-- `GrowableGroup`, `Template`: what the provider says of a group, its template, and why it may not grow (`SkipReason`).
-- `Budget`, `Quota`: a group's own maximum, the cluster's, quotas, and the most nodes of one plan.
+- `GrowableGroup`, `Template`: what the provider says about a group, its template, and why it may not grow (`SkipReason`).
+- `Budget`, `Quota`: the limits: each group's maximum, the cluster's, quotas, and the most nodes of one plan.
 
 The caller makes one value for each group in each loop. This module does not keep state between loops (back-off, cool-downs,
-what is in creation), and does not find templates (`template`).
+nodes in creation), and does not find templates (`template`).
 """
 
 from collections import Counter
@@ -23,14 +23,15 @@ from slackwater.model.selectors import EVERYTHING, Selector, selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
-#: switched-off: by configuration. not-ready: the group is unhealthy. backoff: it failed a while ago. no-template: it is not
-#: known what a node of it looks like. limit: the group, the cluster or a quota is at its maximum. time: planning took too long.
+#: switched-off: by configuration. not-ready: the group is unhealthy. backoff: adding a node to the group failed recently.
+#: no-template: it is not known what a new node of the group looks like. limit: the group, the cluster or a quota is at its
+#: maximum. time: planning took too long.
 SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipReason:
-    """Why a group may not grow, or not further; `text` is for people."""
+    """Why a group may not grow, or may not grow further. `text`: the reason for people."""
 
     kind: SkipKind
     text: str
@@ -38,10 +39,11 @@ class SkipReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """The template of a group's new nodes: `node` stands for no real machine; `running_pods` are its DaemonSet pods.
+    """The template of a group's new nodes. `node`: a new node, which stands for no real machine. `running_pods`: the DaemonSet
+    pods that it would run.
 
-    It was copied from `n_models` real nodes, 0 if it comes from the provider or the configuration. `differing` are the keys of
-    labels that differ between these nodes.
+    `n_models`: the number of real nodes from which the template was made; 0 if it comes from the provider or the configuration.
+    `differing`: the keys of labels that differ between these nodes.
     """
 
     node: Node
@@ -52,9 +54,11 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowableGroup:
-    """A group as planning sees it, with the reason why it may not grow, if any.
+    """A node group as planning sees it. `template`: None if it is not known what a new node looks like. `skip_reason`: why the
+    group may not grow; None if it may.
 
-    `upcoming` nodes of it are on their way and not in the snapshot: planning adds them as copies of the template.
+    `upcoming`: the number of the group's nodes that were ordered and are not in the snapshot yet. Planning adds them as copies
+    of the template.
     """
 
     group: NodeGroup
@@ -73,8 +77,8 @@ def upcoming_name(group: GroupName, number: int) -> NodeName:
 
 
 def add_nodes(snapshot: ClusterSnapshot, template: Template, names: Sequence[NodeName], *, system: Amounts = NOTHING) -> range:
-    """Adds nodes like the template, with its pods on them, to the snapshot; their rows. In our accounting each has `system`
-    less than is allocatable."""
+    """Adds copies of the template, with its DaemonSet pods, to the snapshot. Returns their rows. In our accounting each node
+    has `system` less than is allocatable."""
     rows = snapshot.add_copies(template.node, names)
     if not names:
         return rows
@@ -98,7 +102,8 @@ _VIRTUAL: Final = ("type", "virtual-kubelet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota: the most that the nodes selected by `selector` may have together, by resource: nodes, cpu, memory, others."""
+    """A quota on the nodes that `selector` selects. `limits`: the most that they may have together, by resource (`nodes`,
+    `cpu`, `memory`, or another resource's name)."""
 
     name: str
     limits: Mapping[str, int]
@@ -107,7 +112,7 @@ class Quota:
 
 @dataclass(slots=True, kw_only=True)
 class _Pot:
-    """One limit: what is `left`, and what a new node of each group takes of it."""
+    """A quota's limit on one resource. `left`: what is left of it. `takes`: what a new node of each group takes of it."""
 
     text: str
     left: int
@@ -115,18 +120,18 @@ class _Pot:
 
 
 class Budget:
-    """What may still be opened within all limits. Groups are given by position.
+    """The nodes that a plan may still add to each group within all limits. Groups are given by position.
 
-    Each planning has one budget; opening nodes in a trial takes from a copy of it. Every limit is a pot of integers, of which a
-    node of a group takes a number: nodes are counted, CPU is in milliCPU, memory in bytes, everything else in whole numbers.
-    Amounts are what nodes have allocatable. What is in creation does not count here: a plan is for the whole demand, and the
-    code that carries it out decides how many nodes to create at a time.
+    Each planning has one budget; a trial uses a copy of it. Every limit is an integer of which a new node takes a part: nodes
+    are counted, CPU is in milliCPU, memory in bytes, everything else in whole numbers. Amounts are what nodes have allocatable.
+    There is no limit on nodes in creation here: a plan is for the whole demand, and the code that carries it out decides how
+    many nodes to create at a time.
     """
 
     __slots__ = ("_most", "_pots", "sizes")
 
     def __init__(self, sizes: list[int], most: tuple[int, ...], pots: list[_Pot]) -> None:
-        #: The size of each group, with the nodes opened so far.
+        #: The target size of each group, with the nodes that the plan adds so far.
         self.sizes = sizes
         self._most = most
         self._pots = pots
@@ -135,7 +140,8 @@ class Budget:
     def of(
         cls, groups: Sequence[GrowableGroup], *, nodes: Sequence[Node], quotas: Iterable[Quota] = (), max_nodes: int = 0
     ) -> Self:
-        """The budget of one planning. `nodes` exist or are upcoming. `max_nodes` bounds the whole plan; 0: no limit."""
+        """The budget of one planning. `nodes`: all existing and upcoming nodes. `max_nodes`: the most nodes of the whole plan;
+        0: no limit."""
         pots = [pot for quota in quotas for pot in _pots(quota, groups, nodes)]
         if max_nodes:
             text = f"one plan adds at most {max_nodes} nodes"
@@ -143,7 +149,7 @@ class Budget:
         return cls([group.group.target for group in groups], tuple(group.group.max_size for group in groups), pots)
 
     def room(self, group: int) -> int:
-        """How many more nodes of the group may be opened, if no other group's are; >= 0."""
+        """The number of further nodes that may be added to the group, if none is added to other groups; >= 0."""
         room = self._most[group] - self.sizes[group]
         for pot in self._pots:
             if pot.takes[group]:
@@ -156,12 +162,12 @@ class Budget:
             pot.left -= pot.takes[group] * count
 
     def take_all(self, groups: Rows) -> None:
-        """Opens nodes of these groups, one for each entry."""
+        """Counts new nodes of these groups, one for each entry."""
         for group, count in counted(groups):
             self.take(group, count)
 
     def skip_reason(self, group: int) -> SkipReason | None:
-        """Why no more node of the group may be opened; None if one may."""
+        """Why no further node may be added to the group; None if one may."""
         if self.sizes[group] >= self._most[group]:
             return SkipReason(kind="limit", text=_GROUP_FULL)
         full = (pot.text for pot in self._pots if pot.takes[group] and pot.left < pot.takes[group])
@@ -169,8 +175,8 @@ class Budget:
         return None if text is None else SkipReason(kind="limit", text=text)
 
     def needs(self, groups: Rows) -> list[tuple[int, int]]:
-        """The limits that opening nodes of these groups, one for each entry, takes from: their numbers, and how much of
-        each."""
+        """What new nodes of these groups, one for each entry, take from the limits, as (limit's number, amount). A group's
+        position is the number of its maximum; numbers of quotas' limits follow."""
         found = counted(groups)
         of_groups = tuple(found)
         for number, pot in enumerate(self._pots, len(self.sizes)):
@@ -180,7 +186,7 @@ class Budget:
         return found
 
     def left(self, limit: int) -> int:
-        """How much is left of a limit: of a group's maximum, or of a pot."""
+        """How much is left of the limit with this number (see `needs`)."""
         n_groups = len(self.sizes)
         return self._most[limit] - self.sizes[limit] if limit < n_groups else self._pots[limit - n_groups].left
 
@@ -190,7 +196,7 @@ class Budget:
 
 
 def counted(groups: Rows) -> list[tuple[int, int]]:
-    """The number of entries for each group that has any, in order of groups."""
+    """Counts the entries of each group that occurs: (group, count), sorted by group."""
     if len(groups) and (groups == groups[0]).all():  # the usual case: an option with one group
         return [(int(groups[0]), len(groups))]
     return sorted(Counter(groups.tolist()).items())
@@ -214,7 +220,7 @@ def counts_for(quota: Quota, node: Node) -> bool:
 
 
 def amount_of(node: Node, resource: str) -> int:
-    """What a node has of a resource; for `nodes` it is 1."""
+    """What counts for the node in a quota on the resource: 1 for `nodes`, else what is allocatable."""
     match resource:
         case "nodes":
             return 1

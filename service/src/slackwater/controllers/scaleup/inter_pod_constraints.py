@@ -1,10 +1,10 @@
 """Inter-pod constraints: how pods of the demand affect one another on new nodes, found before any of them is placed.
 
-Three cases. Most equivalence groups do not affect others: a node is full when its amounts are. Some must not share a node, by
-anti-affinity on the hostname or by host ports: then a pod leaves a mark on its node, and other pods avoid nodes with that mark
-(`leaves`, `avoids`). The rest, whose verdict anywhere may change with a pod placed elsewhere (spread, affinity, terms over
-zones, volumes), are `moving`: they are judged on the snapshot each time. A rule that no other pod of the demand can affect is
-settled by judging an empty new node once.
+There are three cases. Most equivalence groups do not affect others: a node takes their pods until its amounts are used up. Some
+groups must not share a node, because of anti-affinity on the hostname or of host ports: a pod of theirs leaves a mark on its
+node, and other pods avoid nodes with that mark (`leaves`, `avoids`). For the rest a pod placed on one node may change verdicts
+on other nodes (spread, affinity, terms over zones, volumes): these groups are `moving`, and are judged on the snapshot each
+time. A rule that no other pod of the demand can affect is judged once, on an empty new node.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -18,12 +18,13 @@ from slackwater.snapshot.counters import Counter, TermCarriers
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import HOSTNAME
 
-#: What a pod may leave on its node, by number. Thousands of equivalence groups under one rule share a mark.
+#: The number of a mark. Thousands of equivalence groups under the same rule share a mark.
 Mark = int
 
 
 class InterPodConstraints:
-    """How pods of the demand affect one another on a new node."""
+    """How pods of the demand affect one another on new nodes. `kinds`: the equivalence groups of the demand. `moving`: those
+    whose verdicts depend on where other pods are placed."""
 
     def __init__(self, snapshot: ClusterSnapshot, kinds: Sequence[KindId]) -> None:
         self._snapshot = snapshot
@@ -46,14 +47,14 @@ class InterPodConstraints:
         return self._avoids.get(kind, ())
 
     def is_alone(self, kind: KindId) -> bool:
-        """Do pods of the group avoid one another?"""
+        """Does a node take at most one pod of the group, because they avoid one another?"""
         left = self._leaves.get(kind, {})
         return any(mark in left for mark in self.avoids(kind))
 
     def is_free_on_empty(self, kind: KindId, running_pods: Set[KindId]) -> bool:
-        """Do the group's rules about other pods admit it to every empty node where only pods of `running_pods` run?
+        """Do rules about other pods admit a pod of the group to every new node where only pods of `running_pods` run?
 
-        They do if they are about the hostname alone, and about none of these.
+        They do if they are all about the hostname, and none of them matches a group of `running_pods`.
         """
         numbered = self._snapshot.of(kind)
         if kind in self.moving or numbered.asks.affinity:
@@ -84,14 +85,14 @@ class InterPodConstraints:
         )
 
     def _touches(self, counter: Counter) -> bool:
-        """Does the counter count any group of the demand?"""
+        """Does the counter count pods of the demand?"""
         if counter not in self._touched:
             self._touched[counter] = not self._here.isdisjoint(counter.kinds)
         return self._touched[counter]
 
     def _mark_by_terms(self, kind: NumberedGroup) -> None:
-        """Marks by anti-affinity: pods that a term matches leave a mark, which pods that carry the term avoid; and vice
-        versa."""
+        """Adds the group's marks for anti-affinity on the hostname. Pods that a term matches leave a mark that pods with the
+        term avoid, and pods with the term leave a mark that pods that it matches avoid."""
         for term in kind.asks.anti_affinity:
             if term.topology_key == HOSTNAME:
                 matched = self._left_by(term_counter(self._snapshot, term))
@@ -101,7 +102,7 @@ class InterPodConstraints:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
 
     def _left_by(self, counter: Counter) -> Mark:
-        """The mark that all groups leave which the counter counts."""
+        """The mark that is left by every group that the counter counts."""
         mark = self._numbers.get(counter)
         if mark is None:
             mark = self._numbers[counter] = len(self._numbers)
@@ -110,8 +111,8 @@ class InterPodConstraints:
         return mark
 
     def _mark_by_ports(self, kind: NumberedGroup) -> None:
-        """Marks by host ports: a pod that takes a port on every address avoids all others with the port; a pod that names an
-        address avoids those on every address and on its own."""
+        """Adds the group's marks for host ports. A pod that takes a port on every address avoids all other pods with the port.
+        A pod that names an address avoids pods that take the port on every address or on the same one."""
         for port in kind.asks.host_ports:
             own, anybody = self._port_mark(port, port.ip), self._port_mark(port, None)
             self._leaves.setdefault(kind.id, {}).update({own: None, anybody: None})
@@ -124,9 +125,9 @@ class InterPodConstraints:
 
 
 def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
-    """For each equivalence group the first of those that planning cannot distinguish; shape (len(kinds),).
+    """Replaces each equivalence group by the first one of `kinds` that is the same for planning; shape (len(kinds),).
 
-    Images and the scheduler's name do not matter for filling a node. So 22,000 pods without controllers become a few groups.
+    Images and the scheduler's name do not matter for planning. So 22,000 pods without controllers become a few groups.
     """
     first: dict[object, int] = {}
     known: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""New nodes of a bundle of groups: each pod goes to the first open one that takes it, else another node is opened.
+"""Fills new nodes of a bundle of groups: each pod goes to the first new node that takes it; else another node is opened.
 
 - `NewNodes`: for equivalence groups whose verdict on a new node is known beforehand (`template_nodes`,
   `inter_pod_constraints`).
@@ -28,10 +28,10 @@ from slackwater.snapshot.value_column import grown
 
 
 class NewNodes:
-    """The new nodes of a bundle of groups, filled equivalence group by equivalence group, at the cost of a few column
-    operations for each.
+    """The new nodes of a bundle of groups. All pods of an equivalence group are placed at once, by a few column operations.
 
-    Nodes are numbered as they are opened; `groups[:n]` is the group of each. The budget is taken from, so pass a copy.
+    Nodes are numbered as they are opened. `groups[:n]`: the group of each. `free[:, :n]`: what is free on each. Opening nodes
+    changes `budget`, so pass a copy.
     """
 
     def __init__(self, template_nodes: TemplateNodes, budget: Budget, bundle: Sequence[int]) -> None:
@@ -41,11 +41,12 @@ class NewNodes:
         self.n = 0
         self.free: Int64 = np.zeros((len(template_nodes.empty), 64), np.int64)
         self.groups: Rows = np.zeros(64, np.intp)
-        #: Which nodes have each mark.
+        #: For each mark, whether a node has it, shape (capacity,).
         self._marked: dict[Mark, Mask] = {}
 
     def fill(self, kind: KindId, count: int) -> Rows:
-        """Places as many of `count` pods as possible and opens nodes for them; the node of each, shape (placed,)."""
+        """Places as many of `count` pods as possible on open nodes and on nodes that it opens. Returns the node of each, shape
+        (placed,)."""
         placed = self._onto_open(kind, count)
         rest = count - len(placed)
         if rest:
@@ -55,7 +56,8 @@ class NewNodes:
         return placed
 
     def open(self, kind: KindId, count: int) -> range:
-        """Opens nodes until `count` pods of the equivalence group would fit, or the budget ends; each takes at least one."""
+        """Opens nodes for `count` pods of the equivalence group, as far as the budget allows; each node takes at least one pod.
+        Returns the nodes' numbers."""
         return self.add(opening(self, kind, count))
 
     def add(self, groups: Sequence[int]) -> range:
@@ -72,7 +74,7 @@ class NewNodes:
         return range(first, self.n)
 
     def note(self, kind: KindId, nodes: Rows) -> None:
-        """Counts pods that `tracked` has placed: one pod of the equivalence group for each entry of `nodes`."""
+        """Counts pods that `TrackedNodes` has placed: one pod of the equivalence group for each entry of `nodes`."""
         at, counts = np.unique(nodes, return_counts=True)
         self._stand(kind, at, counts)
 
@@ -95,7 +97,8 @@ class NewNodes:
         return welcome
 
     def _put(self, kind: KindId, nodes: Rows, count: int) -> Rows:
-        """Fills nodes in their order; each must take at least one pod."""
+        """Places up to `count` pods on `nodes`, one node after another; each must take at least one pod. Returns the node of
+        each pod."""
         nodes = nodes[:count]
         if not len(nodes):
             return nodes
@@ -109,7 +112,7 @@ class NewNodes:
         return np.repeat(nodes, counts)
 
     def _stand(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
-        """Counts `counts[i]` pods on `nodes[i]`, which are distinct."""
+        """Counts `counts[i]` pods of the equivalence group on `nodes[i]`. No node occurs twice."""
         for line, amount in self.template_nodes.amounts(kind):
             self.free[line, nodes] -= amount * counts
         for mark in self.template_nodes.inter_pod_constraints.leaves(kind):
@@ -119,9 +122,10 @@ class NewNodes:
 
 
 def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
-    """The groups to open nodes of, one after another, for `count` pods: the smallest group first, then by position.
+    """The group of each node to open for `count` pods. Each node is of the group that is smallest at that moment; among equals,
+    of the first.
 
-    As many nodes as are needed if only the pods' own amounts and marks limit them; fewer if the budget ends.
+    The nodes suffice if only the pods' own amounts and marks limit them. They are fewer if the budget does not allow more.
     """
     each = nodes.template_nodes.copies(kind, nodes.bundle)
     takers = [(group, copies) for group, copies in zip(nodes.bundle, each, strict=True) if copies]
@@ -142,20 +146,20 @@ def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
     return found
 
 
-#: So many nodes are opened one by one, with the same result as placing pod by pod.
+#: Up to so many nodes are opened one by one, with the same result as placing pod by pod.
 _ONE_BY_ONE: Final = 64
 
 
 class TrackedNodes:
-    """Fills new nodes on the snapshot itself, where one pod's place changes which nodes are feasible for others.
+    """Fills new nodes in the snapshot itself, for pods with spread, affinity, anti-affinity over zones, or volumes: the place
+    of one such pod may change which nodes are feasible for others.
 
-    It is for pods with spread, affinity, anti-affinity over zones, or volumes. Every node that is opened is also put in the
-    snapshot, and the equivalence groups in question are judged there, by every rule, each time. They may also go to existing
-    nodes, which a pod placed elsewhere may have made feasible. New nodes are tried first. A new node that takes no pod is not
-    opened, since even an empty node changes what a spread allows. At first one node is tried at a time, later as many at once
-    as the pods' amounts need at least.
+    Every new node is also added to the snapshot, and the `moving` equivalence groups are judged there by every rule. Their pods
+    may also go to existing nodes that another pod has made feasible. A new node that takes no pod is not opened, since even an
+    empty node changes what a spread allows. At first one node is tried at a time; after `_ONE_BY_ONE` nodes, as many at once as
+    the pods' amounts need at least.
 
-    Nodes are numbered as in `NewNodes`; an existing row of the snapshot is `~row`.
+    Nodes are numbered as in `NewNodes`; an existing row of the snapshot has the number `~row`. `cut`: `stop` ended the filling.
     """
 
     def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
@@ -166,7 +170,7 @@ class TrackedNodes:
         self.cut = False
 
     def fill(self, kind: KindId, count: int) -> Rows:
-        """Places as many of `count` pods as possible; the node of each, shape (placed,)."""
+        """Places as many of `count` pods as possible. Returns the node of each, shape (placed,)."""
         if kind not in self._nodes.template_nodes.inter_pod_constraints.moving:
             before = self._nodes.n
             placed = self._nodes.fill(kind, count)
@@ -182,7 +186,7 @@ class TrackedNodes:
         return placed
 
     def _open_some(self, kind: KindId, count: int) -> Rows:
-        """Opens nodes that take at least one pod each; the node of each pod placed, empty if no group helps."""
+        """Opens some nodes; each takes at least one pod. Returns the node of each placed pod; empty if no group helps."""
         nodes, snapshot = self._nodes, self._snapshot
         for groups in self._attempts(kind, count):
             first = self._first + nodes.n
@@ -203,7 +207,9 @@ class TrackedNodes:
         return np.zeros(0, np.intp)
 
     def _moved_up(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
-        """Opens only the nodes that took pods, and places the pods on them; the rows after that."""
+        """Adds only the nodes that took pods to the snapshot, after a trial with more nodes, and places the pods there. Returns
+        the pods' new rows. `first`: the row of the trial's first node. `used`: the numbers in the trial of the nodes that took
+        pods."""
         self._show(before)
         number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
         moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
@@ -211,7 +217,7 @@ class TrackedNodes:
         return moved
 
     def _place(self, kind: KindId, count: int) -> Rows:
-        """Places as many pods as possible on what is in the snapshot; the row of each that has one."""
+        """Places as many pods as possible on rows of the snapshot. Returns the row of each placed pod."""
         snapshot = self._snapshot
         found = place_pods(snapshot, np.full(count, kind), rows=np.arange(snapshot.n_rows), stop=self._stop, reasons=False)
         self.cut = self.cut or found.cut
@@ -219,14 +225,15 @@ class TrackedNodes:
         return placed
 
     def _noted(self, kind: KindId, rows: Rows) -> Rows:
-        """Counts the pods that were placed on these rows of the snapshot; the node of each."""
+        """Counts pods that were placed on these rows of the snapshot. Returns the node of each."""
         new = rows >= self._first
         self._nodes.note(kind, rows[new] - self._first)
         found: Rows = np.where(new, rows - self._first, ~rows)
         return found
 
     def _attempts(self, kind: KindId, count: int) -> list[list[int]]:
-        """The sets of nodes to try together: at first one node of each group, the smallest group first."""
+        """The attempts to make, each the groups of nodes to open together: one node of each group, the smallest group first.
+        After `_ONE_BY_ONE` nodes, an attempt with many nodes comes before."""
         nodes = self._nodes
         each = dict(zip(nodes.bundle, nodes.template_nodes.most_copies(kind, nodes.bundle), strict=True))
         takers = [group for group in nodes.bundle if each[group] and nodes.budget.room(group)]
@@ -253,7 +260,7 @@ class TrackedNodes:
         self._snapshot.place_many(kind, at, counts)
 
     def _show(self, before: int) -> None:
-        """Adds the nodes opened since `before` to the snapshot."""
+        """Adds the nodes from number `before` on to the snapshot."""
         self._add_rows(before, self._nodes.groups[before : self._nodes.n].tolist())
 
     def _add_rows(self, before: int, groups: Sequence[int]) -> None:

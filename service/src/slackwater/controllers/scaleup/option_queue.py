@@ -1,9 +1,9 @@
-"""The option queue: the options that are left, the best first, while one after another is taken.
+"""The option queue: keeps the options of a planning in order, the best first, while one after another is taken into the plan.
 
-Taking an option affects others: those that count on the same pods, those that need more of a limit than is left, and those
-whose pods are judged by where other pods are. If few are affected, each is estimated again at once, and the choice is exact. If
-many are, each is estimated again when its turn comes: estimating a thousand groups for each node group that grows would take an
-hour. Every option that is taken was estimated on the present snapshot (docs/adr/0160).
+An option that is taken affects others: options with pods of the same equivalence groups, options that need more of a limit than
+is left, and options whose pods' verdicts depend on where other pods are. If few options are affected, each is estimated again
+at once, and the choice is exact. If many are, each is estimated again when its turn comes: a thousand new estimates for each
+group that grows would take an hour. Every option that is taken was estimated on the present snapshot (docs/adr/0160).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,8 @@ _FEW: Final = 64
 
 
 class OptionQueue:
-    """A queue of options, the best first by `merit`. An option is estimated again after what it depends on was taken."""
+    """A queue of the options of `bundles`; the one with the smallest `merit` is the best. `estimate` makes a bundle's
+    option."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class OptionQueue:
         #: Grows with every estimate of the bundle, so that entries of earlier estimates are recognized.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
         self._queue: list[tuple[Merit, int, Bundle]] = []
-        #: By limit: how much each option needs of it, negated, as a heap with the largest need first.
+        #: For each limit, the options that need it, as a heap of (-amount, version, bundle): the largest need comes first.
         self._needs: dict[int, list[tuple[int, int, Bundle]]] = {}
         self._of_kind: dict[KindId, dict[Bundle, None]] = {}
         self._moving: dict[Bundle, None] = {}
@@ -47,7 +48,7 @@ class OptionQueue:
             self._renew(bundle)
 
     def best(self) -> Option | None:
-        """The best option; None if no option helps any pod."""
+        """The best option on the present snapshot; None if no option helps any pod. May estimate options again."""
         while True:
             while self._queue:
                 _, version, bundle = self._queue[0]
@@ -63,13 +64,13 @@ class OptionQueue:
                 self._renew(bundle)
 
     def best_known(self) -> Option | None:
-        """The best option that needs no new estimate, for when time is over. An option whose estimate was cut short is used
-        only if there is no complete one."""
+        """The best option that needs no new estimate; None if there is none. For the end of the planning's time. An option
+        whose estimate was cut short is used only if there is no complete one."""
         known = [option for bundle, option in self._options.items() if option.n_pods and bundle not in self._touched]
         return min([option for option in known if not option.cut] or known, key=self._merit, default=None)
 
     def took(self, option: Option, *, shown: bool) -> None:
-        """Takes in that the option was taken, with its pods. `shown`: they were placed in the snapshot."""
+        """Updates the queue after the option was taken into the plan. `shown`: its pods were placed in the snapshot."""
         self._touched[option.bundle] = None
         for kind in option.kinds:
             self._touched.update(self._of_kind.get(kind, {}))
@@ -82,7 +83,7 @@ class OptionQueue:
                 self._renew(bundle)
 
     def _touch_those_above(self, limit: int) -> None:
-        """Marks options that need more of a limit than is left."""
+        """Marks the options that need more of the limit than is left as affected."""
         needs, left = self._needs.get(limit, []), self._budget.left(limit)
         while needs and -needs[0][0] > left:
             _, version, bundle = heappop(needs)

@@ -1,4 +1,4 @@
-"""The outcome of a planning, as values. A plan is checked again before it is carried out."""
+"""The result of a scale-up planning, as values. A plan is checked again before it is carried out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from slackwater.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUp:
-    """How a group should grow: one entry for each new node, with the pods that it is for.
+    """How a group should grow. `nodes`: for each new node, the pods that it is for.
 
-    The most important nodes come first (by highest priority, then by their first pod's place in the demand), so a caller that
-    may create only some of them begins at the front. A node that only brings the group to its minimum has no pods.
+    The most important nodes come first (by the place of their first pod in the demand), so a caller that may create only some
+    of them begins at the front. A node that only brings the group to its minimum has no pods.
     """
 
     group: GroupName
@@ -30,7 +30,7 @@ class ScaleUp:
         return tuple(pod for node in self.nodes for pod in node)
 
     def priority(self, number: int) -> int | None:
-        """The highest priority among the pods of one new node; None if it has none."""
+        """The highest priority among the pods of the new node with this index; None if the node has no pods."""
         return max((pod.priority for pod in self.nodes[number]), default=None)
 
 
@@ -44,7 +44,8 @@ class GroupRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhelpable:
-    """Pods of one equivalence group for which no group grows, and the reason for every group."""
+    """Pods of one equivalence group for which no node group grows. `groups`: the reason why each node group does not grow for
+    them."""
 
     pods: tuple[Pod, ...]
     groups: Mapping[GroupName, GroupRefusal | SkipReason]
@@ -62,10 +63,10 @@ class SkippedPod:
 class ScaleUpPlan:
     """The scale-up plan. Every pod of the demand is in exactly one of its lists.
 
-    `scale_ups` are the whole plan, before any limit on nodes in creation; a group is there at most once. `schedulable` pods fit
-    existing or upcoming nodes, perhaps only once the plan's nodes are there. `passed_over` are pods that do not count.
-    `not_looked_at` are those beyond the cap on pods in one loop. `notes` are for people: settings that had no effect.
-    `again_at` is when the first pod that is passed over for its age will count.
+    `scale_ups`: all groups that should grow, each once, without regard to limits on nodes in creation. `schedulable`: pods that
+    fit on existing or upcoming nodes, in some cases only once nodes of the plan are there. `passed_over`: pods for which no
+    nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `notes`: texts for people about settings
+    that had no effect. `again_at`: when the first pod that is passed over for its age will count; None if there is no such pod.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()

@@ -1,16 +1,15 @@
-"""Pending pods: for which of them nodes may be added, and in which order they are planned.
+"""Pending pods: decides for which of them nodes may be added (these pods "count"), and in which order they are planned.
 
 In: every pod without a node. Out: the pods that count, the most important and oldest first; the pods that are nominated to a
 node; and for every other pod the reason why it does not count now.
 
-A burst is what one controller creates at a time. Its pods wait until the first of them is a little older: a Deployment takes
-seconds to create a thousand pods, and planning for the first ten of them adds the wrong nodes. Pods that request a GPU wait
-longer, since such nodes are expensive. Each burst waits separately, so bursts do not delay one another, and a pod that has been
-pending for a day does not end the wait of others.
+A burst: the pending pods of one controller, those with a GPU apart. They wait until the first of them is a little older: a
+Deployment takes seconds to create a thousand pods, and a plan for the first ten of them adds the wrong nodes. Pods that request
+a GPU wait longer, since such nodes are expensive. Each burst waits separately, so bursts do not delay one another.
 
-A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. So pods of schedulers
-that are known to judge as we do count before they were tried, once they are a little older, unless trying them could make room
-by preemption.
+A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. So pods of the
+schedulers in `PendingRules.bypassed`, whose rules are known to be those of planning, count before the scheduler has tried them,
+once they are a little older. Only pods for which the scheduler might make room by preemption have to be tried first.
 
 This module does not judge whether a pod fits, and reads no clock.
 """
@@ -28,14 +27,15 @@ from slackwater.model.objects import Pod, created_at_of, is_daemon
 #: Resources that count as a GPU: those that Cluster Autoscaler knows.
 GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
 _PIECE: Final = 1_000
-#: A pod created more than this in the future was created by another clock: its age means nothing, so it need not wait for it.
+#: A pod created more than this in the future has its time from another clock. Its age means nothing, so it does not wait.
 _SKEW_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRules:
-    """Settings that say which pods count. Pods of a priority below `priority_cutoff` are expendable. Ages are in seconds.
-    `max_pods` 0: no limit.
+    """Settings that decide which pods count. Pods of a priority below `priority_cutoff` are expendable. `new_pod_seconds`: the
+    age that each pod must have. `settle_seconds`, `gpu_settle_seconds`: the age that the first pod of a burst must have.
+    `max_pods`: the most pods that one loop plans for; 0: no limit.
 
     `after_scheduler`: a pod counts only once its scheduler has reported that it fits nowhere; but pods of the schedulers in
     `bypassed` count once they are `untried_seconds` old.
@@ -51,21 +51,22 @@ class PendingRules:
     untried_seconds: float = 5.0
 
     def waits_for_scheduler(self, pod: Pod) -> bool:
-        """Is the pod untried, by a scheduler whose report is required?"""
+        """Must the pod's scheduler still report that the pod fits nowhere before the pod counts?"""
         return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed
 
     def seconds_of(self, pod: Pod) -> float:
-        """The age that the pod must have, whatever its burst."""
+        """The age in seconds that the pod itself must have; its burst may wait for longer."""
         untried = self.untried_seconds if self.after_scheduler and is_untried(pod) else 0.0
         return max(self.new_pod_seconds, pod.scale_up_delay_seconds or 0.0, untried)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The pods to plan for. `counted` are in the order of importance. `nominated` pods wait for a node where room is being
-    made.
+    """The pods to plan for. `counted`: pods for which nodes may be added, in the order of importance. `nominated`: pods that
+    wait for room on their nominated node.
 
-    `not_looked_at` are beyond the cap. `again_at` is when the first pod that waits for its age will count.
+    `passed_over`: pods that do not count now. `not_looked_at`: pods beyond `PendingRules.max_pods`. `again_at`: when the first
+    pod that waits for its age will count; None if there is no such pod.
     """
 
     counted: tuple[Pod, ...] = ()
@@ -81,7 +82,7 @@ def importance(pod: Pod) -> tuple[int, str, str, str]:
 
 
 def in_order(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods by importance. Sorted in pieces: one sort of 20,000 takes 50 ms, in which no other thread runs."""
+    """Sorts the pods by importance, in pieces: one sort of 20,000 pods takes 50 ms, in which no other thread runs."""
     pieces = (sorted(pods[start : start + _PIECE], key=importance) for start in range(0, len(pods), _PIECE))
     return list(merge(*pieces, key=importance))
 
@@ -94,11 +95,11 @@ def which_count(
     reserved: Container[PodUid] = frozenset(),
     preemptible: int | None = None,
 ) -> Demand:
-    """Sorts the pods that have no node into a demand, by the rules of the module's docstring. Without `now` no pod waits for
-    its age.
+    """Makes the demand of the pods without a node, by the rules in this module's docstring. `now` None: no pod waits for its
+    age.
 
-    `reserved` are pods that room is reserved for already; `preemptible` is the lowest priority of a placed pod that is not
-    expendable.
+    `reserved`: the pods for which room is reserved already. `preemptible`: the lowest priority of a placed pod that is not
+    expendable; None if there is no such pod.
     """
     nominated: list[Pod] = []
     passed: list[SkippedPod] = []
@@ -132,12 +133,12 @@ def asks_gpu(pod: Pod) -> bool:
 
 
 def is_untried(pod: Pod) -> bool:
-    """Has the pod's scheduler reported nothing about it yet?"""
+    """Has the pod's scheduler not yet reported that the pod fits nowhere, nor nominated it?"""
     return pod.unschedulable_message is None and pod.nominated_node is None
 
 
 def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str | None:
-    """The first reason that applies, or None."""
+    """The first reason for which the pod does not count, whatever its age; None if there is none."""
     return (
         ((pod.node is not None or pod.ended or pod.deleting) and "it has a node, has ended or is being deleted")
         or (pod.gates and f"gated: {', '.join(pod.gates)}")
@@ -159,10 +160,11 @@ def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> 
 
 
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[SkippedPod], UnixTime | None]:
-    """The pods that are old enough, those that are not, and when the next one will be."""
+    """The pods that are old enough; those that are not, with the reason; and when the first of these will be (None: no
+    such)."""
     old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
     if all(created_at_of(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
-        return list(pods), [], None  # bursts need no look: a burst is at least as old as each of its pods
+        return list(pods), [], None  # no burst waits either: a burst is at least as old as each of its pods
     first: dict[tuple[str, Owner | None, bool], float] = {}
     bursts = []
     for pod in pods:

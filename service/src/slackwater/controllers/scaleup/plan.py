@@ -1,17 +1,18 @@
-"""Plans a scale-up: a snapshot, the demand and the groups in, a plan out.
+"""Plans a scale-up. In: a snapshot, the demand and the node groups. Out: which groups grow by how many nodes, for which pods.
 
     demand = which_count(pods, rules=policy.pending, now=now)
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock)
 
 1. Groups below their minimum get their missing nodes. Pods that fit on existing or upcoming nodes are placed there.
-2. Every bundle of similar groups is estimated: how many new nodes the other pods need, and which pods these help (`estimate`).
-3. The expanders choose one option. Its pods are done; 2 is repeated with the rest until no option helps any more. So the whole
-   demand is planned at once, and no pod counts twice.
+2. For every bundle of similar groups an estimate finds how many new nodes the other pods need, and which pods these nodes take
+   (`estimate`). The result is an option.
+3. The expanders choose one option for the plan. Steps 2 and 3 are repeated for the remaining pods, until no option takes any.
+   So the whole demand is planned at once, and no pod counts twice.
 4. For each pod that is left, the plan says why no group helps.
 
-What was placed on existing and upcoming nodes stays in the snapshot, which the caller should have forked; new nodes do not.
-Deliberately absent: the clock (an argument), what is in creation, any call to the outside.
+Pods and upcoming nodes that were added to the snapshot stay in it after step 1, so the caller should have forked the snapshot.
+What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), nodes in creation, any call to the outside.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,9 +44,10 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 
 class NewPlan:
-    """The plan in the making: nodes to add, and the pods of each.
+    """The plan while it is being made: the nodes to add, and the pods of each.
 
-    Pods are given by their position in the demand, groups by theirs."""
+    Pods are given by their position in the demand, groups by their position in `groups`, new nodes by the number of their
+    opening."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
         self._snapshot, self._groups, self._pods = snapshot, groups, pods
@@ -56,7 +58,8 @@ class NewPlan:
         self._elsewhere: dict[int, NodeName] = {}  # the node of a pod that needs no new one, in the order of placement
 
     def open(self, groups: Sequence[int], *, system: Amounts, shown: bool) -> int:
-        """Adds nodes; the number of the first. `shown`: they are added to the snapshot too."""
+        """Adds a new node for each entry of `groups`. Returns the number of the first. `shown`: adds the nodes to the snapshot
+        too."""
         first = len(self._group_of)
         self._group_of += groups
         for group, numbers in _numbered(groups, first).items() if shown else ():
@@ -69,11 +72,11 @@ class NewPlan:
         return first
 
     def join(self, pods: Rows, nodes: Rows) -> None:
-        """Assigns pods to new nodes, by number."""
+        """Assigns each of `pods` to the new node with the number in `nodes`."""
         self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
 
     def stand(self, pods: Rows, rows: Rows) -> None:
-        """Assigns pods to rows of the snapshot, which may be new nodes."""
+        """Assigns each of `pods` to a row of the snapshot, which may be that of a new node."""
         for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
             if row in self._node_at:
                 self._on[pod] = self._node_at[row]
@@ -81,7 +84,8 @@ class NewPlan:
                 self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
-        """Places pods that have been assigned to a node in the snapshot, by equivalence group."""
+        """Places these pods, which have been assigned to a node, in the snapshot. `kinds`: the equivalence group of each pod of
+        the demand."""
         rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
         for kind in np.unique(kinds[pods]).tolist():
             at = rows[kinds[pods] == kind]
@@ -116,7 +120,7 @@ class NewPlan:
 
 
 def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
-    """The numbers of new nodes by their group, where the first has number `first`."""
+    """The numbers of new nodes by group, if the nodes of `groups` are numbered from `first` on."""
     found: dict[int, list[int]] = {}
     for number, group in enumerate(groups, first):
         found.setdefault(group, []).append(number)
@@ -140,9 +144,9 @@ def plan_scale_up(
 ) -> ScaleUpPlan:
     """Plans a scale-up: which groups grow, by how many nodes, and for which pods.
 
-    `clock` counts seconds. `hints` are the nodes where an earlier plan saw pods fit.
+    `clock` returns seconds, for the limits on time. `hints`: the nodes where an earlier plan saw pods fit.
 
-    Raises `UnreadLabel` if the snapshot was built without the equivalence groups of the demand or of the templates' pods.
+    Raises `UnreadLabel` if pods of the demand or of templates have constraints on labels that the snapshot was built without.
     """
     planning = _Planning(snapshot, demand, groups, policy, clock)
     planning.add_upcoming()
@@ -152,7 +156,7 @@ def plan_scale_up(
 
 
 class _Planning:
-    """One planning. `_left` marks the pods without a node so far, by their position in the demand."""
+    """One planning. `_left`: whether a pod has no node yet, by position in the demand, shape (pods,)."""
 
     def __init__(
         self,
@@ -176,7 +180,7 @@ class _Planning:
         self._nominated = place_nominated(snapshot, demand.nominated)
 
     def add_upcoming(self) -> None:
-        """Adds upcoming nodes to the snapshot, then the new nodes that groups lack to their minimum."""
+        """Adds upcoming nodes to the snapshot. Then adds the nodes that groups lack to their minimum, to plan and snapshot."""
         snapshot, system = self._snapshot, self._policy.system
         for group in self._groups:
             if group.template is not None:
@@ -254,7 +258,8 @@ class _Planning:
         return option
 
     def _take(self, option: Option) -> bool:
-        """Takes the option into the plan. True if its pods were placed in the snapshot, because others are judged by them."""
+        """Adds the option to the plan. True if its pods were placed in the snapshot, because verdicts on other pods depend on
+        them."""
         self._budget.take_all(option.groups)
         self._left[option.pods] = False
         for kind in option.kinds:
@@ -290,7 +295,7 @@ class _Planning:
         return refused.get(at) or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
 
     def _is_over(self) -> bool:
-        # Reads the clock at each step, also without a limit: the planning process lets questions pass there.
+        # Reads the clock at each step, also without a limit: at this point the planning process answers questions.
         now = self._clock()
         return self._ends is not None and now >= self._ends
 
@@ -315,7 +320,7 @@ def _skip_reason_of(group: GrowableGroup) -> SkipReason | None:
 
 
 def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:
-    """Pods in their order, by equivalence group."""
+    """The pods by equivalence group. Within a group they stay in order."""
     order = pods[np.argsort(kinds[pods], kind="stable")]
     present, starts = np.unique(kinds[order], return_index=True)
     parts = np.split(order, starts[1:])

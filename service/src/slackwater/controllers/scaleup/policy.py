@@ -12,12 +12,12 @@ from slackwater.model.resources import NOTHING, Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPolicy:
-    """Settings of scale-up. `max_nodes` bounds one plan, `estimate_seconds` all estimates of one option, `plan_seconds` the
-    plan; 0: no limit.
+    """Settings of scale-up. `max_nodes`: the most nodes of one plan. `estimate_seconds`: the longest time for all estimates of
+    one bundle of groups. `plan_seconds`: the longest time for one plan. 0: no limit.
 
-    `balance` lets similar groups grow evenly; they may differ in `ignored_labels`. `system` is set aside on every node in our
-    own accounting. `taints` says which taints belong to single nodes, not to their group. `priorities` and `seed` are for the
-    expanders of these names; the seed also decides among equal options.
+    `balance`: similar groups grow evenly; they may differ in `ignored_labels`. `system`: what our own accounting sets aside on
+    every node. `taints`: which taints belong to single nodes, not to their group. `priorities` is for the expander `priority`.
+    `seed` is for the random draw, which also decides among equal options.
     """
 
     pending: PendingRules = field(default_factory=PendingRules)

@@ -1,9 +1,9 @@
-"""Similar groups: finds the bundles of groups that grow together and stay of one size, usually one group for each zone.
+"""Similar groups: finds bundles of groups that grow together, so that their sizes stay equal; usually one group for each zone.
 
-The tolerances are Cluster Autoscaler's. There are two deliberate differences. Groups of different priority (expander
+The tolerances are Cluster Autoscaler's. There are two deliberate differences from it. Groups of different priority (expander
 `priority`) are never similar, since their owner prefers one. And groups need not take the same pods: each pod goes to a group
 of the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ
-from node to node, or whose value is the group's name, are ignored, since no list can contain them all.
+from node to node, or whose value is the group's name, are ignored, since no list of keys can name them all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,8 @@ def bundles(
     balance: bool,
     ignored_labels: frozenset[str] = frozenset(),
 ) -> list[tuple[int, ...]]:
-    """The bundles of similar groups, every bundle once, its groups in order. Groups are positions."""
+    """Finds the bundles of similar groups among `groups`; a group may be in several. Groups are given by position, sorted in
+    each bundle. `ranks`: the priority of each group, None without one. `balance` False: each group is a bundle of its own."""
     if not balance:
         return [(group,) for group in groups]
     labels = _labels(template_nodes, groups, IGNORED_LABELS | ignored_labels)
@@ -69,7 +70,7 @@ def bundles(
 
 
 class _Class:
-    """Groups that differ at most in amounts, by their amounts. Cloud providers sell few sizes, so these are few."""
+    """Groups that differ in nothing but amounts, by their amounts. Cloud providers sell few sizes, so there are few keys."""
 
     def __init__(self) -> None:
         self._by_amounts: dict[tuple[int, ...], list[int]] = {}
@@ -82,18 +83,19 @@ class _Class:
         members = list(self._by_amounts.values())
         for own, amounts in enumerate(table):
             near = (100 * np.abs(table - amounts) <= _PERCENT * np.maximum(table, amounts)).all(axis=1)
-            near[own] = True  # needed where DaemonSets request more than there is: no amount is near one below 0
+            near[own] = True  # needed if DaemonSets request more than the node has: a negative amount is not near itself
             yield tuple(sorted(group for at in np.flatnonzero(near).tolist() for group in members[at]))
 
 
 def _amounts(template_nodes: TemplateNodes, group: int) -> tuple[int, ...]:
-    """The amounts that may differ a little: allocatable CPU and memory, and what DaemonSets leave of them and of pod slots."""
+    """The amounts in which similar groups may differ by `_PERCENT`: allocatable CPU and memory, and what the DaemonSets leave
+    of CPU, memory and the number of pods."""
     has = template_nodes.node(group).allocatable
     return (has.cpu, has.memory, *(int(template_nodes.empty[line, group]) for line in (CPU, MEMORY, PODS)))
 
 
 def _labels(template_nodes: TemplateNodes, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
-    """The labels of each group that count when groups are compared."""
+    """For each group, the labels that are compared."""
     templates = {group: template_nodes.template(group) for group in groups}
     lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
     shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}

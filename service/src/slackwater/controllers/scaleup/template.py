@@ -1,12 +1,12 @@
-"""Templates: what a new node of a group looks like, from the group's real nodes or from the provider.
+"""Templates: derives what a new node of a group looks like from the group's real nodes, or from the provider.
 
 - `template_of`: the template of a group.
 - `usual_taints`, `usual_labels`, `differing_labels`, `lone_labels`: what the nodes of a group have in common.
 - `attaching`, `usual_csi`: how many volumes a new node can attach.
 
-In: a group's nodes and what provider or configuration say. Out: a `Template`, or None. This module does not remember the node
-of a group that has none any more: the caller does, and passes it as the provider's template. Taints about the present state of
-one node are in `model.node_taints`.
+In: a group's nodes and what provider or configuration say. Out: a `Template`, or None. This module does not remember the last
+node of a group that has no nodes any more: the caller does, and passes it as the provider's template. Taints about the present
+state of one node are in `model.node_taints`.
 """
 
 from collections import Counter
@@ -31,12 +31,13 @@ from slackwater.model.storage import CsiNode
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
 
-#: So many nodes are needed to find labels that differ on every node.
+#: The least number of nodes for which labels are compared.
 _FEW: Final = 2
 
 
 def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
-    """The taints of most nodes. The node `said`, by configuration or provider, counts as one more node and decides ties.
+    """The taints that most of the nodes have. `said`, the node that configuration or provider describe, counts as one more node
+    and decides ties; None if they describe none.
 
     A taint or label that most nodes lack is no property of the group: a node under repair, or one that somebody labelled by
     hand, changes nothing for its group.
@@ -54,13 +55,13 @@ def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
 
 
 def usual_labels(example: Node, nodes: Collection[Node]) -> dict[str, str]:
-    """The labels of `example`, without the keys that most of the nodes lack."""
+    """The labels of `example`, without the keys that half of the nodes or more lack."""
     count = Counter(key for node in nodes for key in node.labels)
     return {key: value for key, value in example.labels.items() if 2 * count[key] > len(nodes)}
 
 
 def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
-    """The keys of labels that are no property of the group: no value of them is that of most of the nodes."""
+    """The keys of labels that are no property of the group, because no value is that of most of the nodes."""
     if len(nodes) < _FEW:
         return frozenset()
     values = Counter(pair for node in nodes for pair in node.labels.items())
@@ -69,7 +70,7 @@ def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
 
 
 def lone_labels(labels: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """The keys whose values are different on each of these nodes, each of which is the only one of its group."""
+    """The keys of labels whose values all differ. `labels`: the labels of nodes, each the only node of its group."""
     values: dict[str, list[str]] = {}
     for each in labels:
         for key, value in each.items():
@@ -87,12 +88,13 @@ def template_of(
     taints: TaintRules = DEFAULT_TAINT_RULES,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> Template | None:
-    """The group's template; None if nothing is known. `nodes` are the group's, `daemons` the pods that DaemonSets would create.
+    """The group's template; None if it has no nodes and the provider describes none. `nodes`: the group's nodes. `daemons`: the
+    pods that DaemonSets would create.
 
-    A ready real node, without what is that node's own, comes first: it shows what the kubelet reserves and which DaemonSets run
-    there. Then comes what the provider or the configuration says, then a real node that is not ready. Taints and labels are
-    those of most of the group's nodes (`usual_taints`, `usual_labels`). `system` is subtracted from a provider's template; real
-    nodes are taken to have it subtracted already.
+    The first choice is a ready real node, without its own state: it shows what the kubelet reserves and which DaemonSets run
+    there. The second is the node that provider or configuration describe, the third a real node that is not ready. Taints and
+    labels are those of most of the group's nodes (`usual_taints`, `usual_labels`). `system` is subtracted from a provider's
+    template; in real nodes it is subtracted already.
     """
     models = _models(group, nodes)
     if not models and group.template is None:
@@ -114,7 +116,8 @@ def template_of(
 
 
 def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
-    """The node without its name, cordon and other state of its own. It gets a hostname label, as every kubelet sets one."""
+    """Makes a template's node from a node: without its name, cordon, own taints and other state of this one node. It gets a
+    hostname label, as every kubelet sets one."""
     name = NodeName(f"template-of:{group.name}")
     return replace(
         node,
@@ -132,7 +135,7 @@ def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
 
 
 def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> bool:
-    """Would the DaemonSet controller create its pod on the node? It judges labels and taints, not room."""
+    """Would the DaemonSet controller create the pod `daemon` on the node? The controller judges labels and taints, not room."""
     facts = NodeFacts(kubernetes)
     facts.add([node])
     here = slice(0, 1)
@@ -142,7 +145,8 @@ def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VER
 
 
 def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
-    """The real nodes to copy from: the good ones, or all of them if none is good and the provider has no template."""
+    """The real nodes to derive a template from: the ready and complete ones; all nodes, if there is no such node and the
+    provider has no template."""
     there = list(nodes)
     good = [node for node in there if _is_good(node, group)]
     return good if good or group.template is not None else there
@@ -155,19 +159,22 @@ def _is_good(node: Node, group: NodeGroup) -> bool:
 
 
 def _n_devices(node: Node) -> int:
-    """The number of device resources. A node that reports fewer than others of its group may not have found them yet."""
+    """The number of extended resources that the node reports. A node with fewer than others of its group may not have found its
+    devices yet."""
     return sum(1 for _, amount in node.scalars if amount)
 
 
 def _by_itself(daemon: Pod) -> Pod:
-    """The DaemonSet pod without its rules about other pods: these do not bind us, and might read labels unknown so far."""
+    """The DaemonSet pod without its constraints on other pods and volumes. The DaemonSet controller ignores them, and they
+    might read labels that the snapshot was built without."""
     asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
     only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
     return replace(daemon, kind=replace(daemon.kind, pod_constraints=only))
 
 
 def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: CsiNode | None) -> Template | None:
-    """The template with the volume limits of its nodes. `csi_nodes` are those of the group's nodes that have started.
+    """Returns the template with limits on attachable volumes, as `usual_csi` finds them. `csi_nodes`: the CSINodes of the
+    group's nodes that have started.
 
     Without a limit a new node would seem to attach any number of volumes, and a plan would add too few nodes.
     """
@@ -175,9 +182,10 @@ def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: 
 
 
 def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | None:
-    """For each driver the limit that most nodes report; the smallest of equally frequent ones. None if no limit is known.
+    """A CSINode with each driver's most frequent limit; of equally frequent limits the smallest. None if no driver is known.
 
-    For a driver that no node reports `said` counts. Nodes on which a driver is still starting do not report it.
+    A driver that no node reports gets its limit from `said`, by the provider. A node on which a driver is still starting does
+    not report the driver.
     """
     reported: dict[str, Counter[int | None]] = {}
     for csi_node in csi_nodes:

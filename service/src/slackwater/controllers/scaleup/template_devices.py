@@ -1,7 +1,6 @@
-"""Devices of new nodes: the ResourceSlices that a new node of a group will have, copied from a node of the group, else by the
-template.
+"""Devices of new nodes: finds the ResourceSlices that a new node of a group will have, from the group's nodes or its template.
 
-Without them a new node would seem to have no devices, and no plan would add one for a claim.
+Without them a new node would seem to have no devices, and no plan would add a node for a pod with a claim.
 """
 
 from collections import Counter
@@ -19,8 +18,8 @@ Published = Mapping[str, Sequence[ResourceSlice]]
 def publishing(
     template: Template | None, published: Published, nodes: Iterable[NodeName], *, said: tuple[ResourceSlice, ...]
 ) -> Template | None:
-    """The template with the slices of its nodes. `published` are the slices by node, `nodes` those of the group that have
-    started; `said` counts where none of them has slices."""
+    """Returns the template with the ResourceSlices that the group's nodes usually have. `published`: the slices by node name.
+    `nodes`: the group's nodes that have started. `said`: the slices to use if none of these nodes has any."""
     if template is None:
         return None
     found = usual_slices([published[name] for name in nodes if name in published]) or said
@@ -28,9 +27,10 @@ def publishing(
 
 
 def usual_slices(each: Sequence[Sequence[ResourceSlice]]) -> tuple[ResourceSlice, ...]:
-    """The slices of a node that has as many devices of each driver as most others; of equally frequent makes the smallest.
+    """The slices of one node with the most frequent combination of drivers and numbers of devices. Among equally frequent
+    combinations, the one with the fewest devices; () if no node has complete slices. `each`: the slices of each node.
 
-    Nodes on which a driver is still publishing its slices do not count. A pool that is called like its node has no name then.
+    Nodes on which a driver is still publishing its slices do not count. A pool that has its node's name gets the name "".
     """
     whole = [slices for slices in each if _is_whole(slices)]
     makes = Counter(map(_make, whole))
@@ -39,8 +39,8 @@ def usual_slices(each: Sequence[Sequence[ResourceSlice]]) -> tuple[ResourceSlice
 
 
 def awaits_slices(node: Node, template: Node, published: Published) -> bool:
-    """Has the node no slices yet, though the nodes of its group have some? Then it counts as upcoming: a driver publishes the
-    devices of a node only once it runs there."""
+    """Does the node lack ResourceSlices that the nodes of its group have? Then it counts as upcoming: a driver publishes the
+    devices of a node only once the driver runs there."""
     return bool(template.slices) and node.name not in published
 
 
@@ -52,7 +52,7 @@ def _make(slices: Sequence[ResourceSlice]) -> tuple[tuple[str, int], ...]:
 
 
 def _is_whole(slices: Sequence[ResourceSlice]) -> bool:
-    """Whether all pools have all their slices, and none of an older generation."""
+    """Do all pools have all slices of one generation, and none of another?"""
     found = Counter((one.driver, one.pool, one.generation) for one in slices)
     pools = {(one.driver, one.pool) for one in slices}
     return len(found) == len(pools) and all(found[one.driver, one.pool, one.generation] == one.slices for one in slices)

@@ -1,8 +1,8 @@
-"""Template nodes: each group's new node when empty, and which equivalence groups of the demand it would take.
+"""Template nodes: an empty new node of each group, and which equivalence groups of the demand it would take.
 
-One template node of each group is put in the snapshot during a trial, with its DaemonSet pods, and every equivalence group is
-judged on it by every rule. What a template node has left is what each new node starts with. Deliberately absent: how pods of
-the demand affect one another (`inter_pod_constraints`, `new_nodes`).
+In a trial, one template node of each group is added to the snapshot with its DaemonSet pods, and every equivalence group is
+judged on it by every rule. What is free on a template node is free on each new node of its group. Deliberately absent: how pods
+of the demand affect one another (`inter_pod_constraints`, `new_nodes`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 #: Constants, because looking up a member of an enum costs more than comparing the verdicts of an equivalence group.
 _OK: Final = np.uint8(Reason.OK)
 _SHORT: Final = np.uint8(Reason.RESOURCES_SHORT)
-#: Verdicts that a pod placed elsewhere may change.
+#: Verdicts on a node that may change when a pod is placed on another node.
 MOVING: Final = (
     Reason.OK,
     Reason.SPREAD_SKEW,
@@ -44,11 +44,12 @@ MOVING: Final = (
 
 
 class TemplateNodes:
-    """The groups' new nodes when empty. Positions are those of `groups`; a group without a template takes no pod.
+    """The template nodes of the groups, with verdicts on them. Groups are given by position; one without a template takes no
+    pod.
 
-    `empty` is what a new node has left: a line for each resource of the snapshot, then, if our accounting is judged, one for
-    CPU and one for memory by that; shape (lines, groups). `codes[kind]` are the verdicts on the template nodes, shape
-    (groups,). `inter_pod_constraints` says how the equivalence groups affect one another.
+    `empty`: what is free on a new node; shape (lines, groups), with one line for each resource of the snapshot; if our
+    accounting is judged too, then one line for its CPU and one for its memory. `codes[kind]`: the verdicts on the template
+    nodes, shape (groups,). `inter_pod_constraints`: how the equivalence groups affect one another.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class TemplateNodes:
             self._judge(kinds, rows)
 
     def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
-        """Judges every equivalence group. Those that no rule about pods affects share verdicts, amounts aside, if they ask the
-        same of a node."""
+        """Judges every equivalence group on the template nodes. Groups that no rule about other pods affects are judged once
+        for each different set of demands on a node; only amounts are compared for each group."""
         pods = [pod for _, template in self._templates for pod in template.running_pods]
         running_pods = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
@@ -84,7 +85,8 @@ class TemplateNodes:
             self.codes[kind] = self._with_room(kind, known[asks])
 
     def _with_room(self, kind: KindId, codes: Codes) -> Codes:
-        """The verdicts, with those on room by what empty nodes have left where the others are good."""
+        """Adds verdicts on room to `codes`, the verdicts of the other rules: RESOURCES_SHORT where these accept the node and a
+        pod of the group needs more than `empty`."""
         short = np.zeros(len(codes), np.bool_)
         for line, amount in self.amounts(kind):
             short |= self.empty[line] < amount
@@ -94,8 +96,8 @@ class TemplateNodes:
     def _codes(self, kind: NumberedGroup, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
         """The verdicts on the template nodes; shape (groups,).
 
-        A topology spread's verdict on a node may change with every pod, and the template node of one group counts for others.
-        So it is used only where a node lacks the spread's label.
+        The verdict of a topology spread may change with every pod, and the template node of one group affects those of others.
+        So for a spread only the verdict that a node lacks its label is used.
         """
         spreads = self._spreads(kind.id)
         found = feasible(self.snapshot, kind.id, without=(SPREAD,) if spreads else without).codes
@@ -107,7 +109,8 @@ class TemplateNodes:
         return codes
 
     def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, GroupRefusal]]:
-        """For each equivalence group, the groups that would not take a pod of it on the present snapshot, and why."""
+        """For each equivalence group, the positions of the node groups that would not take its pods on the present snapshot,
+        and why."""
         found: dict[KindId, dict[int, GroupRefusal]] = {kind: {} for kind in kinds}
         alone = [kind for kind in kinds if self._spreads(kind)]
         parts = [(sorted(set(kinds).difference(alone)), self._templates)]
@@ -137,7 +140,7 @@ class TemplateNodes:
         return template
 
     def all_or_nothing(self, group: int) -> bool:
-        """Does the group grow to its maximum or not at all?"""
+        """Does the group grow either to its maximum or not at all?"""
         return bool(self.groups[group].group.options.all_or_nothing)
 
     def node(self, group: int) -> Node:
@@ -147,7 +150,8 @@ class TemplateNodes:
         return not self.codes[kind][group]
 
     def amounts(self, kind: KindId) -> list[tuple[int, int]]:
-        """What a pod takes: lines of `empty`, and how much of each; the pod itself counts as one of `pods`."""
+        """What a pod of the group takes of a node: (line of `empty`, amount) for each amount > 0. The pod itself takes 1 of the
+        resource `pods`."""
         found = self._amounts.get(kind)
         if found is None:
             n_lines = len(self.snapshot.facts.resource)
@@ -159,18 +163,21 @@ class TemplateNodes:
         return found
 
     def _backed_lines(self, kind: KindId) -> set[int]:
-        """The lines of extended resources that devices may stand for: how many pods a node takes of these a trial finds out."""
+        """The lines of extended resources that DRA devices may provide. Their amounts are not compared here: a trial on the
+        snapshot finds how many pods a node takes."""
         devices, line = self.snapshot.devices, self.snapshot.facts.resource
         names = backed_resources(devices, self.snapshot.of(kind).asks.container_devices)
         return {line[name] for name in names}
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """How many pods an empty new node of each group takes by the pods' own amounts and marks; 0 if it takes none."""
+        """How many pods of the equivalence group an empty new node of each group takes now, as far as the pods' own amounts and
+        marks decide; 0 if it takes none."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, self.codes[kind][at] == _OK)
 
     def most_copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
-        """How many pods an empty node of each group might take, wherever other pods go; 0 if it can never take one."""
+        """How many pods of the equivalence group an empty new node of each group may take at most, wherever other pods are
+        placed; 0 if it can never take one."""
         at = np.array(groups, np.intp)
         return self._most(kind, at, np.isin(self.codes[kind][at], MOVING))
 
@@ -183,7 +190,7 @@ class TemplateNodes:
         return found
 
     def takers(self, groups: Sequence[int]) -> list[KindId]:
-        """The equivalence groups of the demand of which a new node of one of the groups may take a pod."""
+        """The equivalence groups of the demand whose pods a new node of at least one of the groups may take."""
         if self._takers is None:
             everywhere = range(len(self.groups))
             each = [
@@ -196,7 +203,7 @@ class TemplateNodes:
 
     @contextmanager
     def _template_rows(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
-        """Puts template nodes in the snapshot for as long as the block lasts; their rows by the group's position."""
+        """Adds template nodes to the snapshot while the block runs. Yields their rows by the group's position."""
         with self.snapshot.fork():
             rows = {}
             for at, template in self._templates if some is None else some:
@@ -206,7 +213,8 @@ class TemplateNodes:
 
 
 def _of_the_node(numbered: NumberedGroup) -> object:
-    """What an equivalence group asks of a node, other pods and amounts aside."""
+    """What an equivalence group demands of a node, without amounts and without rules about other pods; groups with equal
+    results share verdicts."""
     kind, asks = numbered.kind, numbered.asks
     labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)
     return (asks.host_ports, asks.resource_claims, labels)

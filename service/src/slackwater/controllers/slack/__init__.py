@@ -1,1 +1,1 @@
-"""Slack: room for pods to come. How much is kept, as which placeholders, and on which nodes."""
+"""Slack, room for pods to come: plans how much is kept, by which placeholders, and on which nodes."""

@@ -1,10 +1,10 @@
 """Placeholders that users request: by CapacityBuffer objects, and by the annotation `slackwater.dev/slack` on workloads.
 
-- `resolved`: for each CapacityBuffer how many placeholders it gets, like which pod, and its status.
-- `marked`: the placeholders of annotated pods and controllers (S7 of the proposal).
+- `resolved`: for each CapacityBuffer, how many placeholders it gets, like which pod, and its status.
+- `marked`: the placeholders for pods and controllers with the annotation (S7 of the proposal).
 
-In: the objects, and the newest pod of each workload. Out: `PodHeadroom` and statuses. ResourceQuotas and managed copies of
-templates are not supported.
+In: these API objects, and the newest pod of each workload. Out: `PodHeadroom`, and statuses of CapacityBuffers. ResourceQuotas
+and managed copies of templates are not supported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ from slackwater_protocol.names import SLACK
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
-#: A buffer that asks for more is refused: one number too large by mistake would be planned for in every loop.
+#: A buffer that asks for more is refused: a number that is too large by mistake would burden every loop.
 MOST_CHUNKS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedBuffer:
-    """A buffer, the placeholders it gets (None: none), and the status that says so, without times."""
+    """A buffer with the placeholders that it gets (None: none) and its new status. The status has no times."""
 
     buffer: CapacityBuffer
     pod_headroom: PodHeadroom | None
@@ -34,16 +34,17 @@ class ResolvedBuffer:
 
 
 class _NotReady(Exception):
-    """The buffer cannot be provided for; the message is the reason as a sentence."""
+    """The buffer gets no placeholders; the message says why."""
 
 
 def source_of(buffer: CapacityBuffer) -> str:
-    """The name of the buffer as a source of placeholders, for people."""
+    """The text by which people recognize the buffer as a source of placeholders."""
     return f"buffer {buffer.key}"
 
 
 def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Owner], Pod]) -> list[ResolvedBuffer]:
-    """Resolves all buffers of our strategy, the oldest first. `newest` is the newest pod of each workload that has one.
+    """Finds the placeholders of each buffer of our strategy, the oldest buffer first. `newest`: the newest pod of each workload
+    that has pods.
 
         chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), limits)
 
@@ -117,7 +118,7 @@ def _chunks(buffer: CapacityBuffer, workload: Workload, kind: Kind) -> int:
 
 
 def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
-    """How many pods the limits allow."""
+    """How many pods the limits allow. Raises `_NotReady` if no limit is on a resource that the pod requests."""
     asks = dict((kind.pod_constraints or NO_POD_CONSTRAINTS).scalars)
     asks.update(cpu=kind.requests.cpu, memory=kind.requests.memory)
     counts = [limit // asks[name] for name, limit in limits if asks.get(name)]
@@ -132,7 +133,8 @@ MOST: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedWorkloads:
-    """The placeholders of marked workloads. `problems` are for people: annotations that cannot be read."""
+    """The placeholders for workloads with the annotation. `problems`: texts for people about annotations that cannot be
+    read."""
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     problems: tuple[str, ...] = ()
@@ -140,14 +142,15 @@ class MarkedWorkloads:
 
 @dataclass(slots=True)
 class _Group:
-    """The pods of one controller: the newest, and their number."""
+    """The pods of one controller that have the annotation: the newest one, and their number."""
 
     pod: Pod
     count: int = 0
 
 
 def wanted(text: str, replicas: int) -> int:
-    """How many placeholders an annotation asks for. Raises ValueError."""
+    """How many placeholders an annotation asks for. `text`: its value. `replicas`: what a percentage refers to. Raises
+    ValueError if the text cannot be read, or asks for more than `MOST`."""
     percent = text.endswith("%")
     digits = text.removesuffix("%").strip()
     if not (digits.isascii() and digits.isdigit()):
@@ -159,12 +162,12 @@ def wanted(text: str, replicas: int) -> int:
 
 
 def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[tuple[str, Owner], Pod]) -> MarkedWorkloads:
-    """The placeholders that marked workloads ask for. `pods` are those with the annotation.
+    """The placeholders for workloads with the annotation. `workloads` and `pods`: the controllers and the pods that have it.
 
-    "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of its replicas, rounded up; "0" for none, and
-    no room is kept for the size of its pods. Pods of one controller count as one workload, even if several carry the
-    annotation. The annotation of a workload itself takes precedence over its pods'. A text that cannot be read is reported, and
-    asks for nothing.
+    "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of the workload's replicas, rounded up; "0" for
+    none, so no room is kept for pods of this size. Pods of one controller count as one workload, even if several have the
+    annotation. The annotation of the controller takes precedence over those of its pods. A text that cannot be read is
+    reported, and asks for nothing.
     """
     asks: list[tuple[str, str, int, Pod]] = []
     spoken: set[tuple[str, Owner]] = set()
@@ -188,7 +191,8 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
 
 
 def _by_controller(pods: Iterable[Pod], spoken: set[tuple[str, Owner]]) -> dict[str, _Group]:
-    """The newest pod and the number of pods of each controller; a pod without one counts alone."""
+    """Groups the pods by controller, keyed by a name for people; a pod without a controller is a group of its own. Leaves out
+    the pods of controllers in `spoken`."""
     groups: dict[str, _Group] = {}
     for pod in pods:
         owner = pod.eviction_facts.owner

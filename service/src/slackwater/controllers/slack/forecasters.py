@@ -1,17 +1,16 @@
 """Forecasters: predict how much room will be needed, from the arrival history.
 
     forecaster = choose_forecaster(history)
-    forecaster.ahead(history, exceeded, ahead=60)    # room for each of the next buckets, which a share `exceeded` of needs is
-    above
+    forecaster.ahead(history, exceeded, ahead=60)    # the room for each of the next 60 buckets
 
-A forecaster selects the needs of the history that are like those of a future bucket: all of them; those at its minute of the
-hour in the last day; or those at its time of the day, exactly or within some forty minutes. The room is the quantile of these
-needs that the share `exceeded` of them is above. The share is the same at all times (the newsvendor's critical ratio, with one
-price for all). The reason: one more pod of room is used in each minute that needs it. So room is better kept at the time at
-which it is needed more often, until all times need it equally often.
+For a future bucket a forecaster selects past needs of room that are like the future one: all of them; those at the same minute
+of the hour in the last day; or those at the same time of the day, exactly or within some forty minutes. The room is a quantile
+of the selected needs: the share `exceeded` of them is above the room. The share is the same at all times (the newsvendor's
+critical ratio, with one price for all). The reason: one more pod of room is used in each minute that needs it. So room is
+better kept at the time at which it is needed more often, until all times need it equally often.
 
-Each forecaster is tried on the history, where for each bucket it knows only what was before. Of those that would have kept the
-SLO, the one with the least room is used. How large the share is, is decided in `slo_sizing`.
+Each forecaster is tried on the history; for each bucket it knows only the buckets before. Of the forecasters that would have
+met the SLO, the one with the least room is used. `slo_sizing` decides how large the share `exceeded` is.
 """
 
 from collections.abc import Iterable
@@ -26,21 +25,23 @@ from slackwater.controllers.slack.start_time_slo import ArrivalHistory, StartTim
 from slackwater.model.columns import Int64
 
 _HOUR, _DAY = 3600, 86_400
-#: Needs at about the same time of the day: within so many seconds of it. Blocks of so many seconds get one forecast.
+#: In seconds: how far two times of the day may differ to count as about the same; how long a block with one forecast is.
 _AROUND, _BLOCK = 2400, 600
-#: Shares that are tried, the largest first, which takes the least room.
+#: Values of `exceeded` that are tried. The largest, which needs the least room, comes first.
 _SHARES: Final = tuple(0.6 * 0.75**step for step in range(21))
-#: Extrapolation above the largest need seen: a quarter more for each factor e by which it may be exceeded less often.
+#: Extrapolation above the largest known need: a quarter more for each factor e by which the room may be exceeded less often.
 _BEYOND: Final = 0.25
-#: The part of the allowed late pods that is aimed at.
+#: The room is chosen so that only this part of the allowed late pods is to be expected.
 AIM: Final = 0.8
-#: A cyclic forecaster is used only if it needs at most so many percent of the room of the constant one: less may be chance.
+#: A cyclic forecaster is used only if it needs at most so many percent of the constant one's room: a smaller gain may be
+#: chance.
 _CLEARLY: Final = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """A share that was tried, the millionths of pods it would have kept in time, and the room it would have taken."""
+    """The result of one value of `exceeded` on the history. `kept_ppm`: the millionths of pods that would have found room at
+    once. `room`: the mean room that would have been kept, in pods."""
 
     share: float
     kept_ppm: int
@@ -49,11 +50,12 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecaster:
-    """A forecaster. Periods and other times are in buckets; `period` 0: the same at all times.
+    """A forecaster: a rule that selects past needs, and how it did on the history. Times are in buckets.
 
-    Needs within `around` of a time are read: the largest of them with `most`, else each. The buckets of a `block` get one
-    forecast. `exceeded` is the share that would have kept the SLO on the history; `odds` its ratio to the constant
-    forecaster's.
+    It selects the needs one to `cycles` times `period` before, and those up to `around` buckets from there: only the largest of
+    them with `most`, else each. `period` 0: it selects all needs, so its forecast is constant. The buckets of a `block` get one
+    forecast. `exceeded`: the share with which it would have met the SLO on the history. `odds`: this share divided by that of
+    the constant forecaster.
     """
 
     period: int = 0
@@ -65,7 +67,8 @@ class Forecaster:
     odds: float = 1.0
 
     def ahead(self, history: ArrivalHistory, exceeded: float, *, ahead: int) -> Int64:
-        """The room for each of the next buckets, which a share `exceeded` of like needs is above; shape (ahead,)."""
+        """The room in pods for each of the next `ahead` buckets, such that the share `exceeded` of the selected needs is above
+        it; shape (ahead,)."""
         if not self.period:
             return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
         known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
@@ -75,7 +78,7 @@ class Forecaster:
         return np.repeat(_above(like, exceeded), self.block)
 
     def like(self, needed: Int64, begin: int, end: int) -> Int64:
-        """The needs that are like those of each block from bucket `begin` on, sorted; shape (blocks, needs)."""
+        """The needs that are selected for each block from bucket `begin` up to `end`, sorted; shape (blocks, needs)."""
         starts = np.arange(begin, end, self.block)
         padded = np.concatenate([needed, np.zeros(self.around + self.block, np.int64)])
         backs = [starts - cycle * self.period for cycle in range(1, self.cycles + 1)]
@@ -90,22 +93,23 @@ class Forecaster:
 
 
 def plan_room(arrivals: Iterable[int] | Int64, slo: StartTimeSLO, *, ahead: int) -> Int64:
-    """The room in pods for each of the next `ahead` buckets, by the history alone. `arrivals` by bucket, the newest last."""
+    """The room in pods for each of the next `ahead` buckets, by the arrivals alone. `arrivals`: the number of pods in each
+    bucket, the newest last."""
     history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), slo)
     forecaster = choose_forecaster(history)
     return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
 
 
 def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float, *, ahead: int) -> Int64:
-    """The room in pods for each of the next buckets, before it is reduced where more pods run than usual
-    (`ArrivalHistory.gone_percent`)."""
+    """The room in pods for each of the next `ahead` buckets, shape (ahead,). The caller then reduces it if more pods run than
+    usual (`ArrivalHistory.gone_percent`)."""
     if history.slo.within_seconds >= history.slo.lead_seconds or not len(history.seen):
         return np.zeros(ahead, np.int64)
     return forecaster.ahead(history, exceeded, ahead=ahead)
 
 
 def choose_forecaster(history: ArrivalHistory) -> Forecaster:
-    """The forecaster that would have kept the SLO on the history with the least room; the constant one if none would."""
+    """The forecaster that would have met the SLO on the history with the least room; the constant one if none would have."""
     if not len(history.seen):
         return Forecaster()
     ordered = np.sort(history.needed)[None]
@@ -122,7 +126,7 @@ def choose_forecaster(history: ArrivalHistory) -> Forecaster:
 
 
 def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
-    """The cyclic forecasters for which the history has enough cycles, and one more to try them on."""
+    """The cyclic forecasters for which the history has enough cycles, and one more cycle to try them on."""
     bucket, lead = history.slo.bucket_seconds, history.slo.lead
     hour, day = _HOUR // bucket, _DAY // bucket
     around, block = _AROUND // bucket, max(_BLOCK // bucket, 1)
@@ -137,8 +141,9 @@ def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
 
 
 def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: int) -> tuple[Forecaster, float]:
-    """The forecaster with the share that would have kept the SLO from `start` on, and the mean room that it would have taken;
-    infinite room if no share would."""
+    """Finds the largest share `exceeded` with which the forecaster would have met the SLO from bucket `start` on. Returns the
+    forecaster with this share, and the mean room in pods that it would have kept; infinite room if no share meets the SLO.
+    `like`: the selected needs of each block from `start` on."""
     goal = PPM - AIM * (PPM - history.slo.share_ppm)
     size = len(history.seen) - start
     before: _Trial | None = None
@@ -157,7 +162,8 @@ def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: 
 
 
 def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal: float) -> tuple[Forecaster, float]:
-    """Interpolates between two trials, so that the choice does not jump from one share to the next."""
+    """Interpolates between the last trial that missed the goal and the first that reached it, so that the result does not jump
+    from one share to the next. Returns the same as `_tried`."""
     if before is None:
         return replace(forecaster, exceeded=found.share), found.room
     part = (goal - before.kept_ppm) / (found.kept_ppm - before.kept_ppm)
@@ -166,7 +172,8 @@ def _between(forecaster: Forecaster, before: _Trial | None, found: _Trial, goal:
 
 
 def _above(ordered: Int64, share: float) -> Int64:
-    """The quantile of each sorted row that this share of it is above, interpolated; shape (rows,)."""
+    """For each row, which is sorted, the interpolated value such that `share` of the row's values is above it; shape
+    (rows,)."""
     size = ordered.shape[1]
     at = size * (1 - share)
     if share * size < 1:
@@ -176,7 +183,8 @@ def _above(ordered: Int64, share: float) -> Int64:
 
 
 def _most_within(values: Int64, lead: int) -> Int64:
-    """The largest value from each bucket until one lead after it, since nodes must be requested that much earlier."""
+    """For each bucket, the largest value from the bucket until one lead later, since nodes must be requested one lead
+    earlier."""
     found = values.copy()
     for shift in range(1, min(lead, len(values) - 1) + 1):
         found[:-shift] = np.maximum(found[:-shift], values[shift:])

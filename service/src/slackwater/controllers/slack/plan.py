@@ -1,14 +1,14 @@
-"""Plans slack: rules, marked workloads and the previous state in; placeholders with their places out.
+"""Plans slack. In: the rules, the placeholders that users request, and the previous state. Out: placeholders with their nodes.
 
     with snapshot.fork():                        # real pods are on their nodes, or where scale-up saw them fit
         found = plan_slack(snapshot, state, demand, now=now)
-        ...                                     # placeholders without a place are demand for new nodes, after all real pods
+        ...                                     # placeholders without a node are demand for new nodes, after all real pods
 
-1. Finds how much room each rule wants, in which pieces (`sizing`, `state`), and how many placeholders are like which pod.
-2. Assigns placeholders, as many as possible of the previous loop's (`assigned`).
-3. Places them, each where it was if it still fits there (`settled`).
+1. Finds how much room each rule asks for, in which pieces (`rate_sizing`, `state`), and how many placeholders are like a pod.
+2. Makes the placeholders. As many as possible are those of the previous loop (`assigned`).
+3. Places the placeholders, each on its former node if it still fits there (`settled`).
 
-What is placed stays in the snapshot.
+The placeholders stay in the snapshot.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,14 +34,15 @@ from slackwater.snapshot.node_facts import CPU, MEMORY
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderShape:
-    """What one placeholder requests."""
+    """What one placeholder requests: the constraints and the labels of its pod."""
 
     kind: Kind
     labels: Labels = ()
 
 
 def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[Placeholder]) -> list[Placeholder]:
-    """The placeholders of all sources, in the order of their numbers."""
+    """Makes the placeholders that each source wants, sorted by number. Reuses the previous loop's placeholders (`before`) of
+    the same source, with their numbers and nodes."""
     known: dict[str, list[Placeholder]] = {source: [] for source in wanted}
     for placeholder in before:
         if placeholder.source in known:
@@ -80,8 +81,8 @@ _NO_NODE = NodeName("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPlaceholders:
-    """Placed placeholders. `rows` has the place of each, NOWHERE if it has none. `pushed` are the numbers that lost their
-    place.
+    """Placeholders after placing. `rows`: the row of each, NOWHERE if it fits on no node. `pushed`: the numbers of placeholders
+    that are no longer on their former node. `homeless`: the placeholders without a node.
     """
 
     placeholders: tuple[Placeholder, ...]
@@ -94,9 +95,9 @@ class PlacedPlaceholders:
 
 
 def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> PlacedPlaceholders:
-    """Places placeholders: each stays where it was if it still fits there.
+    """Places placeholders in the snapshot. Each stays on its former node if it still fits there.
 
-    Raises `UnreadLabel` if the snapshot was built without the placeholders' equivalence groups."""
+    Raises `UnreadLabel` if placeholders have constraints on labels that the snapshot was built without."""
     n_pods = len(placeholders)
     if not n_pods or not snapshot.n_rows:
         lost = tuple(each.number for each in placeholders if each.place is not None)
@@ -124,20 +125,21 @@ def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeh
 
 
 def _fullest_first(snapshot: ClusterSnapshot) -> Rows:
-    """Rows by the share of CPU and memory that pods take, fullest first, in steps of 1/64; then by row."""
+    """All rows, the fullest first: by the sum of the requested shares of CPU and memory, in steps of 1/64; then by row."""
     rows = slice(0, snapshot.n_rows)
     has = np.maximum(snapshot.facts.allocatable[[CPU, MEMORY], rows], 1)
     share = (snapshot.used[[CPU, MEMORY], rows] / has).sum(axis=0)
     return np.argsort(-np.floor(share * 64), kind="stable").astype(np.intp)
 
 
-#: The source of a rule's placeholders for the largest pod; the source of its pieces is the rule's name alone.
+#: The source of a rule's placeholders for the largest pod. The source of the rule's pieces is the rule's name alone.
 _LARGEST = "{} (largest pod)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackDemand:
-    """What is asked for now: the policy, the input of its rules by name, and placeholders like pods."""
+    """What slack has to provide now. `policy`: the rules. `grounds`: the input of each rule, by the rule's name.
+    `pod_headroom`: the placeholders that are like a pod."""
 
     policy: SlackPolicy
     grounds: Mapping[str, SlackInput] = field(default_factory=dict)
@@ -146,7 +148,8 @@ class SlackDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackFound:
-    """The outcome of a slack plan. `cuts` are the sizes of each rule, by name. `state` is for the next loop."""
+    """The result of a slack plan. `state`: for the next loop. `settled`: the placeholders after placing. `cuts`: the sizes of
+    each rule, by the rule's name."""
 
     state: SlackState
     settled: PlacedPlaceholders
@@ -154,9 +157,9 @@ class SlackFound:
 
 
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
-    """Plans slack: which placeholders there are, and where each is placed.
+    """Plans slack: which placeholders there are, and on which node each is placed. `before`: the state of the previous loop.
 
-    Raises `UnreadLabel` if the snapshot was built without the equivalence groups of `pod_headroom`."""
+    Raises `UnreadLabel` if `pod_headroom` has constraints on labels that the snapshot was built without."""
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
     return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)
@@ -184,7 +187,7 @@ def _wanted(
 
 
 def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[PlaceholderShape]:
-    """A shape for each size; placeholders of one size share their shape, and so their equivalence group."""
+    """A shape for each size. Placeholders of the same size share one shape, and so one equivalence group."""
     shapes = {
         size: PlaceholderShape(
             Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)

@@ -1,7 +1,7 @@
-"""The input of slack sizing: the nodes of a rule with what they have together, and placeholders that are like a pod.
+"""The input of slack planning: what the nodes of a rule have together, and requests for placeholders that are like a pod.
 
-- `slack_input_of`: the nodes of a rule, and the requests of its pods.
-- `PodHeadroom`, `like`, `example_pods`: placeholders for marked workloads, CapacityBuffers and start-time SLOs.
+- `slack_input_of`: what the nodes of a rule have, and what its pods request.
+- `PodHeadroom`, `like`, `example_pods`: placeholders for annotated workloads, CapacityBuffers and start-time SLOs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
-#: Prefixes of taints about a passing state of a node; they do not say which pods it is for.
+#: Prefixes of the keys of taints about a temporary state of a node. Such a taint does not dedicate the node to certain pods.
 _PASSING: Final = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -30,11 +30,11 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackInput:
-    """What sizing reads for one rule. `capacity` is what `n_nodes` nodes have allocatable together.
+    """What sizing reads for one rule. `n_nodes`: the number of the rule's nodes. `capacity`: what all of them have allocatable.
 
-    `rooms` are what empty nodes of the rule take, each distinct. `pods` are the requests of pods that may come again, each
-    distinct. `tolerations` are for the taints that all of the rule's nodes have: the pods meant for these nodes tolerate them,
-    and so do the placeholders.
+    `rooms`: the different amounts that an empty node of the rule has for pods. `pods`: the different requests of pods that may
+    come again. `tolerations`: for the taints that all of the rule's nodes have. The pods meant for these nodes tolerate the
+    taints, so the placeholders have to do so too.
     """
 
     n_nodes: int = 0
@@ -46,21 +46,22 @@ class SlackInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackNode:
-    """A node as it would be when empty: `room` is what it has for pods in addition to those that come with every node."""
+    """A new node of a group. `room`: what it has for pods, beside the DaemonSet pods and static pods that run on it anyway."""
 
     node: Node
     room: Amounts
 
 
 class PodRequests(Protocol):
-    """What the pods of a row request; the snapshot has only their sums."""
+    """Reads what single pods on a row request; the snapshot has only sums."""
 
     def asks(self, rows: Sequence[Row]) -> Iterable[Amounts]:
-        """The requests of the pods on some rows that may come again: replicas, but not of DaemonSets or StatefulSets."""
+        """The requests of the pods on these rows that may come again: replicas of controllers other than DaemonSets and
+        StatefulSets."""
         ...
 
     def daemons(self, row: Row) -> Amounts:
-        """What the pods take that come with the node."""
+        """The sum of what the row's DaemonSet pods and static pods request."""
         ...
 
 
@@ -73,11 +74,11 @@ def slack_input_of(
     pod_requests: PodRequests,
     waiting: Iterable[Amounts] = (),
 ) -> SlackInput:
-    """The input of one rule. `rows` are existing and upcoming nodes; `slack_nodes` stand for new ones. `waiting` are the
-    requests of pods without a node; they count if the rule is about all nodes.
+    """The input of one rule. `rows`: existing and upcoming nodes. `slack_nodes`: new nodes of the groups. `waiting`: the
+    requests of pods without a node; they count only for a rule about all nodes.
 
-    A node counts if it exists or is upcoming, is ready, is not being removed, and has no taint that keeps the rule's pods away.
-    A taint that all of the rule's nodes have keeps no pod away.
+    A row counts for the rule if its node has the rule's labels, is ready, is not being removed, and has no taint that dedicates
+    it to other pods. A taint that all of the rule's nodes have does not count as such.
     """
     ours = [slack_node for slack_node in slack_nodes if _is_of(rule, slack_node.node)]
     nodes = [(row, node) for row in rows if _counts(snapshot, rule, row) and _is_of(rule, node := snapshot.facts.nodes[row])]
@@ -108,7 +109,8 @@ def _is_of(rule: SlackRule, node: Node) -> bool:
 
 
 def _lasting(node: Node) -> frozenset[Taint]:
-    """Taints that say for which pods the node is, and keep others away."""
+    """The node's taints that dedicate it to certain pods: NoSchedule and NoExecute taints, without those about a temporary
+    state or the node's removal."""
     own = (TO_BE_DELETED_TAINT, DELETION_CANDIDATE_TAINT)
     return frozenset(
         taint for taint in node.taints if taint.effect in _HARD and taint.key not in own and not taint.key.startswith(_PASSING)
@@ -132,8 +134,8 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodHeadroom:
-    """`count` placeholders like a pod of `kind` with these labels. `source` says for what; a source may have several
-    entries."""
+    """A request for `count` placeholders like a pod of `kind` with these labels. `source`: the name of what asks for them, for
+    people; a source may have several entries."""
 
     source: str
     kind: Kind
@@ -142,10 +144,10 @@ class PodHeadroom:
 
 
 def like(kind: Kind) -> Kind:
-    """The equivalence group of a placeholder that is like a pod of this class.
+    """The constraints of a placeholder that is like a pod with the constraints `kind`.
 
-    It requests what the pod requests: amounts, selectors, affinity, tolerations, spread. It does not request what only one pod
-    can have (volumes, a node's name).
+    They are the pod's amounts, selectors, affinity, tolerations and spread, without what only one pod can have (volumes,
+    claims, a node's name).
     """
     asks = kind.pod_constraints
     if asks is None:
@@ -155,5 +157,5 @@ def like(kind: Kind) -> Kind:
 
 
 def example_pods(pod_headroom: Iterable[PodHeadroom]) -> list[Pod]:
-    """One placeholder for each entry, so that a snapshot knows its equivalence group before any is planned."""
+    """One placeholder for each entry, so that a snapshot can be built with the labels that their constraints read."""
     return [a_placeholder(0, like(each.kind), each.labels) for each in pod_headroom]

@@ -1,18 +1,18 @@
-"""The arrival log: the pods of each class with a start-time SLO, when they arrived, and whether they had a node in time.
+"""The arrival log: for each class of pods with a start-time SLO, when its pods arrived, and whether each met the SLO.
 
     log = ArrivalLog(classes, now)
     log.restore(saved, now)              # what an earlier process saved, if anything
     log.seen(pod, now); log.gone(uid, now)  # as the watch shows them
     log.observed(now)                    # for the planner, and for people
 
-A pod arrives in the minute in which it was created, and is counted once, in the first class that holds it. It is in time if the
-watch shows it on a node within the class's time after its creation, and late as soon as that time is over. For pods that were
-on a node when they were first seen it is not known how long they waited, unless they are younger than that time.
+A pod arrives in the minute in which it was created, and is counted once, in the first class to which it belongs. A pod is "in
+time" if the watch shows it on a node within the SLO's `within_seconds` after its creation; it is "late" as soon as that time is
+over. A pod that already had a node when it was first seen is counted as in time if it is younger than that, else as neither.
 
 Memory: four integers for each class and minute of the last days, and an entry for each existing pod of a class. A restart loses
-what was not saved: pods that came and went since the last save, when pods went since, and whether pods that came in between
-were in time.
-Deliberately absent: where it is saved, and how room is computed from it (`controllers.slack.slo_sizing`).
+what was not saved: the pods that came and went since the last save, when pods went since then, and whether pods that came in
+between were in time. Deliberately absent: where the log is saved, and how room is computed from it
+(`controllers.slack.slo_sizing`).
 """
 
 from collections import Counter, deque
@@ -30,7 +30,8 @@ from slackwater.model.start_time_slo import KindShare, Observed, PodClass, SLOAt
 
 
 class MinuteCounts:
-    """Counts for the newest `most` minutes. `begin` is the first minute that was observed."""
+    """Counts for each of the newest `most` minutes, in a ring. Minutes are numbered by Unix time; `begin` is the first one that
+    was observed."""
 
     def __init__(self, most: int, begin: int) -> None:
         self._counts = np.zeros(most, np.int64)
@@ -41,7 +42,7 @@ class MinuteCounts:
         self._cached: tuple[int, Int64] | None = None
 
     def add(self, minute: int, count: int = 1) -> bool:
-        """Adds to a minute. False if the minute is older than the ring or than `begin`."""
+        """Adds to the count of a minute. False, and nothing is added, if the minute is older than the ring or than `begin`."""
         self._reach(minute)
         if minute < self._oldest():
             return False
@@ -55,7 +56,8 @@ class MinuteCounts:
         return int(self._counts[minute % len(self._counts)]) if minute >= self._oldest() else 0
 
     def until(self, minute: int) -> Int64:
-        """The counts of all known minutes before this one, the newest last; not to be written to. Shape (minutes,)."""
+        """The counts of the minutes in the ring before this one, the newest last; shape (minutes,). The caller must not change
+        the array."""
         self._reach(minute)
         if self._cached is None or self._cached[0] != minute:
             self._cached = minute, self._counts[np.arange(self._oldest(), minute) % len(self._counts)]
@@ -81,17 +83,18 @@ class MinuteCounts:
 
 
 _DAY: Final = 1440
-#: Enough for a daily cycle that is forecast from three cycles before it, and some more to judge the forecast by.
+#: Enough for a forecast from three daily cycles, and for some more cycles on which the forecast is tried.
 MOST_MINUTES: Final = 8 * _DAY
-#: The equivalence groups of so many of a class's newest pods are remembered.
+#: The number of a class's newest pods whose equivalence groups are remembered.
 _MIX: Final = 256
-#: The API server writes whole seconds: a pod first seen within one second of its creation is taken as created now.
+#: The API server writes whole seconds: a pod that is first seen within one second of its creation counts as created now.
 _SECOND: Final = 1.0
 
 
 @dataclass(slots=True)
 class _Class:
-    """What is remembered of one class of pods."""
+    """The log of one class of pods. `mix`: constraints and labels of the newest pods. `waiting`: the number of pods that have
+    no node yet and are not late. `all_in_time`, `all_late`: counts since the process began."""
 
     of: PodClass
     arrivals: MinuteCounts
@@ -99,20 +102,20 @@ class _Class:
     in_time: MinuteCounts
     late: MinuteCounts
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
-    #: Pods without a node, in the order in which they were seen. Some may not wait any more.
+    #: Pods that had no node when they were first seen, in that order. Some may have one by now.
     queue: deque["_Life"] = field(default_factory=deque)
     waiting: int = 0
     all_in_time: int = 0
     all_late: int = 0
 
     def rings(self) -> dict[str, MinuteCounts]:
-        """All counts by the minute, by the names under which they are saved."""
+        """The four counts by minute, keyed by the names under which they are saved."""
         return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
 
 
 @dataclass(slots=True)
 class _Life:
-    """A pod of a class. `waits` until it has a node or is late; `over` once it has ended."""
+    """A pod of a class. `waits`: it has no node yet and is not late. `over`: it has ended, and this was counted."""
 
     of: _Class
     created: UnixTime
@@ -121,17 +124,18 @@ class _Life:
 
 
 class ArrivalLog:
-    """Logs when the pods of each class arrived, and whether each had a node in time. Times are Unix times."""
+    """Counts, for each class and minute, the pods that arrived and departed, and those that met the SLO or did not. Times are
+    Unix times."""
 
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
         self._classes = [_a_class(of, _minute(now)) for of in classes]
         #: Existing pods of a class.
         self._known: dict[PodUid, _Life] = {}
-        #: Pods created before this were counted by an earlier process, or not at all.
+        #: Pods that were created before this time were counted by an earlier process, or by none.
         self._since = now
 
     def seen(self, pod: Pod, now: UnixTime) -> None:
-        """Takes in the pod as the watch shows it."""
+        """Counts what has changed about a pod that the watch shows."""
         life = self._known.get(pod.uid)
         if life is None:
             of = next((each for each in self._classes if each.of.holds(pod)), None)
@@ -144,14 +148,15 @@ class ArrivalLog:
             _leave(life, now)
 
     def gone(self, uid: PodUid, now: UnixTime) -> None:
-        """Takes in that the pod is gone. If it still waited, it counts as late if its time was over."""
+        """Counts the departure of a pod that is gone. A pod that still had no node counts as late if the SLO's time was
+        over."""
         life = self._known.pop(uid, None)
         if life is not None:
             _judge(life, now, found=False)
             _leave(life, now)
 
     def observed(self, now: UnixTime) -> tuple[Observed, ...]:
-        """The observations of arriving pods, one for each class with a start-time SLO, in the order of the classes."""
+        """What was observed of each class, in the order of the classes."""
         self._overdue(now)
         return tuple(_observed(each, _minute(now)) for each in self._classes)
 
@@ -166,8 +171,8 @@ class ArrivalLog:
         return {"at": now, "classes": classes}
 
     def restore(self, saved: Mapping[str, Any], now: UnixTime) -> None:
-        """Takes in what an earlier process saved; call it before any pod was seen. Raises AttributeError, KeyError, TypeError
-        or ValueError if that cannot be read; then nothing is taken in."""
+        """Restores the log that an earlier process saved; call it before any pod was seen. Raises AttributeError, KeyError,
+        TypeError or ValueError if `saved` cannot be read; then nothing has changed."""
         at = min(UnixTime(float(saved["at"])), now)
         found: list[tuple[MinuteCounts, int, list[int]]] = []
         for each in self._classes:
@@ -181,7 +186,7 @@ class ArrivalLog:
         self._since = at
 
     def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _Life:
-        """Enters a pod that is seen for the first time."""
+        """Counts the arrival of a pod that is seen for the first time. Returns its entry."""
         life = _Life(of, _created(pod, now))
         of.mix.append((pod.kind, pod.labels))
         is_new, is_young = life.created > self._since, now - life.created <= of.of.within_seconds
@@ -205,7 +210,8 @@ class ArrivalLog:
 
 
 def _judge(life: _Life, now: UnixTime, *, found: bool) -> None:
-    """Counts a waiting pod as in time or late. A pod that goes before its time is over counts as neither."""
+    """Counts a pod that waited as in time or late, and ends its wait. `found`: it has a node. A pod that goes before the SLO's
+    time is over counts as neither."""
     if life.waits:
         life.waits = False
         life.of.waiting -= 1
@@ -261,7 +267,7 @@ def _observed(each: _Class, minute: int) -> Observed:
 
 
 def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
-    """The newest counts, as many as there are arrivals; 0 where nothing was observed yet."""
+    """The newest entries of `counts`, in an array of the length of `arrivals`; 0 for minutes before the first entry."""
     found, known = np.zeros(len(arrivals), np.int64), min(len(arrivals), len(counts))
     found[len(found) - known :] = counts[len(counts) - known :]
     return found
@@ -273,7 +279,7 @@ def _comes_with_a_node(pod: Pod) -> bool:
 
 
 def _created(pod: Pod, now: UnixTime) -> UnixTime:
-    """When the pod was created, as exactly as known; never later than now."""
+    """When the pod was created: `now` if it is not known, or if it was within the last second; never later than `now`."""
     if not pod.created_at:
         return now
     written = created_at_of(pod.created_at)

@@ -1,11 +1,12 @@
-"""The policy of slack: room as a rate of capacity, and as amounts, for the cluster or for some nodes."""
+"""The policy of slack, its settings as values: room as a share of capacity and as amounts, for the cluster or for some
+nodes."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from slackwater.model.resources import NOTHING, Amounts
 
-#: v1: pieces by the average node alone. v2: also by the pods; the largest pod must find room too.
+#: v1: the average node alone decides the size of placeholders. v2: the pods do so too, and the largest pod must find room.
 Sizing = Literal["v1", "v2"]
 
 PPM: Final = 1_000_000
@@ -13,10 +14,10 @@ PPM: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackRule:
-    """A rule: keep room on the nodes that have all of `node_labels`; on every node if there are none.
+    """A rule: keep room on the nodes that have all of `node_labels`; on all nodes if `node_labels` is empty.
 
-    The room is at least `rate_ppm` millionths of what these nodes have allocatable, and at least `least`. A piece is at most an
-    average node divided by `granularity`.
+    The room is at least `rate_ppm` millionths of what these nodes have allocatable, and at least `least`. It is kept by
+    placeholders ("pieces"), each of which is at most an average node divided by `granularity`.
     """
 
     name: str
@@ -28,17 +29,17 @@ class SlackRule:
 
     @property
     def asks(self) -> bool:
-        """Does the rule ask for anything? False if it asks for nothing, whatever the cluster is."""
+        """Does the rule ask for any room?"""
         return self.rate_ppm > 0 or self.least != NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPolicy:
-    """Settings of slack. At most `max_nodes` nodes may exist for slack alone; 0: no limit. Excess room is given up after
-    `shrink_seconds`.
+    """Settings of slack. `max_nodes`: the most nodes that may exist for slack alone; 0: no limit. `shrink_seconds`: for how
+    long there must be too many placeholders before the excess is removed.
 
-    For start-time SLOs three times are assumed: a node starts within `node_start_seconds` as long as none was seen to start, a
-    plan takes `loop_seconds`, and an unneeded node stays for `unneeded_seconds`.
+    For start-time SLOs three times are assumed: a node starts within `node_start_seconds` (while no start was observed), a loop
+    takes `loop_seconds`, and an unneeded node stays for `unneeded_seconds`.
     """
 
     rules: tuple[SlackRule, ...] = ()

@@ -1,5 +1,5 @@
-"""Sizing: how much room a rule asks for, and in which pieces. ADR 70 has the arithmetic, and where it differs from the
-proposal.
+"""Sizing by rate: how much room a rule asks for, and as how many placeholders ("pieces") of which size. ADR 70 has the
+arithmetic, and where it differs from the proposal.
 
     asked = max(rate x capacity, least)                              of each resource, exact
     piece <= average node / granularity                              of each resource; v2: also <= the largest pod, but
@@ -7,11 +7,11 @@ proposal.
     piece fits an empty node of at least one shape
     n     =  the smallest number of equal pieces that are no larger
 
-v1: the n pieces. v2: first one placeholder as large as any pod (the most CPU and the most memory that any pod requests; if no
-node has both, one like the pod with the most CPU, and one like that with the most memory), then pieces of the rest of `asked`.
-All amounts are whole numbers: if a division leaves a rest, the first pieces have one unit more each, so that the sum is exactly
-what was asked for. A kubelet takes 110 pods, so smaller pieces could not fill a node. Deliberately absent: what was kept in the
-previous loop (`state`).
+v1: n pieces hold `asked`. v2: first comes one placeholder as large as any pod (the most CPU and the most memory that any pod
+requests; if no node has both, one like the pod with the most CPU, and one like the pod with the most memory); pieces hold the
+rest of `asked`. All amounts are whole numbers: if a division leaves a rest, the first pieces have one unit more each, so that
+the sum is exactly what was asked for. A kubelet takes 110 pods, so smaller pieces could not fill a node. Deliberately absent:
+what was kept in the previous loop (`state`).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from slackwater.controllers.slack.policy import PPM, SlackRule
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 
 _Pair = tuple[Fraction, Fraction]
-#: Pods that a kubelet takes by default.
+#: The number of pods that a kubelet takes by default.
 _PODS: Final = 110
 #: The most placeholders of one rule; if more are needed, so many are planned for, and `short` reports it.
 MOST_PIECES: Final = 50_000
@@ -34,7 +34,7 @@ MOST_PIECES: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """`count` pieces of `size` that hold `total` together; a piece may be one unit larger than `size`."""
+    """`count` placeholders of the size `size` that hold `total` together; a piece may be one unit larger than `size`."""
 
     size: Amounts = NOTHING
     count: int = 0
@@ -53,10 +53,11 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSizes:
-    """The sizes of one rule: `asked` as a whole; `largest` for the largest pod; and pieces of the rest.
+    """The sizes of one rule's placeholders. `asked`: the whole room. `largest`: the placeholders for the largest pod. `pieces`:
+    the placeholders for the rest.
 
-    `bounds` are the largest sizes of a piece, one for each shape of node: a piece must be within one of them. `short`: the most
-    pieces hold less than was asked for.
+    `bounds`: the largest size of a piece for each shape of node; a piece must be within one of them. `short`: more than
+    `MOST_PIECES` pieces are needed, so `pieces` hold less than was asked for.
     """
 
     asked: Amounts = NOTHING
@@ -67,9 +68,9 @@ class RuleSizes:
 
 
 def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
-    """How many placeholders a rule asks for, and of which size.
+    """Computes how many placeholders a rule asks for, and of which sizes.
 
-    None if nothing is asked for, or if no node could take anything."""
+    There are none if nothing is asked for, or if no node could take any."""
     asked = _asked(rule, slack_input)
     rooms = [room for room in slack_input.rooms if room != NOTHING]
     if not any(asked) or not rooms:
@@ -96,7 +97,7 @@ def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
 
 
 def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts, ...]:
-    """Placeholders that keep room for any of the pods, each of which fits some node."""
+    """The sizes of one or two placeholders that keep room for any of the pods. Each of the pods fits on a node of `rooms`."""
     if not pods:
         return ()
     any_pod = _most(pods)
@@ -108,7 +109,8 @@ def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts
 
 
 def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
-    """The largest piece for each shape of node. Without nodes the average node is that of the shapes."""
+    """The largest size of a piece (CPU, memory) for each shape of node, `rooms`. If the rule has no nodes, the mean of `rooms`
+    takes the place of the average node."""
     n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
         n_nodes, capacity = len(rooms), _sum(rooms)
@@ -122,7 +124,8 @@ def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], 
 
 
 def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
-    """The pieces by the bound that needs the fewest; none if a resource is asked for that no node has."""
+    """The smallest number of equal pieces that hold `left` within one of the bounds. No pieces if `left` has a resource that no
+    bound has."""
     counts = [_count(left, bound) for bound in bounds]
     count = min((count for count in counts if count is not None), default=0)
     total = _whole(left)

@@ -52,7 +52,7 @@ class ExtraAmounts(Section):
 
 
 class ExtraCapacity(Section):
-    """Slack that placeholders keep; no real pods are needed for it."""
+    """How much slack is kept. Placeholders keep it: they exist only in plans, so no pause pods have to run."""
 
     min_rate: Weight = Field(default=0.0, examples=[0.0, 0.1])
     """Slack as a share of the nodes' allocatable CPU and memory. 0.0 by default: none."""
@@ -126,7 +126,7 @@ class SlackSLO(Section):
 
 
 class Slack(Section):
-    """Slack: room that is kept for future pods."""
+    """How much room is kept for future pods (slack)."""
 
     extra_capacity: ExtraCapacity = ExtraCapacity()
     """Slack of the whole cluster."""

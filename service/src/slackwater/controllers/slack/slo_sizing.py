@@ -1,12 +1,12 @@
-"""Sizing by start-time SLO: how many pods of a class should find room now, from its arrivals, as placeholders.
+"""Sizing by start-time SLO: how many pods of a class should find room now, from the class's arrivals, as placeholders.
 
-    found = size_for_slos(observed, leads, before)                    # before: the outcome of the previous plan
+    found = size_for_slos(observed, leads, before)                    # before: the result of the previous plan
     found.pod_headroom                                           # placeholders like the class's pods
 
-A node that is requested now is there one lead later, so the most that is needed from now until then is kept. The forecaster is
-chosen again each hour, and when the lead has changed; how rarely room may be exceeded is computed every ten minutes; what will
-go is predicted in each loop from what runs. Each equivalence group gets its share by the newest pods. Deliberately absent: the
-arithmetic (`start_time_slo`, `forecasters`).
+A node that is requested now takes pods one lead later, so the largest need from now until then is kept. The forecaster is
+chosen again each hour, and when the lead has changed. How often demand may exceed the room is computed again every ten minutes.
+The number of pods that will go is predicted in each loop from the number that run. The placeholders are divided among
+equivalence groups in proportion to the newest pods. Deliberately absent: the arithmetic (`start_time_slo`, `forecasters`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,27 +22,30 @@ from slackwater.controllers.slack.start_time_slo import ArrivalHistory, StartTim
 from slackwater.model.columns import Int64
 from slackwater.model.start_time_slo import KindShare, Observed
 
-#: Minutes of one step of the computation; the steps of a day.
+#: The length of a step of the computation, in minutes; the number of steps in a day.
 STEP: Final = 10
 _STEPS: Final = 144
-#: Assumed before anything is known: half of the pods of an exceeded minute are late, and a tenth of the time is exceeded.
+#: Assumed before anything was observed: demand exceeds the room a tenth of the time, and then half of the pods are late.
 _LATENESS, _EXCEEDED = 0.5, 0.1
 _MEMORY_DAYS: Final = 5.0
-#: Bounds relative to the pace that spends a whole day's budget evenly: budget left in the evening is no reason to keep no room.
+#: Bounds relative to the rate that spends a day's budget of late pods evenly: a budget left in the evening is no reason to keep
+#: no room.
 _SLOWEST, _FASTEST = 0.25, 1.5
-#: So much of a day's pods is assumed to come after the last one, so that the last minutes do not spend all that is left.
+#: The share of a day's pods that is assumed to come after the day's end, so that its last minutes do not spend all of the
+#: budget.
 _HOUR_OF_DAY: Final = 1 / 24
-#: A day is taken to have at least so many pods: fewer say little.
+#: The least number of pods that a day is assumed to have: fewer pods would say little.
 _FEW: Final = 480.0
 _LEAST, _MOST = 0.0001, 0.9
 
 
 @dataclass(slots=True)
 class _Account:
-    """The running sums of late pods and exceeded time for one class; `late` and `exceeded` decay.
+    """The running sums of late pods and of the allowed excess for one class. `late` and `exceeded` decay with the pods that
+    come.
 
-    `allowed`: late pods for each pod; `day`: pods of a usual day. `late`: late pods; `exceeded`: exceeded time, weighted by
-    pods.
+    `allowed`: the share of pods that may be late. `day`: pods of a usual day. `late`: late pods. `exceeded`: pods times the
+    rate at which demand was allowed to exceed the room when they came.
     """
 
     allowed: float
@@ -64,8 +67,11 @@ class _Account:
 
 
 def rate_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> float:
-    """The share of time, 0 to 1, that room may be exceeded now. `in_time` and `late` are pods by the minute, the newest last,
-    all before `minute` of Unix time; shapes (n,). Minutes that fill no whole step do not count."""
+    """The share of time, 0 to 1, for which demand may exceed the room in the present step, so that `share_ppm` millionths of a
+    day's pods still meet the SLO.
+
+    `in_time` and `late`: the pods that met the SLO and that did not, in each minute, shapes (n,). The newest minute, the last
+    entry, is the one before `minute` (Unix time in minutes). Minutes that do not fill a whole step are left out."""
     first = -(-(minute - len(late)) // STEP)
     lates, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
     day = max(float(judged.sum()) / max(len(judged), 1) * _STEPS, _FEW)
@@ -85,7 +91,8 @@ def rate_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
 
 
 def _by_steps(counts: Int64, first: int, minute: int) -> Int64:
-    """Sums over whole steps from step number `first` on; shape (steps,)."""
+    """Sums the counts of each whole step, from step number `first` (of Unix time) on; shape (steps,). `counts`: by minute, up
+    to the minute before `minute`. A step that has not ended is left out."""
     begin = first * STEP - (minute - len(counts))
     steps = max((len(counts) - begin) // STEP, 0)
     return np.asarray(counts[begin : begin + steps * STEP].reshape(steps, STEP).sum(axis=1), np.int64)
@@ -100,11 +107,11 @@ MOST_PLACEHOLDERS: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The forecast for one class, kept from loop to loop.
+    """The forecast for one class, kept from loop to loop. Minutes are of Unix time.
 
-    `forecaster` was chosen in the minute `chosen`. `ahead` is the room for the minute `drawn` and those after it, which may be
-    `exceeded` in such a share of time. When `minute` began, `above` more pods ran than usual; `gone_percent` of them leave
-    their room, so `room` is less by that."""
+    `forecaster` was chosen in the minute `chosen`. `ahead`: the room in pods for the minute `drawn` and the minutes after it.
+    `exceeded`: the share of time for which demand may exceed that room. When `minute` began, `above` more pods ran than usual.
+    `gone_percent` of these are expected to go. `room`: the room in pods for the present, less that number."""
 
     slo: StartTimeSLO
     forecaster: Forecaster
@@ -120,7 +127,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SLORoom:
-    """The room for one start-time SLO. `problem` says why less is kept than is needed."""
+    """The room for one start-time SLO. `problem`: why less room is kept than is needed; None if enough is kept."""
 
     observed: Observed
     forecast: Forecast
@@ -134,7 +141,7 @@ class SLORoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SLOSizing:
-    """The rooms of all start-time SLOs, by the classes' names, in their order."""
+    """The rooms of all start-time SLOs, keyed by the classes' names, in the order of the classes."""
 
     rooms: Mapping[str, SLORoom] = field(default_factory=dict)
 
@@ -151,14 +158,15 @@ NO_SLOS: Final = SLOSizing()
 
 
 def source_of(name: str) -> str:
-    """The name of the class as a source of placeholders, for people."""
+    """The text by which people recognize the class as a source of placeholders."""
     return f"SLO {name}"
 
 
 def size_for_slos(
     observed: Sequence[Observed], leads: Mapping[str, int], before: SLOSizing, *, unneeded_seconds: float = 0.0
 ) -> SLOSizing:
-    """Sizes the room of each class. `leads`: by class, seconds from the loop that requests a node until it takes pods."""
+    """Computes the room for each class. `leads`: for each class, the seconds from the loop that requests a node until the node
+    takes pods. `before`: the result of the previous loop."""
     rooms = {}
     for each in observed:
         known = before.rooms.get(each.of.name)
@@ -177,7 +185,7 @@ def _foresee(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Fore
     if before is not None and before.slo != slo:
         before = None
     now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, slo, before)
-    # What came and went since the minute began is known, so it is counted now.
+    # `above` is as of the beginning of the minute; `moved` adds the pods that came and went since.
     gone = max(now.above + seen.moved, 0) * now.gone_percent // 100
     return replace(now, room=max(now.ahead[seen.minute - now.drawn] - gone, 0))
 
@@ -233,7 +241,8 @@ def _room(seen: Observed, forecast: Forecast) -> SLORoom:
 
 
 def _shared(count: int, mix: Sequence[KindShare]) -> list[int]:
-    """The count divided by the shares, by largest remainders, so that the sum is the count; ties go to the first."""
+    """Divides `count` in proportion to the shares, by largest remainders, so that the parts add up to `count`; ties go to the
+    first."""
     total = sum(share.count for share in mix)
     if not total:
         return []

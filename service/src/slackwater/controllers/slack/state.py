@@ -1,7 +1,7 @@
-"""The state of slack between two loops: the placeholders with their places, and the sizes of pieces.
+"""The state of slack between two loops: the placeholders with their nodes, and the sizes of each rule's pieces.
 
 - `SlackState`, `Placeholder`: the state. It does not outlive the process; ADR 71 says what a restart finds again.
-- `steadied`, `PreviousPieces`: hysteresis, so that pieces do not change with every node that comes or goes.
+- `steadied`, `PreviousPieces`: hysteresis, so that the pieces do not change with every node that comes or goes.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from slackwater.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousPieces:
-    """A rule's pieces of the previous loop. `too_many_since`: since when fewer were needed, at most `needed` since then."""
+    """A rule's pieces of the previous loop. `too_many_since`: since when fewer pieces have been needed; None if they are not.
+    `needed`: the most pieces that have been needed since then."""
 
     pieces: Pieces
     too_many_since: UnixTime | None = None
@@ -23,11 +24,11 @@ class PreviousPieces:
 
 
 def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shrink_seconds: float) -> PreviousPieces:
-    """The pieces to keep now, given those of the previous loop.
+    """The pieces to keep now. `cut`: the sizes by the present cluster. `held`: the pieces of the previous loop.
 
-    The size stays as long as it is allowed and at least half of what it would be now; the number compensates. If more pieces
-    are needed, they are kept at once, since less than was asked for is no slack. Fewer are kept only after too many were kept
-    for a while without a break, and then the largest number that was needed in that while.
+    The former size stays while it is allowed and at least half of the size in `cut`; the number of pieces compensates. If more
+    pieces are needed, they are kept at once, since the rule's room must not fall short. Fewer are kept only after too many were
+    kept for `shrink_seconds` without a break, and then the largest number that was needed in that time.
     """
     if held is None or not held.pieces.count:
         return PreviousPieces(pieces=cut.pieces)
@@ -45,7 +46,7 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
 
 
 def _is_good(size: Amounts, cut: RuleSizes) -> bool:
-    """May pieces of this size stay? If none are needed any more, any size may stay until they go."""
+    """May pieces keep this size? If no pieces are needed any more, they may keep any size until they are removed."""
     ideal = cut.pieces.size
     if not cut.pieces.count:
         return True
@@ -55,7 +56,7 @@ def _is_good(size: Amounts, cut: RuleSizes) -> bool:
 
 
 def _largest_bound(size: Amounts, cut: RuleSizes) -> Amounts:
-    """The largest size of each resource among the bounds that this size is within."""
+    """For each resource, the largest amount among the bounds that this size is within."""
     most = size
     for bound in cut.bounds:
         if size.within(bound):
@@ -64,14 +65,15 @@ def _largest_bound(size: Amounts, cut: RuleSizes) -> Amounts:
 
 
 def _how_many(total: Amounts, size: Amounts, most: Amounts) -> int:
-    """How many pieces hold `total`, where each may have one unit more than `size` if `most` allows it."""
+    """The number of pieces that hold `total`, if each may have one unit more than `size` within `most`."""
     each = [have + 1 if have < bound else have for have, bound in zip(size, most, strict=True)]
     return max(-(-want // have) if want and have else 0 for want, have in zip(total, each, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """Placeholder `slack/<number>` of a `source`: a rule, a marked workload, a buffer or a class. `place` None: it has none."""
+    """A placeholder, `pod` with the name `slack/<number>`. `source`: the name of what asks for it: a rule, an annotated
+    workload, a buffer or a class with an SLO. `place`: its node; None if it fits on no node."""
 
     number: int
     source: str
@@ -81,7 +83,8 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackState:
-    """What slack remembers: `placeholders` in the order of their numbers, and `held`, the pieces of each rule."""
+    """The state of slack after a loop. `placeholders`: sorted by number. `held`: the pieces of each rule, by the rule's
+    name."""
 
     placeholders: tuple[Placeholder, ...] = ()
     held: Mapping[str, PreviousPieces] = field(default_factory=dict)

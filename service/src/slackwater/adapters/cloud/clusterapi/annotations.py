@@ -25,12 +25,12 @@ PAUSED: Final = f"{CLUSTER_API_GROUP}/paused"
 _OPTIONS: Final = f"{CLUSTER_API_GROUP}/autoscaling-options-"
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 
-#: Resources by the name of the annotation with their amount.
+#: The annotations for amounts, named without the prefix `_CAPACITY`, and the resource of each.
 _RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 #: Kubernetes' own default of `maxPods`.
 _PODS: Final = "110"
 _NANO: Final = 10**9
-#: Limit of digits of a number of nodes.
+#: A size limit may have at most this many digits.
 _MOST_DIGITS: Final = 9
 #: Labels of a Machine that Cluster API copies to its Node.
 _COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")

@@ -1,7 +1,8 @@
 """Reads capacity, architecture and operating system of new machines from Cluster API's infrastructure templates.
 
-Only the contract's fields `status.capacity` and `status.nodeInfo` are read, no fields of a certain infrastructure provider. A
-template with a capacity is cached, since templates do not change; one without is read again at the next call.
+Only `status.capacity` and `status.nodeInfo` are read. These are fields of Cluster API's contract, which all infrastructure
+providers share. A template with a capacity is cached, since templates do not change. A template without one is read again at
+the next call.
 """
 
 from collections.abc import Collection
@@ -52,7 +53,7 @@ _API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
 
 
 class InfrastructureTemplates:
-    """Reads and caches infrastructure templates. One that the API server does not return counts as one without values."""
+    """Reads and caches infrastructure templates. A template that the API server does not return is treated as an empty one."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api

@@ -19,7 +19,7 @@ _FAILED: Final = "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The machines of one group. `rolling`: they are of several MachineSets, so Cluster API decides which are deleted first."""
+    """The machines of one group. `rolling`: they belong to several MachineSets, so Cluster API decides which ones go first."""
 
     machines: Sequence[MachineWire]
     rolling: bool = False
@@ -61,7 +61,10 @@ def instances(group: GroupWire, held: Holdings) -> tuple[Instance, ...]:
 
 
 def instance(machine: MachineWire) -> Instance:
-    """Converts a Machine: it is creating until it has a node. Without a provider id, `own_id` identifies it."""
+    """Converts a Machine to an instance: `deleting` if it is being deleted, `running` if it has a node, otherwise `creating`.
+
+    `own_id` identifies a Machine that has no provider id.
+    """
     node, leaving = node_of(machine), machine.metadata.deletion_timestamp is not None
     if leaving:
         return Instance(id=id_of(machine), state="deleting", node=node)
@@ -93,7 +96,7 @@ def _error(machine: MachineWire) -> InstanceError | None:
 
 
 def named(held: Holdings, ids: frozenset[InstanceId]) -> list[MachineWire]:
-    """Returns the machines with these ids. A machine that has a provider id now is still found by its `own_id`."""
+    """Returns the machines with these ids. A machine is also found by its `own_id`, its id before it had a provider id."""
     return [machine for machine in held.machines if {id_of(machine), own_id(machine)} & ids]
 
 
@@ -104,15 +107,18 @@ def is_marked(machine: MachineWire) -> bool:
 def still_to_lower(to_delete: Sequence[MachineWire], held: Holdings, replicas: int) -> int:
     """Returns by how much the group's size must still be lowered to delete the machines `to_delete`.
 
-    An earlier call whose answer was lost may have lowered the size already. Then there are more machines than `replicas`, and
-    as many of the marked ones are already counted.
+    An earlier call whose answer was lost may have lowered the size already. Then there are more machines alive than `replicas`,
+    and that many of the marked machines need no lowering any more.
     """
     surplus = max(len(held.alive) - replicas, 0)
     return len(to_delete) - min(sum(map(is_marked, to_delete)), surplus)
 
 
 def given_up(held: Holdings, to: int) -> list[MachineWire]:
-    """Returns machines without a node to delete, so that `to` machines are left: failed ones first, then the youngest."""
+    """Selects the machines to delete so that `to` machines remain. Only machines without a node are selected.
+
+    Failed machines are selected first, then the youngest.
+    """
     pending = [machine for machine in held.alive if node_of(machine) is None]
     pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
     count = max(len(held.alive) - to, 0)

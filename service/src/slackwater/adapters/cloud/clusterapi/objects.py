@@ -177,7 +177,10 @@ class ClusterApiObjects:
         return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
 
     async def _preferred_version(self) -> str:
-        """Returns the API version that the API server prefers. Cached once Cluster API is installed."""
+        """Returns the version of Cluster API's objects that the API server prefers; `v1beta1` if Cluster API is not installed.
+
+        The version is cached once Cluster API is installed.
+        """
         if self._version is not None:
             return self._version
         answer = await self._api.ask("GET", _GROUP_PATH)

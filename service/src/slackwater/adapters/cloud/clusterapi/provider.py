@@ -1,8 +1,8 @@
 """A `NodeProvider` for Cluster API: sets sizes by the scale subresource, with the resourceVersion that was read.
 
-`delete` marks machines and lowers the size by their number, since their controller deletes marked machines first. If fewer
-machines exist than the size says, lowering it would delete too few, so the marked machines are deleted as well.
-`inventory.still_to_lower` handles marks of an earlier call whose answer was lost.
+`delete` marks machines and lowers the group's size by their number, since Cluster API's controller deletes marked machines
+first. If fewer machines exist than the size says, the controller would delete too few of them. So this module also deletes the
+marked machines itself. `inventory.still_to_lower` handles marks of an earlier call whose answer was lost.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -45,16 +45,16 @@ _DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
 
 
 class ClusterApiWrites:
-    """The writes to Cluster API's objects. Failures are raised as `ProviderError`.
+    """Writes to Cluster API's objects: sizes of groups, marks on Machines, deletions. Failures are raised as `ProviderError`.
 
-    `stamp` returns the present time as RFC 3339, the value of a mark.
+    A mark is the annotation `DELETE_MACHINE`. Its value is the present time as RFC 3339, which `stamp` returns.
     """
 
     def __init__(self, api: ApiServer, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
         self._api, self._objects, self._stamp = api, objects, stamp
 
     async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
-        """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read`."""
+        """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read` was read."""
         path = f"{await self._objects.group_path(group)}/scale"
         body = {
             "apiVersion": "autoscaling/v1",
@@ -124,7 +124,7 @@ class GroupSelection:
 
 @dataclass(frozen=True, slots=True)
 class _GroupState:
-    """The state of a group as it was read. Its size is written with that resourceVersion."""
+    """A managed group as it was read. A write of its size names the resourceVersion that was read."""
 
     id: GroupId
     item: GroupWire
@@ -180,7 +180,8 @@ class ClusterApiProvider:
             async with self._marks(group) as marks:
                 await repeated(lambda: self._deleted(group, marks, ids))
 
-    # Each of these attempts returns None if the group has changed since it was read; its size is not changed then.
+    # Each of these methods is one attempt for `repeated`. It returns None, and leaves the group's size alone, if the group has
+    # changed since the attempt read it.
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._read(group)
@@ -214,7 +215,7 @@ class ClusterApiProvider:
         self._check_deletion(group_state, held, to_delete, by)
         if by and not await self._scaled_without(group_state, to_delete, marks, to=to):
             return None
-        if len(held.alive) - to < len(to_delete):  # their controller would delete fewer machines by itself
+        if len(held.alive) - to < len(to_delete):  # Cluster API's controller would delete only some of them
             await each(
                 group_state.group, to_delete, lambda machine: self._writes.delete(group_state.group, machine), width=_WIDTH
             )
@@ -229,7 +230,7 @@ class ClusterApiProvider:
             raise ProviderError("other", group_state.group, "it rolls out: which machines go is not decided here")
 
     async def _emptied(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
-        """Scales a MachinePool without Machines to 0. Its instances cannot be chosen, so a part of them cannot be deleted."""
+        """Scales a MachinePool without Machines to 0. Such a pool cannot delete a chosen part of its instances."""
         there = frozenset(InstanceId(id_) for id_ in group_state.item.spec.provider_id_list or ())
         if not there & ids:
             await self._check_nobody_elses(group_state, ids)
@@ -254,9 +255,10 @@ class ClusterApiProvider:
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
-        """A context whose body adds the machines it marks. If the body certainly failed, the marks are removed again.
+        """A context that yields a list, to which its body adds each machine that it marks.
 
-        Otherwise these machines would be deleted when another client lowers the size.
+        If the body certainly failed, the marks are removed again. A machine that stays marked would be deleted when another
+        client lowers the size.
         """
         marks: _Marks = []
         try:
@@ -267,7 +269,7 @@ class ClusterApiProvider:
             raise
 
     async def _check_nobody_elses(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
+        """Raises a `conflict` if one of the instances is in another group. An instance in no group is gone: no error."""
         others = [other.item async for other in self._all() if other.item.metadata.uid != group_state.item.metadata.uid]
         held = await self._holdings(others)
         for other in others:
@@ -294,7 +296,7 @@ class ClusterApiProvider:
         return group_state
 
     def _ours(self, kind: Kind, item: GroupWire) -> _GroupState | None:
-        """Returns the group's state; None if it is not managed. Invalid annotations are logged once, and also return None."""
+        """Returns the group's state; None if the group is not managed or its size limits are invalid, which is logged once."""
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)

@@ -71,9 +71,10 @@ OPTIONS: Final = Rpc("NodeGroupGetOptions", pb.NodeGroupAutoscalingOptionsReques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Paths of PEM files. Without `ca_file` the default root certificates are trusted.
+    """TLS settings of the connection: paths of PEM files, and the server's name.
 
-    `server_name` is the name that the server's certificate must have; None: the host of the address.
+    Without `ca_file` the default root certificates are trusted. `server_name` is the name that the server's certificate must
+    have; None: the host of the address.
     """
 
     ca_file: str | None = None

@@ -159,7 +159,10 @@ class ExternalGrpcProvider:
         return reading.options(answer.nodeGroupAutoscalingOptions)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances that the server does not know are gone."""
+        """Raises a `conflict` if one of the instances is in another group.
+
+        An instance that the server does not know is gone, which is no error.
+        """
         for instance in unknown:
             request = pb.NodeGroupForNodeRequest(node=_node(instance))
             answer = await self._client.ask_unless(rpc.GROUP_FOR_NODE, request, _NOT_KNOWN, group=group)
@@ -169,5 +172,5 @@ class ExternalGrpcProvider:
 
 
 def _node(instance: Instance) -> pb.ExternalGrpcNode:
-    """The protocol's node of an instance. Like Cluster Autoscaler, uses the id as name if no Node has registered."""
+    """Converts an instance to the protocol's node. If no Node has registered, the id is the name, as in Cluster Autoscaler."""
     return pb.ExternalGrpcNode(providerID=instance.id, name=instance.node or instance.id)

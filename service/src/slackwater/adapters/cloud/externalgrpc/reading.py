@@ -102,7 +102,7 @@ def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:
 
 
 def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
-    """Converts the configured options to the protocol's defaults, of which a server may change some."""
+    """Converts the configured options to the protocol's message of default options. A server may override some of them."""
     return pb.NodeGroupAutoscalingOptions(
         scaleDownUtilizationThreshold=options.utilization_threshold or 0.0,
         scaleDownGpuUtilizationThreshold=options.gpu_utilization_threshold or 0.0,

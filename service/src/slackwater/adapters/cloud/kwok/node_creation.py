@@ -1,6 +1,6 @@
-"""Lets requested machines arrive: creates their Nodes when due, boots these later, then removes the machines from the record.
+"""Makes requested machines arrive: creates their Nodes when due, boots the Nodes later, then takes the machines off the record.
 
-Every step is idempotent and may be done by several processes: a Node that exists already is not created again.
+Every step is idempotent, so several processes may do the same step: a Node that exists already is not created again.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,9 +31,9 @@ _WIDTH: Final = 8
 
 @dataclass(slots=True)
 class _Pass:
-    """The result of one pass over a group: numbers of machines to remove from the record, and when next steps are due.
+    """The result of one pass over a group.
 
-    `due_at` are Unix seconds.
+    `up` are the numbers of the machines to remove from the record. `due_at` are the times of next steps in Unix seconds.
     """
 
     up: set[int] = field(default_factory=set)
@@ -41,9 +41,9 @@ class _Pass:
 
 
 class Arrivals:
-    """The task that lets machines arrive. `lock` is held during each pass, so that `KwokProvider` gives up none meanwhile.
+    """The task that makes requested machines arrive, in passes over all groups.
 
-    `now` returns Unix seconds.
+    Each pass holds `lock`, so that `KwokProvider` takes no machine off the record meanwhile. `now` returns Unix seconds.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Arrivals:
                 await self._woken.wait()
 
     async def settle(self) -> float | None:
-        """Makes one pass: does all steps that are due. Returns when the next one is due in Unix seconds, None if none is.
+        """Makes one pass: does all steps that are due. Returns the time of the next step in Unix seconds, None if none remains.
 
         :raises ProviderError: the API server failed.
         """

@@ -36,7 +36,8 @@ from slackwater.model.nodegroups import GroupName, InstanceId
 from slackwater.model.objects import Node
 from slackwater_protocol.names import NODE_GROUP
 
-#: fine: its Node appears and boots. failed: an error instead. silent: it runs, no Node appears. unready: its Node never boots.
+#: What becomes of a requested machine. fine: its Node appears and boots. failed: an error appears instead of a Node.
+#: silent: the machine runs, but no Node appears. unready: its Node appears, but never boots.
 MachineOutcome = Literal["fine", "failed", "silent", "unready"]
 
 
@@ -44,10 +45,10 @@ MachineOutcome = Literal["fine", "failed", "silent", "unready"]
 class SimulatedFailures:
     """The simulated behaviour of a group's cloud.
 
-    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is the first value plus a
-    uniformly distributed part between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all machines;
-    together at most 1. `stock` is the number of available machines: others are out of resources until some are deleted.
-    `quota` is the greatest size that the group may grow to. None means no limit.
+    `appear_...` is the time until a Node appears, `boot_...` from there until it boots; seconds. Each is `..._seconds` plus a
+    random part, uniformly distributed between 0 and `..._spread_seconds`. `failing`, `silent` and `unready` are shares of all
+    machines; together at most 1. `stock` is the number of available machines: others are out of resources until some are
+    deleted. `quota` is the greatest size that the group may grow to. None means no limit.
     """
 
     appear_seconds: float = 0.0
@@ -144,7 +145,7 @@ class _NodeWire(Wire):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A Node with the group's label, also if another client created it. `booted`: it has KWOK's annotation."""
+    """A Node with the group's label, whoever created it. `booted`: it has KWOK's annotation."""
 
     name: NodeName
     uid: str
@@ -240,9 +241,10 @@ def _new(group: KwokGroup, name: NodeName, *, booted: bool) -> dict[str, Any]:
 
 
 class Machines(msgspec.Struct, frozen=True, rename="camel"):
-    """The machines of one group on the record. `next_number` is the lowest number that was never used.
+    """The requested machines of one group that are not up yet: what the record has of the group.
 
-    `asked_at` has, by number, the time of the request in Unix seconds.
+    `next_number` is the lowest number that was never used. `asked_at` maps a machine's number to the time of its request, in
+    Unix seconds.
     """
 
     next_number: int = 0

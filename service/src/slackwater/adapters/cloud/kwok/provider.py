@@ -51,9 +51,9 @@ class _GroupState:
 
 
 class KwokProvider:
-    """Implements `ports.protocols.NodeProvider`. `now` returns Unix seconds, since the record outlives the process.
+    """Implements `ports.protocols.NodeProvider`. The caller runs `arrivals.run` as a task; several processes may do so.
 
-    The caller runs `arrivals` as a task; with several processes each may run it.
+    `now` returns Unix seconds, not monotonic time, since the record outlives the process.
     """
 
     name: Final = "kwok"
@@ -120,7 +120,7 @@ class KwokProvider:
         return await self._record.write(group_state.page, group, machines)
 
     async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
-        """Removes the machines from the record; returns their Nodes, which the caller deletes."""
+        """Removes the machines from the record; returns their Nodes, which the caller deletes, or None after a conflict."""
         group_state = await self._group_state(group)
         await self._check_ours(group_state, ids)
         there = [member for member in group_state.members.there.values() if member.id in ids]
@@ -136,7 +136,7 @@ class KwokProvider:
         return None
 
     async def _check_ours(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
-        """Raises a `conflict` if one of the instances is in another group. Instances in no group are gone."""
+        """Raises a `conflict` if one of the instances is in another group. An instance in no group is gone: no error."""
         mine = {member.id for member in (*group_state.members.there.values(), *group_state.members.leaving.values())}
         unknown = ids - mine - {InstanceId(ID_PREFIX + name) for name in group_state.coming}
         if not unknown:
@@ -155,7 +155,10 @@ class KwokProvider:
         return _GroupState(group=self._groups[name], page=page, members=members)
 
     def _given_up(self, group_state: _GroupState, count: int) -> Iterable[int]:
-        """Returns the numbers of `count` machines that do not run yet: failed ones first, then the youngest."""
+        """Selects `count` machines that do not run yet and returns their numbers: failed machines first, then the youngest.
+
+        :raises ProviderError: a `conflict`, since fewer machines are still being created.
+        """
         waiting = {instance.id: instance for instance in self._instances(group_state) if instance.state == "creating"}
         if count > len(waiting):
             detail = f"{group_state.target - len(waiting)} machines run, want at most {group_state.target - count}"
@@ -209,9 +212,9 @@ class KwokProvider:
 
 
 def _after_all(group_state: _GroupState) -> Machines:
-    """Returns the group's machines with `next_number` above every Node's number.
+    """Returns the group's machines, with `next_number` raised above the number of every existing Node.
 
-    If the ConfigMap was deleted, the numbers on the record begin at 0 again.
+    This avoids used numbers if the ConfigMap was deleted, after which the record begins at 0 again.
     """
     machines, group = group_state.machines, group_state.group
     numbers = (group.number_of(member.name) for member in _all(group_state.members))

@@ -1,9 +1,9 @@
-"""An explanation as a page: one sentence first, then what would help, then the reasons, equal ones merged; codes are small.
+"""Renders an explanation as an HTML page: one sentence first, then what would help, then the reasons, with equal ones merged.
 
     why_page(explanation, path) -> HTML     # `explanation` is the JSON that /explain/... answers
 
-The dashboard shows the same element `#explanation`, which it fetches; so there is one rendering, and it works without
-JavaScript. Every text of the cluster is escaped.
+The dashboard fetches this page and shows its element `#explanation`. So there is one rendering, which works without JavaScript.
+Every text that comes from the cluster is escaped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ from slackwater.adapters.http.dashboard.pages import PAGE_HEADERS
 
 HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}
 Json = Mapping[str, Any]
-#: How the facts are called; others are shown by their own names, as words.
+#: The labels of some facts. Other facts are labelled with their own names, split into words.
 _FACTS: Final = {"schedulerName": "Scheduler", "schedulerSays": "The scheduler last said", "milliCPU": "CPU", "bytes": "memory"}
 #: The units of a node's amounts.
 _LEDGER: Final = {"cpu": "milliCPU", "memory": "bytes"}
-#: A text that says nothing without its detail.
+#: A reason's text that says nothing by itself; the reason's detail is shown instead.
 _GENERAL: Final = "Insufficient resources"
 _LINKED: Final = {"pod": "pod", "node": "node", "group": "group"}
 
 
 def prefers_html(accept: str) -> bool:
-    """Does a browser ask, which names text/html? `*/*`, as curl and our command line send it, means JSON."""
+    """True if the Accept header names text/html, as a browser's does. `*/*` (curl, our command line) means JSON."""
     return "text/html" in accept
 
 
@@ -44,13 +44,13 @@ def why_page(explanation: bytes, path: str) -> str:
 
 
 def _history(entries: Iterable[Json]) -> str:
-    """The newest entries of the persisted history. The dashboard asks for all of them itself."""
+    """Renders the newest entries of the persisted history. The dashboard itself asks for the whole history."""
     rows = [f"<li><time>{escape(each['at'])}</time> {escape(each['text'])} (by {escape(each['by'])})</li>" for each in entries]
     return f'<h2>What happened last</h2><ol class="story">{"".join(rows)}</ol>' if rows else ""
 
 
 def fragment(found: Json, path: str) -> str:
-    """The explanation without a page around it."""
+    """Renders the explanation as one HTML element, without a page around it. `path` is the explanation's URL path."""
     minimal = "".join(_minimal(each) for each in found["minimal"])
     json_link = f'<p class="dim"><a href="{escape(path)}?format=json">The same as JSON</a></p>'
     sections = (
@@ -66,7 +66,7 @@ def fragment(found: Json, path: str) -> str:
 
 
 def sentence(found: Json) -> str:
-    """The answer in one sentence: the state, and the reason that most nodes have."""
+    """The explanation in one sentence: the object's state, and the reason that holds on most nodes."""
     reasons = merged(found["reasons"])
     what = str(found["object"])
     start = f"{what[:1].upper()}{what[1:]} is {found['state']}"
@@ -80,7 +80,7 @@ def sentence(found: Json) -> str:
 
 
 def merged(reasons: Iterable[Json]) -> list[dict[str, Any]]:
-    """The reasons, those with the same text and the same shortage as one; most nodes first."""
+    """Merges reasons with the same code, text, detail and shortage; returns the reasons with the most nodes first."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for reason in reasons:
         key = (reason["code"], reason["text"], reason.get("detail", ""), tuple(sorted(reason["short"].items())))
@@ -93,7 +93,7 @@ def merged(reasons: Iterable[Json]) -> list[dict[str, Any]]:
 
 
 def _counts_nodes(found: Json) -> bool:
-    """Do the reasons count nodes? Those of a pod do; those of a node or group are about that one alone."""
+    """True if each reason counts the nodes on which it holds: the reasons of a pod. Other objects' reasons count no nodes."""
     return str(found["object"]).startswith("pod ")
 
 
@@ -149,7 +149,7 @@ def _minimal(found: Json) -> str:
 
 
 def _moves(moves: Sequence[Mapping[str, str]] | None) -> str:
-    """What removing a node would do; empty if it cannot be removed."""
+    """Renders where a node's pods would move if the node were removed; empty if it cannot be removed."""
     if moves is None:
         return ""
     if not moves:
@@ -162,7 +162,7 @@ def _moves(moves: Sequence[Mapping[str, str]] | None) -> str:
 
 
 def _instead(instead: Json | None, node: str | None) -> str:
-    """The other nodes that would take a placed pod now, and why the rest would not."""
+    """Renders the other nodes that would take a placed pod now, and why the rest would not."""
     if instead is None:
         return ""
     rows = "".join(
@@ -181,7 +181,7 @@ def _instead(instead: Json | None, node: str | None) -> str:
 
 
 def _difference(difference: Mapping[str, int]) -> str:
-    """By how many points a node's score differs, by plug-in, the largest first."""
+    """Renders by how many points another node's score differs from the score of the pod's node, by plug-in, largest first."""
     ordered = sorted(difference.items(), key=lambda item: (-abs(item[1]), item[0]))
     return ", ".join(f"{name} {points:+,}" for name, points in ordered) or "equal"
 
@@ -212,7 +212,7 @@ def _words(name: str) -> str:
 
 
 def _value(name: str, value: Any) -> str:
-    """The value for people; empty if there is nothing to show."""
+    """Renders a fact's value for people; empty if there is nothing to show."""
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, Mapping):

@@ -46,7 +46,7 @@ class Step(BaseModel):
 
 
 class Story(BaseModel):
-    """What happened to an object, the oldest first. Only the newest decisions of each kind are kept, since the start."""
+    """What happened to one object since the service started, oldest first. Only the newest decisions of each kind are kept."""
 
     steps: list[Step]
 

@@ -1,8 +1,8 @@
 """`GET /dashboard/events`: sends the dashboard's frames as server-sent events to at most `MOST_LISTENERS` browsers.
 
-A stream begins with everything (`board`), then sends changes. It ends when the browser disconnects or does not read for
-`_SEND_SECONDS`, after `LONGEST_SECONDS` (the browser reconnects by itself), and when the service stops. Requests above
-`MOST_LISTENERS` get 503.
+A stream first sends a frame with everything (`board`), then frames with changes. It ends when the browser disconnects or does
+not read for `_SEND_SECONDS`, after `LONGEST_SECONDS` (the browser reconnects by itself), and when the service stops. Requests
+above `MOST_LISTENERS` get 503.
 """
 
 from collections.abc import Callable
@@ -130,7 +130,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def add_stream(app: FastAPI, frames: Frames, listeners: Listeners, *, ready: Callable[[], bool]) -> None:
-    """Adds the route. It answers 503 until `ready`."""
+    """Adds the route of the stream. It answers 503 until `ready`."""
 
     @app.get("/dashboard/events", summary="What the dashboard draws", response_class=Response, responses=_ANSWERS)
     async def events() -> Response:

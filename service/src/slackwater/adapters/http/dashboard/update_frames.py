@@ -40,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One frame. `seq` grows by one with each.
+    """One frame of the dashboard's data. `seq` numbers the frames.
 
     `change` is the JSON of what differs from the frame before; empty if only the whole frame can be sent.
     """
@@ -130,7 +130,7 @@ class Frames:
         return {name: _encode(section) for name, section in current.items()}
 
     async def _pending(self) -> dict[str, Any]:
-        """The pending pods as the observer has seen them a moment ago, without those that have a node by now."""
+        """The pending pods that the dashboard's observer saw a moment ago, without those that have a node by now."""
         groups, pods = PendingGroups(), self._state_machine.state.pods
         waiting = list(self._observer.pending)
         for start in range(0, len(waiting), _SLICE):

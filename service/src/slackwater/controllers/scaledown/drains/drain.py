@@ -1,12 +1,13 @@
-r"""The removal of one node: it is tainted, emptied and deleted; whatever goes wrong, the removal is rolled back.
+r"""The removal of one node: taints, empties and deletes it. If anything goes wrong, the removal is rolled back.
 
     marking -> marked -> evicting -> delaying -> removing -> leaving -> ended
         \__________\_________\___________\__________\___________\___-> unmarking -> ended
 
-marking: the taint is being written. marked: waits until the whole batch is tainted and schedulers have seen it. evicting: pods
-leave. delaying: an annotation asks to wait. removing: the provider was asked. leaving: the provider has accepted the deletion;
-the node still exists. unmarking: the removal was given up; the taint is being removed, again and again until it is gone. Time
-is an argument, effects are results.
+marking: the taint is being written. marked: the removal waits until the whole batch is tainted and schedulers have seen the
+taints. evicting: pods are being evicted. delaying: the node is empty, and an annotation on it asks to wait. removing: the
+provider was asked to delete the machine. leaving: the provider has accepted the deletion, and the node still exists. unmarking:
+the removal was given up, and the removal of the taint is tried until the taint is gone. Time is an argument, effects are
+results.
 """
 
 from collections.abc import Callable
@@ -22,14 +23,15 @@ from slackwater.model.objects import Taint
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-#: Where a removal can still be given up: nothing was asked of the provider.
+#: Phases in which a removal can still be given up, because the provider was not asked yet.
 _REVOCABLE: Final = frozenset({"marking", "marked", "evicting", "delaying"})
 #: How often a provider that gave no answer is asked again.
 _MOST_ATTEMPTS: Final = 3
 
 
 class Drain:
-    """The removal of one node, from its taint to its deletion or back. `marked_at` is None until the taint is written."""
+    """The removal of one node, from its taint to its deletion or its rollback. `marked_at`: when the taint was written; None
+    before. `end`: the report of the end; None before."""
 
     def __init__(
         self, order: DrainOrder, limits: DrainLimits, migrate: Callable[[PodUid, NodeName], None], began: Instant
@@ -51,7 +53,7 @@ class Drain:
     # --- commands ---------------------------------------------------------------------------------------------------------
 
     def mark(self) -> list[Effect]:
-        """Begins the removal: the effect that writes the taint, with its time, and the cordon."""
+        """Begins the removal. Returns the effect that writes the taint, with the time as its value, and the cordon."""
         taint = Taint(TO_BE_DELETED_TAINT, str(int(self.order.stamp)), "NoSchedule")
         return [MarkNode(uid=self.order.uid, name=self.order.node, taint=taint, cordon=self._limits.cordon)]
 
@@ -61,7 +63,7 @@ class Drain:
         self._enter("marked", now)
 
     def unix(self, now: Instant) -> UnixTime:
-        """The Unix time at `now`, by the taint's time."""
+        """The Unix time at `now`, computed from the taint's time."""
         return UnixTime(self.order.stamp + (now - self.began))
 
     @property
@@ -69,8 +71,8 @@ class Drain:
         return self.phase in _REVOCABLE
 
     def give_up(self, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
-        """Rolls back: the taint is removed, and the node is as before. Returns no effect if the rollback has begun or the
-        removal has ended.
+        """Begins the rollback. Returns the effect that removes the taint and our cordon; none if the rollback has begun already
+        or the removal has ended.
         """
         if self.phase in {"unmarking", "ended"}:
             return []
@@ -116,8 +118,8 @@ class Drain:
     def step(
         self, node_view: NodeView, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None
     ) -> list[Effect]:
-        """The effects that are due now; not called after the end. `batch_marked_at`: when the last node of the batch was
-        tainted; None while one is not."""
+        """Does what is due now, and returns its effects; not called after the end. `batch_marked_at`: when the last node of the
+        batch was tainted; None while one is not tainted."""
         if node_view.node is None or node_view.node.uid != self.order.uid:
             self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
             return []
@@ -143,7 +145,8 @@ class Drain:
                 return []
 
     def _look(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
-        """Judges the node as it is now, since the plan may be outdated, and does what comes next."""
+        """Checks the node's present state, since the plan may be outdated, and does the next step: gives the removal up, evicts
+        pods, or asks the provider."""
         problem = self._not_as_planned(node_view) or self.pods.never_leaves(node_view, disruptions)
         if problem is not None:
             return self.give_up(*problem, now)
@@ -171,7 +174,7 @@ class Drain:
         return None
 
     def _daemons(self, node_view: NodeView) -> list[Effect]:
-        """Evicts DaemonSet pods once, before the node goes; the removal does not wait for them."""
+        """The evictions of DaemonSet pods, sent once before the node is deleted. The removal does not wait for them."""
         if self._asked_daemons or self.order.empty or not self._limits.evict_daemons:
             return []
         self._asked_daemons = True

@@ -1,4 +1,4 @@
-"""What a removal reads: its node with the pods that count there, and the limits that it keeps.
+"""What a removal reads: the node with its pods, and the limits on the removal.
 
 - `NodeView`, `NodeViews`: the node and its pods, as the state machine has them now.
 - `DrainLimits`, `PriorityGroup`: how long each step may take, and what the removal may do.
@@ -17,9 +17,10 @@ from slackwater.model.reasons import UnremovableReason
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node under removal, with its pods by drainability. `node` is None if the node is gone.
+    """A node under removal, with its pods by drainability. `node`: None if the node is gone.
 
-    `movers` have to leave, `awaited` have to complete. `blocked` is a pod that a rule keeps on the node, with the reason.
+    `movers`: pods that have to leave. `daemons`: DaemonSet pods. `awaited`: pods that have to complete. `blocked`: a pod that a
+    rule keeps on the node, with the reason; None if there is none.
     """
 
     node: Node | None
@@ -34,27 +35,28 @@ class NodeView:
 
 
 class NodeViews(Protocol):
-    """What removals ask of the state machine."""
+    """The part of the state machine that removals use."""
 
     def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
-        """The node as it is now."""
+        """What a drain has to know about the node at `now`: its pods by drainability, and whether it still exists."""
         ...
 
     def disruptions(self) -> Disruptions:
-        """The disruptions that budgets allow now."""
+        """The disruptions that PodDisruptionBudgets allow now."""
         ...
 
     def migrate(self, uid: PodUid, node: NodeName) -> None:
-        """Adds a virtual machine to the queue of migrations, before those that migrate for pressure."""
+        """Requests the migration of the virtual machine of this pod, away from the node. It comes before migrations for
+        pressure."""
         ...
 
     def stay(self, uids: Iterable[PodUid]) -> None:
-        """Notes that these pods need not leave any more."""
+        """Withdraws the requests to migrate these pods: they need not leave any more."""
         ...
 
 
 def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
-    """The node's view, by judging each pod. Budgets do not block here: the eviction API checks them."""
+    """Makes the node's view by judging each pod. Budgets do not block a pod here, since the eviction API checks them."""
     movers: list[Pod] = []
     daemons: list[Pod] = []
     awaited: list[Pod] = []
@@ -80,7 +82,8 @@ def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityGroup:
-    """Pods of at least this priority, up to the next group's; each has so many seconds to end."""
+    """A group of pods that are evicted together: pods of at least `priority`, up to the priority of the next group. `seconds`:
+    how long its pods may take to terminate."""
 
     priority: int
     seconds: float
@@ -88,14 +91,15 @@ class PriorityGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainLimits:
-    """Limits, in seconds. Defaults are Cluster Autoscaler's, except `deadline_seconds`, which bounds a removal until its
-    provider is asked.
+    """Limits on a removal, in seconds. Defaults are Cluster Autoscaler's, except `deadline_seconds`: the longest time from the
+    beginning of a removal until its provider is asked.
 
-    The first pod of a batch is evicted `settle_seconds` after its last taint, so that schedulers have seen it. Priority groups
-    leave one after another, lower priorities first; a pod below the lowest group leaves with it. A blocked eviction is sent
-    again after `retry_seconds`, or as soon as the budget allows one. With `force` pods whose eviction takes too long are
-    deleted. `delay_seconds` is how long annotations may delay the deletion, `removal_seconds` how long a node may exist after
-    its provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
+    `settle_seconds`: the pause between the last taint of a batch and its first eviction, so that schedulers have seen the
+    taints. `groups`: priority groups leave one after another, lower priorities first; a pod below the lowest group leaves with
+    it. `retry_seconds`: the pause before a blocked eviction is sent again, unless the budget allows a disruption before.
+    `eviction_seconds`: for how long the eviction of one pod is tried. `force`: pods whose eviction takes too long are deleted.
+    `delay_seconds`: how long annotations may delay the deletion. `removal_seconds`: how long a node may exist after its
+    provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
     """
 
     cordon: bool = True
@@ -112,5 +116,5 @@ class DrainLimits:
     migrate: bool = True
 
     def group_of(self, priority: int) -> int:
-        """The group of the priority: the highest whose bound it reaches, else the lowest."""
+        """The index of the group for this priority: the highest group whose priority it reaches, else the lowest group."""
         return max((at for at, group in enumerate(self.groups) if group.priority <= priority), default=0)

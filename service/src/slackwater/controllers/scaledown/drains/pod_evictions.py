@@ -2,8 +2,8 @@
 
     effects, problem = pods.step(node_view, disruptions, now)   # the evictions to send now; why the removal must be given up
 
-Priority groups leave one after another: a group begins when those before it have gone. A blocked eviction delays its own node
-only. A virtual machine that may migrate is not evicted; its migration is requested once.
+Priority groups leave one after another: a group begins when the groups before it have gone. A blocked eviction delays only its
+own node. A virtual machine that may migrate is not evicted; its migration is requested once.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,8 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 
-#: asked: the call is on its way. taken: the API server accepted it; the pod is ending. waiting: to be sent again.
+#: asked: the eviction call is under way. taken: the API server accepted it, and the pod is terminating. waiting: the call is to
+#: be sent again. refused: the API server refused it for good. migrating: a migration was requested instead.
 _Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
 #: The shortest time between two evictions of one pod, however often its budget changes.
 _SHORTEST_PAUSE_SECONDS = 1.0
@@ -28,7 +29,8 @@ Problem = tuple[UnremovableReason, str]
 
 @dataclass(slots=True)
 class _PodEviction:
-    """One leaving pod. `first_at`: when its eviction was first sent. `forced`: it is deleted instead of evicted."""
+    """How far one leaving pod has come. `first_at`: when its eviction was first sent. `asked_at`: when the last call was sent
+    or answered. `forced`: the pod is deleted instead of evicted. `detail`: the text of the last answer."""
 
     pod: Pod
     step: _Step
@@ -40,7 +42,8 @@ class _PodEviction:
 
 @dataclass(slots=True)
 class LeavingPods:
-    """The leaving pods of one node. `migrate` adds a machine to the queue of migrations."""
+    """The leaving pods of one node. `migrate` requests the migration of a pod's machine. `leavers`: the pods that were tried
+    and are still there."""
 
     node: NodeName
     limits: DrainLimits
@@ -68,7 +71,8 @@ class LeavingPods:
         return effects, self._overdue(waiting, group, began, now) if not effects else None
 
     def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
-        """Finds a pod that no eviction can ever remove, before the first is sent. With `force` every pod can be removed."""
+        """Looks for a pod that the eviction API always refuses, before the first eviction is sent. Returns the reason and the
+        pod's name; None if there is none, or with `force`, by which every pod can be removed."""
         if self.limits.force:
             return None
         stuck = next((pod for pod in node_view.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
@@ -109,7 +113,8 @@ class LeavingPods:
         return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=leaver.forced)
 
     def _last(self, leaver: _PodEviction, now: Instant) -> tuple[list[Effect], Problem | None]:
-        """Handles an eviction that was refused or tried for long enough: deletes the pod with `force`, else gives up."""
+        """Handles an eviction that was refused or tried for too long. With `force` deletes the pod; else returns the reason why
+        the removal must be given up."""
         if self.limits.force and not leaver.forced:
             leaver.forced, leaver.first_at = True, now
             return [self._ask(leaver, now)], None
@@ -127,15 +132,16 @@ class LeavingPods:
         return UnremovableReason.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"
 
     def _blocked(self, pods: list[Pod]) -> bool:
-        """Is an eviction still being tried? Tries have their own time limit; only after it the pod's time to end begins."""
+        """Is an eviction of these pods still being tried? The tries have a time limit of their own, before the pods' time to
+        terminate begins."""
         return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
 
     def running_pods(self) -> list[tuple[PodKey, str, str]]:
-        """Each pod that was tried and is still there: its step, and the detail of its last answer."""
+        """The pods that were tried and are still there, each as (name, step, text of the last answer)."""
         return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
 
     def ended(self, event: EvictionEnded, now: Instant) -> list[PodEvicted]:
-        """Takes in the end of the call about a pod; reports the pod where it was evicted."""
+        """Handles the end of an eviction call. Returns a report of the pod if it was evicted."""
         leaver = self.leavers.get(event.uid)
         if leaver is None or leaver.step != "asked":
             return []

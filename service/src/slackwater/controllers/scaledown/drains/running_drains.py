@@ -1,10 +1,10 @@
-"""All removals that have begun: batches, limits on concurrent ones, cancelling, and the outcome of each.
+"""All removals under way: begins them in batches, advances and cancels them, and reports the end of each.
 
 - `Drains`: the removals under way.
 - `room_in_leaving`: the removals to give up because pods need the room.
 
 In: the ends of API calls (`apply`), time (`step`), and the autoscaler's commands. Out: effects, that is, API calls and reports
-to the autoscaler (`DrainEnd`, `PodEvicted`). Invariant: a failed taint gives up its whole batch.
+to the autoscaler (`DrainEnd`, `PodEvicted`). Invariant: if a taint fails, the removals of the whole batch are given up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
-#: The longest time between two steps of a removal of which no event arrives.
+#: The time between two steps of the removals, unless an event arrives.
 _STEP_SECONDS: Final = 0.5
 
-#: cancelled: it is being rolled back. too-late: the provider was asked already. none: there is no such removal.
+#: cancelled: the removal is being rolled back. too-late: the provider was asked already. none: no such removal is under way.
 CancelAnswer = Literal["cancelled", "too-late", "none"]
 
 
@@ -56,7 +56,8 @@ class Drains:
         return effects
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        """Continues removals that an earlier process began, as the taints show. Their deadlines run from the taints' times."""
+        """Continues removals that an earlier process began, as taints show. Their deadlines count from the times in the
+        taints."""
         for order in orders:
             if order.node not in self._drains:
                 self._batches += 1
@@ -70,7 +71,8 @@ class Drains:
     def cancel(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
-        """Cancels a removal, because a person asks or the room is needed again."""
+        """Cancels a removal, because a person asks for it or the room is needed again. Returns whether it was still possible,
+        and the effects to carry out."""
         drain = self._drains.get(node)
         if drain is None or drain.phase in {"unmarking", "ended"}:
             return "none", []
@@ -91,14 +93,14 @@ class Drains:
         return tuple(self._drains.values())
 
     def under_way(self) -> tuple[int, int]:
-        """How many nodes are being removed, and how many of these may still have pods that are leaving."""
+        """The number of removals under way, and how many of these are of nodes that may still have leaving pods."""
         drains = sum(not drain.order.empty and drain.phase not in {"removing", "leaving"} for drain in self._drains.values())
         return len(self._drains), drains
 
     # --- events and time --------------------------------------------------------------------------------------------------
 
     def apply(self, event: DrainEvent, now: Instant) -> list[Effect]:
-        """Takes in the end of a call."""
+        """Handles the end of an API call or of a provider's deletion. Returns the next effects."""
         name = getattr(event, "name", None) or getattr(event, "node", None)
         drain = self._drains.get(NodeName(str(name)))
         if drain is None or getattr(event, "taint_key", TO_BE_DELETED_TAINT) != TO_BE_DELETED_TAINT:
@@ -111,7 +113,8 @@ class Drains:
         return effects + self._ended()
 
     def step(self, now: Instant) -> list[Effect]:
-        """Steps every removal; does nothing if that was done a moment ago."""
+        """Advances every removal, and returns the effects. Does nothing within `_STEP_SECONDS` of the last time, unless an
+        event has arrived."""
         if not self._drains or (self._next_step is not None and now < self._next_step):
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
@@ -127,14 +130,15 @@ class Drains:
         return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
-        """When the last node of the batch was tainted; None while one is not."""
+        """When the last node of the batch was tainted; None while one is not tainted."""
         of_batch = [self._drains[node] for node, own in self._batch_of.items() if own == batch]
         if any(drain.phase == "marking" for drain in of_batch):
             return None
         return Instant(max((drain.marked_at for drain in of_batch if drain.marked_at is not None), default=0.0))
 
     def _batch_failed(self, failed: Drain, now: Instant) -> list[Effect]:
-        """Gives up the whole batch after a taint failed. No pod of it was evicted yet, because one taint was missing."""
+        """Gives up the other removals of the batch after a taint failed. No pod was evicted yet, because that waits for all
+        taints of the batch."""
         batch = self._batch_of[failed.order.node]
         others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
         effects: list[Effect] = []
@@ -150,7 +154,7 @@ class Drains:
         return drain.give_up(unremovable_reason, detail, now)
 
     def _ended(self) -> list[Effect]:
-        """Forgets the drains that have ended, and reports them."""
+        """Removes the drains that have ended, and returns their reports."""
         ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
         for node, _ in ended:
             del self._drains[node], self._batch_of[node]
@@ -164,12 +168,13 @@ _CORDON: Final = "node.kubernetes.io/unschedulable"
 def room_in_leaving(
     planning_input: PlanningInput, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]
 ) -> tuple[NodeName, ...]:
-    """The nodes whose removal is to be given up for pods that fit nowhere else, the latest removal first.
+    """Finds the nodes whose removal is to be given up for pods that fit nowhere else (`homeless`), the latest removal first.
 
         given_up = room_in_leaving(planning_input, leaving, homeless)
 
-    Each such node is reopened in a trial. The latest removals come first, since the least is lost there. Pods that fit stay
-    placed. This is tried before new nodes are added: an existing node is ready sooner.
+    `leaving`: nodes whose removal can still be given up, and when it began. In a trial, each is opened again and pods are
+    placed there. The latest removals come first, since the least work is lost with them. The snapshot is left as it was. This
+    is done before new nodes are planned, because an existing node is ready sooner.
     """
     if not homeless or not leaving:
         return ()
@@ -192,7 +197,7 @@ def room_in_leaving(
 
 
 def kept_after_all(node: Node) -> Node:
-    """The node as it is once its removal is given up: without our taint, and without the cordon if that was ours."""
+    """The node as it will be when its removal has been given up: without our taint, and without the cordon if we set it."""
     ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
     taints = tuple(taint for taint in node.taints if taint.key not in ours)
     return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)

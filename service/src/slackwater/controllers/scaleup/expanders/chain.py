@@ -1,17 +1,17 @@
 """The chain of expanders, and the expanders that need no configuration.
 
-An expander gives an option a merit; a later expander decides among options that all earlier ones rate equal. `chain_of` builds
-the chain:
+An expander measures an option; smaller is better. A later expander decides among options that all earlier ones measure equal.
+An option's merit is the tuple of all its measures. `chain_of` builds the chain:
 
 - `random`: draws one option. The same seed draws the same option, so the same cluster gets the same plan. A draw also decides
   among options that are equal by all other expanders, as in Cluster Autoscaler.
 - `least-nodes`: prefers options that add the fewest nodes.
 - `least-waste`: prefers options that leave the smallest share of their nodes unused.
 - `most-pods`: prefers options that help the most pods.
-- `smallest-node`: prefers options with the smallest nodes. It is used for placeholders, which justify no larger node.
+- `smallest-node`: prefers options with the smallest nodes. It is used for placeholders, for which a larger node would be waste.
 - `priority`: has a module of its own (`priority`), since it needs configuration.
 
-Invariant: a merit depends on one option alone, so options can be kept in order while others come and go.
+Invariant: a merit depends on one option alone, so options stay sorted while other options are added and removed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,8 @@ from slackwater.controllers.scaleup.expanders.scarcity import Resources, Weights
 
 
 def node_size(option: Option, weights: Weights, largest: Resources) -> Fraction:
-    """The mean node's share of the largest node there is, of each resource times its weight (`scarcity`), summed; exact.
+    """The size of the option's new nodes: for each resource, the mean amount of a node as a share of `largest`, times the
+    weight; then the sum over resources. An exact fraction.
 
     An option without a new node has size 0 and comes first: it costs nothing.
     """
@@ -46,10 +47,10 @@ def most_pods(option: Option) -> int:
 def waste(option: Option, weights: Weights) -> Fraction:
     """The weighted sum, over resources, of (new capacity - requests of the helped pods) / new capacity.
 
-    It is negative if some of these pods go to existing nodes and their requests exceed the new capacity.
+    The sum is negative if some of these pods go to existing nodes and their requests exceed the new capacity.
 
-    As in Cluster Autoscaler the unused shares of CPU and memory, of all new nodes together, are added. The shares of every
-    other resource are added too, with its weight (`scarcity`). Shares are of what is allocatable, and exact fractions, so that
+    As in Cluster Autoscaler, the unused shares of CPU and memory of all new nodes together are added. The share of every other
+    resource is added too, times its weight (`scarcity`). Shares are of what is allocatable; they are exact fractions, so that
     equal options compare equal.
     """
     shares = (
@@ -81,8 +82,8 @@ _SIMPLE: Final[Mapping[str, Measure]] = {"most-pods": most_pods, "least-nodes": 
 def chain_of(
     names: Sequence[ExpanderName], *, seed: int, priorities: Priorities, weights: Weights, largest: Resources
 ) -> Callable[[Option], Merit]:
-    """The function that gives an option's merit by these expanders; a random draw comes last. `largest` is the most that any
-    new node has."""
+    """Makes the function that returns an option's merit by these expanders, with a random draw as the last measure. `largest`:
+    for each resource the most that any group's new node has."""
     lot = partial(draw, seed=seed)
     own: dict[str, Measure] = {
         "random": lot,

@@ -1,8 +1,8 @@
 """Expander `priority`: prefers options whose groups the user ranks highest, in the format of Cluster Autoscaler's ConfigMap.
 
-A priority is a whole number with regular expressions, each searched for anywhere in a group's name; a group has the highest
-priority of which an expression matches. Groups without a match come after all others. If no group has a match, or nothing is
-configured, all options are equal.
+A priority is a whole number with a list of regular expressions. A group has the highest priority of which an expression matches
+anywhere in the group's name. Groups without a match come after all others. If no group has a match, or nothing is configured,
+all options are equal.
 """
 
 import re
@@ -15,17 +15,17 @@ from slackwater.model.nodegroups import GroupName
 
 
 class BadPriorities(ValueError):
-    """The configured priorities cannot be read. The message says where, what was found and what is wanted."""
+    """The configured priorities cannot be read. The message says where the error is, what was found and what is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priorities:
-    """The configured priorities: `ranks` from the highest down, each with its expressions."""
+    """The configured priorities. `ranks`: each priority with its expressions, the highest first."""
 
     ranks: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
 
     def of(self, group: GroupName) -> int | None:
-        """The group's rank; None if no expression matches."""
+        """The group's priority; None if no expression matches its name."""
         return next((rank for rank, patterns in self.ranks if any(each.search(group) for each in patterns)), None)
 
 
@@ -60,6 +60,7 @@ def _compiled(rank: int, expressions: Iterable[object]) -> Iterable[re.Pattern[s
 
 
 def rank(option: Option, priorities: Priorities) -> tuple[bool, int]:
-    """The measure of an option by the rank of its first group, which all its groups share. Without a rank it comes last."""
+    """The measure of an option by its groups' priority, which is the same for all groups of a bundle. An option without a
+    priority comes last."""
     found = priorities.of(option.names[0])
     return found is None, -(found or 0)

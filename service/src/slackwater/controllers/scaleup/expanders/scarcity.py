@@ -1,8 +1,9 @@
 """Scarcity: the weight of each resource when nodes are compared. A resource weighs more, the scarcer it is relative to CPU.
 
-CPU and memory weigh 1. A device's weight is the ratio of all cores to all such devices over the groups' nodes, so an idle GPU
-outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are compared with memory. Pod slots and
-local disk weigh nothing: every machine has them, whether its template says so or not. No prices are known.
+CPU and memory weigh 1. A device's weight is the number of cores divided by the number of such devices, both summed over one new
+node of each group. So an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are
+compared with memory. Pod slots and local disk weigh nothing: every machine has them, whether its template shows them or not.
+Prices are not known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ def resources_of(node: Node) -> Resources:
 
 
 def weights_of(nodes: Iterable[Node]) -> Weights:
-    """The weights of the resources of new nodes, from one node of each group; other resources weigh nothing."""
+    """The weight of each resource. `nodes`: one new node of each group. Resources that no node has weigh nothing."""
     total: dict[str, int] = {}
     for node in nodes:
         for name, amount in resources_of(node).items():

@@ -1,6 +1,5 @@
 """Migration choice: decides which machine leaves a node under pressure now, and to which node.
 
-- `MigrationQueue`: for each node the machines that may leave it, in order of `Rank`.
 - `MigrationBackoff`: the back-off of machines that could not leave.
 - `MigrationChoice`: the decision, which each agent's request asks for.
 
@@ -8,133 +7,27 @@ In: machines as their agents report them, node sums, running migrations. Out: on
 Invariant: a machine that may never migrate is in no queue, so it blocks no other machine.
 """
 
-from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.migration.migration_queue import MigrationQueue
+from slackwater.controllers.migration.target_node import Route, choose_target_node, full_targets, room_at_source
 from slackwater.controllers.policy import Policy
-from slackwater.fit.filter.node_accounting import judge_ledger
-from slackwater.model.columns import Mask, NodeColumns, Rows, vertical
+from slackwater.model.columns import Rows
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import too_much_pressure
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
 
-
-class Rank(NamedTuple):
-    """A machine's rank, the first to leave lowest. 1. machines with a load before those without  2. lower one-minute load,
-    which disturbs least  3. joined first.
-
-    The last makes the order total and stable: machines of equal load never change places.
-    """
-
-    without_load: bool
-    load1_micro: int
-    joined: int
-
-
-def rank(load1_micro: int | None, joined: int) -> Rank:
-    return Rank(load1_micro is None, load1_micro or 0, joined)
-
-
-class MigrationQueue:
-    """The migration queue of each node; a pod is in at most one.
-
-    A machine joins with its agent's first request, and stays until it may no longer migrate.
-    """
-
-    def __init__(self) -> None:
-        self._queues: dict[NodeName, list[tuple[Rank, PodUid]]] = {}
-        self._places: dict[PodUid, tuple[NodeName, Rank]] = {}
-        self._joined = 0
-
-    def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
-        """Adds the pod, or moves it to the place that its new load gives it."""
-        place = self._places.get(uid)
-        joined = place[1].joined if place is not None and place[0] == node else self._joined
-        self.enter(uid, node, load1_micro, joined)
-
-    def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
-        """Adds the pod with this join number."""
-        self.drop(uid)
-        self._joined = max(self._joined, joined + 1)
-        ranked = rank(load1_micro, joined)
-        self._places[uid] = (node, ranked)
-        insort(self._queues.setdefault(node, []), (ranked, uid))
-
-    def drop(self, uid: PodUid) -> None:
-        place = self._places.pop(uid, None)
-        if place is None:
-            return
-        queue = self._queues[place[0]]
-        del queue[bisect_left(queue, (place[1], uid))]
-        if not queue:
-            del self._queues[place[0]]
-
-    def __contains__(self, uid: PodUid) -> bool:
-        return uid in self._places
-
-    def on_node(self, node: NodeName) -> Iterator[PodUid]:
-        """The pods of the node's queue in order. Do not change the queue while iterating."""
-        return (uid for _, uid in self._queues.get(node, ()))
-
-    def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
-        """All entries as (node, pod, load, joined), by node and in order."""
-        return [
-            (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
-            for node in sorted(self._queues)
-            for ranked, uid in self._queues[node]
-        ]
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-#: Source and target of a migration; each is None if not known.
-Route = tuple[NodeName | None, NodeName | None]
-
-
-def room_at_source(running: Iterable[Route], source: NodeName, policy: MigrationPolicy) -> bool:
-    """May one more migration leave `source`?"""
-    sources = [route[0] for route in running]
-    return len(sources) < policy.max_concurrent and sources.count(source) < policy.max_per_source
-
-
-def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeName]:
-    """The nodes where no more migrations may arrive."""
-    arriving = Counter(target for _, target in running if target is not None)
-    return {node for node, count in arriving.items() if count >= policy.max_per_target}
-
-
-def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
-    """The row that is least full once the machine is there; None if it fits on none.
-
-    `rows` are those that the other rules allow. A target above its watermark would only move the pressure, and then the machine
-    again. It is allowed for machines that migrate whatever the pressure is (`above_watermark`).
-    """
-    fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
-    after = columns.reserved[:, fitting] + columns.held[:, fitting] + vertical(need)
-    if not above_watermark:
-        below: Mask = np.asarray((after <= columns.watermark[:, fitting]).all(axis=0))
-        fitting, after = fitting[below], after[:, below]
-    if not len(fitting):
-        return None
-    fullness = (after / np.maximum(columns.total[:, fitting], 1)).max(axis=0)
-    return Row(int(fitting[np.lexsort((fitting, fullness))[0]]))
-
-
-#: Before a machine whose migration failed, or could not begin, is tried again; doubled each time, up to the longest.
+#: The pause after a machine's migration failed or could not begin. It doubles each time, up to the longest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
-#: A machine whose agent has been silent for longer does not hold the others up.
+#: A machine whose agent has been silent for longer does not delay the machines behind it in the queue.
 _SILENT_SECONDS: Final = 60.0
 
 
@@ -147,7 +40,8 @@ class MigrationBackoff:
 
 
 class MigrationChoice:
-    """Decides migrations; keeps the queues and the back-offs. `busy` are the machines that migrate already."""
+    """Decides migrations; keeps the queues and the back-offs. `busy`: the machines that migrate already, kept up to date by the
+    caller. `routes` returns the nodes of each running migration."""
 
     def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
         self._ledger = cluster_state.ledger
@@ -161,12 +55,13 @@ class MigrationChoice:
         self._routes = routes
         self._backoffs: dict[PodKey, MigrationBackoff] = {}
         self.queue = MigrationQueue()
-        #: The number of machines that wait to leave drained nodes; so many of the concurrent migrations are kept for them.
+        #: The number of machines that wait to leave drained nodes. So many places among the concurrent migrations are kept
+        #: free.
         self.places_kept = 0
 
     def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
-        """Decides, for an agent's request, whether its machine leaves now; the target node, or None. The load it reads is that
-        of the agent's previous request."""
+        """Decides, at an agent's request, whether the agent's machine migrates now. Returns the target node; None if the
+        machine stays. The decision uses the load of the agent's previous request."""
         reservation, vertical = self._reservations.get(pod.uid), pod.vertical
         if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
@@ -191,7 +86,8 @@ class MigrationChoice:
     def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
         """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
 
-        It is a node below its watermark if there is one, else any that fits: the drain goes on whatever the pressure elsewhere.
+        Prefers nodes that stay below their watermark. If there is none, takes any node where the machine fits, because the
+        drain has to go on whatever the pressure elsewhere.
         """
         reservation = self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -220,7 +116,7 @@ class MigrationChoice:
         return machine not in self._busy and (backoff is None or backoff.until <= now)
 
     def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
-        """Is the pod the first in its node's queue among those that could leave now? The others do not delay it."""
+        """Is the pod the first in its node's queue, if pods that could not leave now do not count?"""
         for other in self.queue.on_node(node):
             if other == uid:
                 return True
@@ -237,7 +133,7 @@ class MigrationChoice:
         return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
 
     def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
-        """The node's CapacityPressure from pods that have been denied growth for long enough."""
+        """The node's CapacityPressure from pods that have been denied growth for at least `sustained_seconds`."""
         since, amounts = now - policy.migration.sustained_seconds, NOTHING
         for uid in self._reservations.on_node(node):
             vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
@@ -260,7 +156,7 @@ class MigrationChoice:
         return None if node is None else node.name
 
     def back_off(self, machine: PodKey, now: Instant) -> None:
-        """Notes that the machine could not leave. Other machines come first during a pause, which doubles each time."""
+        """Notes that the machine could not leave. It is not tried again during a pause, which doubles each time."""
         before = self._backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
         self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
