@@ -57,7 +57,7 @@ async def reviewer(control_plane: ControlPlane) -> AsyncIterator[KubeTokenReview
 
 
 def gate(ground: Ground, reviewer: KubeTokenReviewer) -> Authenticator:
-    config = AuthenticatorConfig(service_accounts=frozenset({f"{ground.name}/{ACCOUNT}"}))
+    config = AuthenticatorConfig(service_accounts=frozenset({f"{ground.name}/{ACCOUNT}"}), review_seconds=60.0)
     return Authenticator(config, reviewer, clock=monotonic, unix_seconds=lambda: 0.0)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.support.bodies import N_SHAPES, a_pod, of_every_shape
+from tests.cluster.support.bodies import N_SHAPES, Json, a_pod, of_every_shape
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import Asked, asked_by, total_by_node
 from tests.cluster.support.same_state import allocatable, amounts, reserved, same_state
@@ -28,11 +28,16 @@ WANT_BY_SHAPE = (
 )
 
 
+def patient(*, ours: bool = False) -> Json:
+    """Settings by which kube-scheduler asks nothing twice, on a machine that stands still for a while, too."""
+    return {"extender": {"bind": ours, "httpTimeout": "30s", **({"holdTimeout": "60s"} if ours else {})}}
+
+
 @pytest.mark.parametrize("ours", [False, True], ids=["kube-scheduler", "our-bind-verb"])
 async def test_500_pods_over_50_nodes_are_all_bound_and_counted_exactly(stage: Stage, ground: Ground, ours: bool) -> None:
     await ground.make_nodes(50)
     overhead = await a_runtime_class(ground)
-    service = await stage.up({"extender": {"bind": ours}})
+    service = await stage.up(patient(ours=ours))
 
     names = await ground.make_pods(of_every_shape(number, overhead=overhead) for number in range(500))
     pods = await ground.until_bound(500, within_seconds=60)
@@ -60,7 +65,7 @@ async def test_both_modes_of_node_cache_bind_pods(stage: Stage, ground: Ground, 
         document["extenders"][0]["nodeCacheCapable"] = names_only
 
     await ground.make_nodes(5)
-    service = await stage.up(edit=cached)
+    service = await stage.up(patient(), edit=cached)
     names = await ground.make_pods(a_pod(f"p-{number}") for number in range(50))
     await ground.until_bound(50, within_seconds=60)
 

@@ -16,7 +16,7 @@ from tests.cluster.support.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 GI = 1024**3
-SOON = 5.0
+SOON = 60.0
 
 
 async def test_a_deleted_node_leaves_the_state_and_counts_its_pods_again_when_it_comes_back(

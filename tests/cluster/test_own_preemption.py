@@ -107,7 +107,7 @@ async def test_while_the_gate_is_shut_in_tree_preemption_stays_out_of_every_node
     for number in range(8):
         await patch(ground, f"{ground.pods_path}/high", {"metadata": {"labels": {"touched": str(number)}}})
         await anyio.sleep(0.5)
-    assert await filters() > before, "it was tried meanwhile"
+    await eventually(filters, lambda n: n > before, within_seconds=60, wanted="it was tried meanwhile")
     assert await leaving() == {victim}
     assert (await service.metrics()).value("slackwater_gates_shut") == 1
     for path in victims:

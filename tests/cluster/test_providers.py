@@ -138,8 +138,8 @@ async def kwok_rig(api: FlakyApi, _: KubeApi, ground: Ground) -> AsyncIterator[R
         for name, smallest in zip(names, (MIN_SIZE, 0), strict=True)
     ]
     rig = KwokRig(ground, api, clock, groups, _kwok(api, groups, clock, ground), groups[0].name, groups[1].name)
-    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=5)
-    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=5)
+    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=60)
+    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=60)
     await rig.settle()
     yield rig
 
@@ -228,7 +228,7 @@ async def test_kwok_makes_the_nodes_of_a_group_live(provider_rights: None, contr
         api = FlakyApi(KubeApi(client))
         await _until_granted(ground)
         async with kwok_rig(api, KubeApi(client), ground) as rig:
-            await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 2, timeout_seconds=5)
+            await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 2, timeout_seconds=60)
             await rig.settle()
 
             async def ready() -> int:

@@ -63,7 +63,7 @@ async def ready_nodes(ground: Ground) -> set[str]:
     return {n["metadata"]["name"] for n in nodes if is_ready(n) and n["metadata"]["labels"].get(_GROUND) == ground.name}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 async def test_pods_within_the_slack_start_at_once_it_refills_and_no_removal_eats_it(stage: Stage, ground: Ground) -> None:
     settings = settings_of(ground, {"extraCapacity": {"min": {"cpu": "6", "memory": "6Gi"}, "granularity": 4, "sizing": "v1"}})
     await grant(ground, settings)
@@ -121,7 +121,7 @@ def a_deployment(ground: Ground, name: str, *, replicas: int, slack: str | None 
     }
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 async def test_marked_workloads_and_capacity_buffers_get_placeholders_like_their_pods(stage: Stage, ground: Ground) -> None:
     """S7. The CRD comes only when the service runs already, and without it all else works."""
     settings = settings_of(ground, {})

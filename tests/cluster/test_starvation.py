@@ -24,7 +24,7 @@ async def test_a_pod_whose_whole_sample_we_refuse_is_nominated_to_a_node_that_fi
         # One after another, so that the first sample is the first 100 nodes of its list.
         document["parallelism"] = 1
         # So long a refused pod is not tried again: on a busy machine the nomination would come after the second try.
-        document["podInitialBackoffSeconds"] = 4
+        document["podInitialBackoffSeconds"] = 10
 
     full = await ground.make_nodes(FULL, tag="full", cpu="4")
     await ground.make_pods(a_pod(f"on-{number}", cpu="2", on=name) for number, name in enumerate(full))

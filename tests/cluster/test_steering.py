@@ -138,14 +138,19 @@ async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_
 async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, ground: Ground) -> None:
     await ground.make_nodes(30)
     service = await stage.up_service(STEERED)
-    await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m", memory="256Mi") for number in range(600))
-    await until_open(service, 100)
-    await stage.up_scheduler()
-    await stage.until_bound_so_far(60, within_seconds=60)
-    await service.kill()
-    assert await ground.pending(), "it was killed after its work was done"
-    await service.start()
-    await ground.until_bound(600, within_seconds=90)
+    for turn in range(3):
+        await ground.make_pods(a_pod(f"p-{turn}-{number:04}", cpu="250m", memory="256Mi") for number in range(600))
+        await until_open(service, 100)
+        if not turn:
+            await stage.up_scheduler()
+        await stage.until_bound_so_far(600 * turn + 60, within_seconds=60)
+        await service.kill()
+        pending = await ground.pending()
+        await service.start()
+        if pending:
+            break  # else this process stood still until all was bound: once more
+    assert pending, "it was killed after its work was done"
+    await ground.until_bound(600 * (turn + 1), within_seconds=90)
     bound = stage.bound_so_far()
     assert len(bound) == len(set(bound))
     await same_state(service, ground)
@@ -203,7 +208,7 @@ async def test_kube_scheduler_never_searches_for_a_pod_that_our_gate_held(
     high, _ = await priorities(ground)
     await until_in_force(ground, high)
     await ground.make_nodes(20)
-    service = await stage.up(STEERED)
+    service = await stage.up({**STEERED, "extender": {"httpTimeout": "30s"}})  # a question that takes long is not asked again
     await ground.make_pods(a_pod(f"p-{number:03}", cpu="250m", priorityClassName=high) for number in range(60))
     pods = await ground.until_bound(60, within_seconds=60)
 

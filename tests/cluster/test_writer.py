@@ -70,7 +70,7 @@ def pending(api: aiohttp.ClientSession, ground: Ground) -> Pending:
 
 
 async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=10)
+    return await writer.perform(effect, timeout_seconds=60)
 
 
 def bind_end(outcome: Outcome) -> tuple[str, str]:

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 
 PARENT = """
 import os, subprocess, sys, time
-command = [sys.executable, "-I", "-S", sys.argv[1], str(os.getpid()), "/bin/sleep", "60"]
+command = [sys.executable, "-I", "-S", sys.argv[1], str(os.getpid()), "/bin/sleep", "600"]
 child = subprocess.Popen(command, start_new_session=True)
 while b"sleep" not in open(f"/proc/{child.pid}/cmdline", "rb").read()[:12]:
     time.sleep(0.01)
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -31,7 +31,7 @@ def test_a_program_on_the_leash_dies_when_its_parent_is_killed() -> None:
 
         parent.send_signal(signal.SIGKILL)
 
-        assert select.select([child], [], [], 10)[0] == [child]
+        assert select.select([child], [], [], 60)[0] == [child]
         os.close(child)
 
 

@@ -150,7 +150,7 @@ def test_nothing_outlives_an_owner_that_is_killed(binaries: Binaries, tmp_path: 
         owner.kill()
 
         for component in components:
-            assert select.select([component], [], [], 10)[0] == [component]
+            assert select.select([component], [], [], 60)[0] == [component]
             os.close(component)
 
 

@@ -116,6 +116,10 @@ async def _at_once(act: Callable[..., Any], *args: Any, **_more: Any) -> Any:
     return found
 
 
+#: For pytest's anyio plug-in: a module's fixture `anyio_backend` returns it, and the module's tests run in virtual time.
+VIRTUAL: Final = ("asyncio", {"loop_factory": lambda: VirtualLoop(Random(1))})
+
+
 def run_virtually(rng: Random, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs `main` to its end on a loop of its own."""
     scope, threads = cast("Any", backend.CancelScope), cast("Any", anyio.to_thread)

@@ -27,4 +27,4 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             assert process.poll() is None, "the service has ended"
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=120) == 0

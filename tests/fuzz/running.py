@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import httpx
 
 #: Nobody waits for this long; a test that runs into it has found something that hangs.
-_SECONDS: Final = 20.0
+_SECONDS: Final = 120.0
 #: 503 is no fault: the service says that it will not answer now.
 _FAULTS: Final = {500, 501, 502, 504}
 

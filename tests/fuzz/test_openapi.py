@@ -51,7 +51,7 @@ def test_what_is_answered_is_documented(target: Target, label: str, data: st.Dat
     case = data.draw(operation.as_strategy(generation_mode=mode))
     before = target.state()
     try:
-        answer = case.call(base_url=target.urls[listener], timeout=20)
+        answer = case.call(base_url=target.urls[listener], timeout=120)
     except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeEncodeError):
         return  # it cannot be sent
     target.judge(answer.status_code, f"{label} {case.body!r:.500}", before)

@@ -102,7 +102,7 @@ def test_bytes_that_are_no_http(target: Target, listener: str, data: st.DataObje
     message = data.draw(spoiled(whole) | st.binary(max_size=300))
     before = target.state()
     url = urlsplit(target.urls[listener])
-    with socket.create_connection((url.hostname or "", url.port or 0), timeout=20) as stream:
+    with socket.create_connection((url.hostname or "", url.port or 0), timeout=120) as stream:
         stream.sendall(message)
         stream.shutdown(socket.SHUT_WR)
         said = b""

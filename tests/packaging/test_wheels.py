@@ -85,8 +85,11 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
     plugin = slackwater.with_name("kubectl-slackwater")
     assert run(plugin, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
     assert json.loads(run(slackwater, "config", "schema", cwd=tmp_path).stdout) == schema()
-    demo = run(slackwater, "demo", "--duration", "5s", "--nodes", "5", "--pods", "20", cwd=tmp_path)
-    assert re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stderr, re.MULTILINE), demo.stderr
+    for duration in ("5s", "60s"):  # where others have the processor five seconds may be too few
+        demo = run(slackwater, "demo", "--duration", duration, "--nodes", "5", "--pods", "20", cwd=tmp_path)
+        if re.search(r"^[1-9]\d* pods bound and seen, .* 0 over Total$", demo.stderr, re.MULTILINE):
+            return
+    raise AssertionError(demo.stderr)
 
 
 def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: Install, tmp_path: Path) -> None:

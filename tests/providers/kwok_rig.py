@@ -95,7 +95,7 @@ async def kwok_rig() -> AsyncIterator[Rig]:
     groups = [a_group("group", min_size=MIN_SIZE), a_group("other")]
     api = FlakyApi(store)
     rig = KwokRig(store, api, clock, groups, a_provider(api, groups, clock))
-    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=5)
-    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=5)
+    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=60)
+    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=60)
     await rig.settle()
     yield rig

@@ -33,7 +33,7 @@ def server() -> ExternalServer:
 async def provider_of(
     server: ExternalServer,
     *,
-    seconds: float = 5.0,
+    seconds: float = 60.0,
     tls: Tls | None = None,
     credentials: grpc.ServerCredentials | None = None,
     defaults: GroupOptions = NO_OPTIONS,
@@ -49,12 +49,12 @@ async def provider(anyio_backend: str, server: ExternalServer) -> AsyncIterator[
 
 
 async def look(provider: ExternalGrpcProvider) -> NodeGroup:
-    found = {group.name: group for group in await provider.groups(timeout_seconds=5)}
+    found = {group.name: group for group in await provider.groups(timeout_seconds=60)}
     return found[GROUP]
 
 
 async def grow(provider: ExternalGrpcProvider, to: int = FIRST_SIZE + 2) -> None:
-    await provider.grow(GROUP, seen=FIRST_SIZE, to=to, timeout_seconds=5)
+    await provider.grow(GROUP, seen=FIRST_SIZE, to=to, timeout_seconds=60)
 
 
 def an_instance(id_: str, node: str | None = None) -> Instance:
@@ -64,7 +64,7 @@ def an_instance(id_: str, node: str | None = None) -> Instance:
 async def test_growth_is_sent_as_a_difference(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
     await grow(provider)
     assert server.asked("NodeGroupIncreaseSize") == [pb.NodeGroupIncreaseSizeRequest(id=GROUP, delta=2)]
-    await provider.lower(GROUP, seen=FIRST_SIZE + 2, to=FIRST_SIZE + 1, timeout_seconds=5)
+    await provider.lower(GROUP, seen=FIRST_SIZE + 2, to=FIRST_SIZE + 1, timeout_seconds=60)
     assert server.asked("NodeGroupDecreaseTargetSize") == [pb.NodeGroupDecreaseTargetSizeRequest(id=GROUP, delta=-1)]
 
 
@@ -73,7 +73,7 @@ async def test_a_deleted_node_is_named_and_goes_by_its_id_where_it_has_no_name(
 ) -> None:
     first, second, _ = server.pools[GROUP].machines
     doomed = [an_instance(first, "n1"), an_instance(second)]
-    await provider.delete(GROUP, doomed, timeout_seconds=5)
+    await provider.delete(GROUP, doomed, timeout_seconds=60)
     (request,) = server.asked("NodeGroupDeleteNodes")
     assert request.id == GROUP
     assert [(node.providerID, node.name) for node in request.nodes] == [(first, "n1"), (second, second)]
@@ -82,27 +82,32 @@ async def test_a_deleted_node_is_named_and_goes_by_its_id_where_it_has_no_name(
 async def test_a_look_begins_with_a_refresh_and_asks_each_group_once(
     provider: ExternalGrpcProvider, server: ExternalServer
 ) -> None:
-    await provider.groups(timeout_seconds=5)
+    await provider.groups(timeout_seconds=60)
     assert [call.name for call in server.calls][:2] == ["Refresh", "NodeGroups"]
     for name in ("NodeGroupTargetSize", "NodeGroupNodes", "NodeGroupTemplateNodeInfo", "NodeGroupGetOptions"):
         assert sorted(request.id for request in server.asked(name)) == [GROUP, OTHER]
 
 
 async def test_every_call_has_the_configured_deadline_or_the_callers(server: ExternalServer) -> None:
-    async with provider_of(server, seconds=2) as provider:
-        await provider.groups(timeout_seconds=50)
-        await provider.groups(timeout_seconds=1)
+    async with provider_of(server, seconds=200) as provider:
+        await provider.groups(timeout_seconds=5000)
+        await provider.groups(timeout_seconds=100)
     waits = [call.seconds for call in server.calls]
     half = len(waits) // 2
-    assert all(1 < wait <= 2.1 for wait in waits[:half])
-    assert all(0 < wait <= 1.1 for wait in waits[half:])
+    # gRPC sends long deadlines in coarse steps, rounded up.
+    assert all(110 < wait <= 210 for wait in waits[:half]), waits
+    assert all(0 < wait <= 110 for wait in waits[half:]), waits
 
 
 async def test_a_call_that_takes_longer_than_configured_is_given_up(server: ExternalServer) -> None:
     server.hangs.add("NodeGroupIncreaseSize")
-    async with provider_of(server, seconds=0.2) as provider:
-        with pytest.raises(ProviderError, match="NodeGroupIncreaseSize: DEADLINE_EXCEEDED") as caught:
-            await provider.grow(GROUP, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=60)
+    for seconds in (0.2, 2.0, 20.0):  # the questions before it have to be answered in time, however slow the machine is
+        async with provider_of(server, seconds=seconds) as provider:
+            with pytest.raises(ProviderError) as caught:
+                await provider.grow(GROUP, seen=FIRST_SIZE, to=FIRST_SIZE + 1, timeout_seconds=300)
+        if server.asked("NodeGroupIncreaseSize"):
+            break
+    assert "NodeGroupIncreaseSize: DEADLINE_EXCEEDED" in str(caught.value)
     assert caught.value.kind == "unknown"
 
 
@@ -136,7 +141,7 @@ async def test_a_group_that_cannot_be_asked_about_is_not_left_out(
 ) -> None:
     server.fail(name, grpc.StatusCode.INTERNAL)
     with pytest.raises(ProviderError, match=name):
-        await provider.groups(timeout_seconds=5)
+        await provider.groups(timeout_seconds=60)
 
 
 async def test_what_a_server_need_not_have_is_not_missed(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
@@ -212,7 +217,7 @@ async def test_more_instances_than_the_target_are_told_as_they_are(
     with pytest.raises(ProviderError, match="conflict"):
         await grow(provider)
     with pytest.raises(ProviderError, match="limit"):
-        await provider.delete(GROUP, group.instances[:1], timeout_seconds=5)
+        await provider.delete(GROUP, group.instances[:1], timeout_seconds=60)
     assert not server.asked("NodeGroupDeleteNodes")
 
 
@@ -234,7 +239,7 @@ async def test_what_cannot_be_is_an_error(
 ) -> None:
     server.lies[name] = lie
     with pytest.raises(ProviderError, match=want) as caught:
-        await provider.groups(timeout_seconds=5)
+        await provider.groups(timeout_seconds=60)
     assert caught.value.kind == "other"
 
 
@@ -248,7 +253,7 @@ async def test_instances_without_an_id_and_doubles_are_left_out(provider: Extern
 
 async def test_a_machine_that_nobody_knows_is_gone(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
     server.fail("NodeGroupForNode", grpc.StatusCode.NOT_FOUND)
-    await provider.delete(GROUP, [an_instance("external://never")], timeout_seconds=5)
+    await provider.delete(GROUP, [an_instance("external://never")], timeout_seconds=60)
     assert [request.node.providerID for request in server.asked("NodeGroupForNode")] == ["external://never"]
     assert not server.asked("NodeGroupDeleteNodes")
 
@@ -256,9 +261,9 @@ async def test_a_machine_that_nobody_knows_is_gone(provider: ExternalGrpcProvide
 async def test_no_server_is_an_error_in_time(server: ExternalServer) -> None:
     async with server.serving() as address:
         pass
-    async with open_client(address, timeout_seconds=5) as client:
+    async with open_client(address, timeout_seconds=60) as client:
         with pytest.raises(ProviderError, match="Refresh: UNAVAILABLE"):
-            await ExternalGrpcProvider(client).groups(timeout_seconds=5)
+            await ExternalGrpcProvider(client).groups(timeout_seconds=60)
 
 
 def test_it_works_on_the_event_loop_that_the_service_runs_on(server: ExternalServer) -> None:
@@ -313,7 +318,7 @@ async def test_a_server_of_another_authority_is_refused(server: ExternalServer, 
     credentials = credentials_of(trustme.CA(), "127.0.0.1")
     async with provider_of(server, tls=Tls(ca_file=ca_file), credentials=credentials) as provider:
         with pytest.raises(ProviderError, match="UNAVAILABLE"):
-            await provider.groups(timeout_seconds=5)
+            await provider.groups(timeout_seconds=60)
     assert not server.calls
 
 
@@ -323,7 +328,7 @@ async def test_a_server_of_another_name_is_refused_unless_that_is_the_name(
     credentials = credentials_of(authority, "provider.example.com")
     async with provider_of(server, tls=Tls(ca_file=ca_file), credentials=credentials) as provider:
         with pytest.raises(ProviderError, match="UNAVAILABLE"):
-            await provider.groups(timeout_seconds=5)
+            await provider.groups(timeout_seconds=60)
     assert not server.calls
     tls = Tls(ca_file=ca_file, server_name="provider.example.com")
     async with provider_of(server, tls=tls, credentials=credentials) as provider:
@@ -334,7 +339,7 @@ async def test_a_server_may_ask_who_we_are(server: ExternalServer, authority: tr
     credentials = credentials_of(authority, "127.0.0.1", asks=authority)
     async with provider_of(server, tls=Tls(ca_file=ca_file), credentials=credentials) as provider:
         with pytest.raises(ProviderError, match="UNAVAILABLE"):
-            await provider.groups(timeout_seconds=5)
+            await provider.groups(timeout_seconds=60)
     assert not server.calls
     cert, key = client_files(authority, tmp_path)
     tls = Tls(ca_file=ca_file, cert_file=cert, key_file=key)

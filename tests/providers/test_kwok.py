@@ -36,7 +36,7 @@ class StateMachine:
         return a_provider(self.api, self.groups, self.clock)
 
     async def grow(self, seen: int, to: int) -> None:
-        await self.provider.grow(POOL, seen=seen, to=to, timeout_seconds=5)
+        await self.provider.grow(POOL, seen=seen, to=to, timeout_seconds=60)
 
     async def at(self, now: float) -> list[str]:
         """What has appeared by then."""
@@ -45,7 +45,7 @@ class StateMachine:
         return sorted(node["metadata"]["name"] for node in self.nodes)
 
     async def look(self) -> NodeGroup:
-        (group,) = await self.provider.groups(timeout_seconds=5)
+        (group,) = await self.provider.groups(timeout_seconds=60)
         return group
 
     @property
@@ -114,7 +114,7 @@ async def test_beyond_the_stock_machines_are_out_of_resources_until_others_go() 
     assert await state_machine.at(0) == ["pool-000000", "pool-000001"]
     group = await state_machine.look()
     assert [i.error and i.error.kind for i in group.instances] == [None, None, "out-of-resources"]
-    await state_machine.provider.delete(POOL, group.instances[:1], timeout_seconds=5)
+    await state_machine.provider.delete(POOL, group.instances[:1], timeout_seconds=60)
     assert await state_machine.at(0) == ["pool-000001", "pool-000002"]
 
 
@@ -130,7 +130,7 @@ async def test_a_growth_beyond_the_quota_is_refused() -> None:
 async def test_given_up_first_is_what_will_not_come() -> None:
     state_machine = StateMachine(SimulatedFailures(stock=2, appear_seconds=10))
     await state_machine.grow(0, 4)
-    await state_machine.provider.lower(POOL, seen=4, to=2, timeout_seconds=5)
+    await state_machine.provider.lower(POOL, seen=4, to=2, timeout_seconds=60)
     assert [instance.error for instance in (await state_machine.look()).instances] == [None, None]
 
 
@@ -140,7 +140,7 @@ async def test_nodes_of_others_belong_to_the_group_they_name() -> None:
     group = await state_machine.look()
     assert (group.target, [i.node for i in group.instances]) == (1, ["by-hand"])
     await state_machine.grow(1, 2)
-    await state_machine.provider.delete(POOL, group.instances, timeout_seconds=5)
+    await state_machine.provider.delete(POOL, group.instances, timeout_seconds=60)
     assert await state_machine.at(0) == ["pool-000000"]
 
 
@@ -168,7 +168,7 @@ async def test_a_node_on_its_way_out_does_not_count() -> None:
     await state_machine.grow(0, 2)
     await state_machine.at(0)
     state_machine.store.objects[f"{NODES_PATH}/pool-000000"]["metadata"]["finalizers"] = ["example.com/wait"]
-    await state_machine.provider.delete(POOL, (await state_machine.look()).instances[:1], timeout_seconds=5)
+    await state_machine.provider.delete(POOL, (await state_machine.look()).instances[:1], timeout_seconds=60)
     group = await state_machine.look()
     assert (group.target, [i.state for i in group.instances]) == (1, ["deleting", "running"])
 
@@ -179,8 +179,8 @@ async def test_groups_share_the_record_without_conflict() -> None:
     state_machine.provider = state_machine.restarted()
     async with anyio.create_task_group() as tasks:
         for name in ("pool", "other"):
-            tasks.start_soon(lambda name: state_machine.provider.grow(GroupName(name), seen=0, to=2, timeout_seconds=5), name)
-    assert [group.target for group in await state_machine.provider.groups(timeout_seconds=5)] == [2, 2]
+            tasks.start_soon(lambda name: state_machine.provider.grow(GroupName(name), seen=0, to=2, timeout_seconds=60), name)
+    assert [group.target for group in await state_machine.provider.groups(timeout_seconds=60)] == [2, 2]
 
 
 async def test_names_of_groups_that_differ_in_case_alone_stay_apart() -> None:

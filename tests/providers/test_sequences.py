@@ -16,7 +16,7 @@ from tests.providers.externalgrpc_rig import externalgrpc_rig
 from tests.providers.kwok_rig import kwok_rig
 from tests.providers.rig import MAX_SIZE, MIN_SIZE, Rig
 
-SECONDS = 10.0
+SECONDS = 60.0
 RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
     "double": double_rig,
     "kwok": kwok_rig,

@@ -71,6 +71,10 @@ def a_full_permit_service() -> FormulaPermitService:
     return permit_service
 
 
+#: Of a machine that stands still for a while nothing is thought to be late.
+PATIENT = AgentLimits(body_seconds=60.0, answer_seconds=60.0)
+
+
 @asynccontextmanager
 async def an_agent_service(
     *,
@@ -84,7 +88,7 @@ async def an_agent_service(
         readiness=readiness,
         metrics=AgentMetrics(registry, lambda: own.totals),
         authenticator=authenticator,
-        limits=limits or AgentLimits(),
+        limits=limits or PATIENT,
     )
     async with _listening(app) as url, httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=60) as http:
         yield AgentService(app, own, http, registry, readiness, url)
@@ -105,6 +109,6 @@ async def _listening(app: Agents) -> AsyncIterator[str]:
             task.cancel()
         for connection in list(state.connections):
             connection.shutdown()
-        with anyio.CancelScope(shield=True), anyio.fail_after(10):
+        with anyio.CancelScope(shield=True), anyio.fail_after(60):
             while state.connections:
                 await anyio.lowlevel.checkpoint()

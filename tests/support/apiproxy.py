@@ -46,10 +46,11 @@ class Call:
 class Fate:
     """What becomes of a call. `lost`: the connection breaks, before the API server got it or after it has carried it out.
 
-    `status`: answered so in the API server's place. `slow_seconds` pass before anything else does.
+    `status`: answered so in the API server's place. `slow_seconds` pass before anything else does, or the event.
     """
 
     slow_seconds: float = 0.0
+    held_until: anyio.Event | None = None
     status: int | None = None
     lost: Literal["request", "answer"] | None = None
 
@@ -93,6 +94,8 @@ class ApiProxy:
         fate = self.decide(call) or Fate()
         if fate.slow_seconds:
             await anyio.sleep(fate.slow_seconds)
+        if fate.held_until is not None:
+            await fate.held_until.wait()
         if fate.status is not None:
             return web.json_response(_status(fate.status), status=fate.status)
         if fate.lost == "request":

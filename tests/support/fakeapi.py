@@ -99,6 +99,7 @@ class FakeApi:
         self._came = anyio.Event()  # a request
         self._open: set[asyncio.Transport] = set()
         self._listener: socket.socket | None = None
+        self._held: socket.socket | None = None
         self._runner: web.ServerRunner | None = None
 
     # What the tests change.
@@ -162,8 +163,10 @@ class FakeApi:
     async def start(self) -> None:
         runner = web.ServerRunner(web.Server(self._handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01)
         await runner.setup()
+        if self._held is None:
+            self._held = held()
+            self.port = self._held.getsockname()[1]
         listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = listener.getsockname()[1]
         await web.SockSite(runner, listener, ssl_context=self.tls).start()
         self._runner, self._listener = runner, listener
 
@@ -285,6 +288,14 @@ class FakeApi:
         self._changed = asyncio.Event()
 
 
+def held() -> socket.socket:
+    """A free port of loopback that nobody else gets while the socket is open: one that sets SO_REUSEADDR may listen on it."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.bind(("127.0.0.1", 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after `bind`, so that it is not another's held port
+    return holder
+
+
 @asynccontextmanager
 async def fake_api(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
     api = FakeApi()
@@ -295,6 +306,8 @@ async def fake_api(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeAp
     finally:
         if api._runner is not None:
             await api.stop()
+        if api._held is not None:
+            api._held.close()
 
 
 def write_kubeconfig(path: Path, url: str, *, user: Object | None = None, cluster: Object | None = None) -> str:

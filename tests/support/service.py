@@ -111,7 +111,7 @@ async def a_service(
     def take(event: Event) -> None:
         service.take(event)
 
-    dispatcher = Dispatcher(writer, take, config or DispatcherConfig(), rng=Random(7))
+    dispatcher = Dispatcher(writer, take, config or DispatcherConfig(bind_seconds=60.0), rng=Random(7))
     holder = _Readiness()
     permit_service = PermitService(state_machine, dispatcher.submit_all, lambda: Instant(service.now))
     extender = Extender(

@@ -24,7 +24,7 @@ from slackwater.sandbox.controlplane import leash
 from slackwater.sandbox.controlplane.component import Launch, environment
 
 _PACKET: Final = 1 << 16
-_START_SECONDS: Final = 60.0
+_START_SECONDS: Final = 240.0
 _ROOT: Final = Path(__file__).parents[3]
 
 

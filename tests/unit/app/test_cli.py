@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
 from slackwater import __version__
 from slackwater.cli.main import main, make_parser
+from slackwater.sandbox.controlplane.layout import FreePorts
 
 COMMANDS = (
     "completion",
@@ -210,12 +212,6 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def on_ports(path: Path, *, extender: int, ops: int) -> list[str]:
     listeners = f'{{extender: {{address: "127.0.0.1:{extender}"}}, ops: {{address: "127.0.0.1:{ops}"}}}}'
     path.write_text(f"{HEADER}listeners: {listeners}\n")
@@ -224,14 +220,16 @@ def on_ports(path: Path, *, extender: int, ops: int) -> list[str]:
 
 @pytest.mark.usefixtures("loggers_as_before")
 def test_serve_names_the_address_that_is_taken(taken: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(on_ports(tmp_path / "s.yaml", extender=free_port(), ops=taken)) == 2
+    free = FreePorts(SystemRandom())
+    assert main(on_ports(tmp_path / "s.yaml", extender=free.take(), ops=taken)) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"slackwater: listeners.ops.address: cannot listen on 127.0.0.1:{taken}: ")
 
 
 @pytest.mark.usefixtures("loggers_as_before")
 def test_serve_names_the_kubeconfig_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(on_ports(tmp_path / "s.yaml", extender=free_port(), ops=free_port())) == 2
+    free = FreePorts(SystemRandom())
+    assert main(on_ports(tmp_path / "s.yaml", extender=free.take(), ops=free.take())) == 2
     error = capsys.readouterr().err
     assert error.startswith("slackwater: ")
     assert "no-kubeconfig" in error

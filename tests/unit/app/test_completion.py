@@ -97,7 +97,7 @@ def test_zsh_completes_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def until(reader: int, wanted: str) -> str:
     """What the terminal shows, as soon as it has the wanted text."""
-    seen, deadline = "", time.monotonic() + 60
+    seen, deadline = "", time.monotonic() + 240
     while wanted not in seen:
         assert time.monotonic() < deadline, seen
         if select.select([reader], [], [], 1)[0]:

@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> Path:
 
 def read_all(reader: int) -> str:
     told = b""
-    while select.select([reader], [], [], 30)[0]:
+    while select.select([reader], [], [], 240)[0]:
         try:
             part = os.read(reader, 65536)
         except OSError:  # the last writer has closed
@@ -55,7 +55,7 @@ def ran(*argv: str, out: bool = False, err: bool = False, to: Path | None = None
         )
     shown = read_all(reader) if out or err else ""
     os.close(reader)
-    told, complained = process.communicate(timeout=60)
+    told, complained = process.communicate(timeout=240)
     assert process.returncode == 0, (shown, complained)
     return (told or b"").decode(), (complained or b"").decode(), shown
 

@@ -17,8 +17,15 @@ from slackwater.app.settings.scheduler import Scheduler
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.sandbox.embedded.server import ApiServer
+from tests.faults.virtualloop import VIRTUAL
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """Time is virtual: no deadline passes while the machine does something else."""
+    return VIRTUAL
 
 
 class Api:

@@ -8,6 +8,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import DispatcherConfig
+from tests.faults.virtualloop import VIRTUAL
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
@@ -20,6 +21,12 @@ EVICT = Evict(uid=UID, key=KEY, node=NODE)
 GONE = PodGone(UID, KEY, read=True)
 BLOCKED = EvictionEnded(UID, NODE, "blocked", "budget")
 LATER = [Outcome("again", 503, "later")] * 1000
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """Time is virtual: no deadline passes while the machine does something else."""
+    return VIRTUAL
 
 
 @pytest.mark.parametrize(

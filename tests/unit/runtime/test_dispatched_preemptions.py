@@ -14,6 +14,7 @@ from slackwater.model.events import (
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import DispatcherConfig
+from tests.faults.virtualloop import VIRTUAL
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
@@ -23,6 +24,12 @@ KEY, UID = PodKey("default", "v"), PodUid("uid-v")
 VICTIM = DeleteVictim(UID, KEY, PodKey("default", "p"))
 NOTE = WritePreempting(UID, KEY, "text")
 GONE = PodGone(UID, KEY, read=True)
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """Time is virtual: no deadline passes while the machine does something else."""
+    return VIRTUAL
 
 
 @pytest.mark.parametrize(

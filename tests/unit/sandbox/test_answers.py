@@ -11,6 +11,7 @@ import pytest
 
 from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.server import ApiServer
+from tests.faults.virtualloop import VIRTUAL
 from tests.support.sandboxed import held_with_sandbox
 
 pytestmark = pytest.mark.anyio
@@ -19,8 +20,9 @@ PODS = "/api/v1/namespaces/ns/pods"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    """Time is virtual: no deadline passes while the machine does something else."""
+    return VIRTUAL
 
 
 @pytest.fixture

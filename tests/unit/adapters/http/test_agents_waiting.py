@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import anyio.abc
@@ -11,9 +12,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from slackwater.adapters.http.agents import AgentLimits
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
-from tests.support.agents import AgentService, a_request, an_agent_service
+from tests.support.agents import PATIENT, AgentService, a_request, an_agent_service
 from tests.support.desk import GIB, amounts
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_with_prefer_wait_denied_growth_is_answered_as_soon_as_there_is_ro
 
 
 async def test_the_end_of_the_wait_brings_what_there_is() -> None:
-    async with an_agent_service(limits=AgentLimits(max_wait_seconds=0.05)) as service:
+    async with an_agent_service(limits=replace(PATIENT, max_wait_seconds=0.05)) as service:
         service.permit_service.has_pod("other", on="n", reserved=amounts(8000, 4 * GIB))
         answer = await service.post(a_request(cpu=4), prefer="respond-async, wait=600")
         assert answer.json()["permit"]["vCPUs"] == 2
@@ -113,14 +113,14 @@ class _Broken:
 
 
 async def test_an_answer_that_does_not_come_in_time_is_503() -> None:
-    async with an_agent_service(permit_service=_Stuck(), limits=AgentLimits(answer_seconds=0.02)) as service:
+    async with an_agent_service(permit_service=_Stuck(), limits=replace(PATIENT, answer_seconds=0.02)) as service:
         answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (503, "pod default/vm: no decision within 0.02 s")
 
 
 async def test_a_fault_is_500_and_the_next_request_is_answered() -> None:
     permit_service = _Stuck(RuntimeError("broken"))
-    async with an_agent_service(permit_service=permit_service, limits=AgentLimits(answer_seconds=0.02)) as service:
+    async with an_agent_service(permit_service=permit_service, limits=replace(PATIENT, answer_seconds=0.02)) as service:
         with capture_logs():
             answer = await service.post(a_request())
         assert (answer.status_code, answer.text) == (500, "request handler panicked")
@@ -137,7 +137,7 @@ async def test_a_fault_at_once_is_500_too() -> None:
 
 
 async def test_more_requests_than_allowed_are_told_to_come_again() -> None:
-    few, permit_service = AgentLimits(max_requests=2), _Stuck()
+    few, permit_service = replace(PATIENT, max_requests=2), _Stuck()
     async with an_agent_service(permit_service=permit_service, limits=few) as service, anyio.create_task_group() as group:
         for _ in range(2):
             group.start_soon(service.post, a_request())
@@ -179,7 +179,7 @@ ANSWER = b'{"permit":{"vCPUs":1,"mem":"4Gi"}}'
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
-    async with an_agent_service(limits=AgentLimits(body_seconds=0.02)) as service, connected(service) as stream:
+    async with an_agent_service(limits=replace(PATIENT, body_seconds=0.02)) as service, connected(service) as stream:
         await stream.send(head(100) + b"{")
         answer = await read_until(stream, b"body: not complete within 0.02 s")
         assert answer.startswith(b"HTTP/1.1 408 ")

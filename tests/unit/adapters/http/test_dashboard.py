@@ -12,6 +12,7 @@ import pytest
 from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http import uvicorn_listener
 from slackwater.adapters.http.dashboard import Frames, Listeners
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
@@ -24,6 +25,7 @@ from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStat
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -162,11 +164,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
             assert await anext(lines) == "event: board"
             assert json.loads((await anext(lines)).removeprefix("data: "))["seq"] == 1
             assert len(listeners) == 1
-        for _ in range(1000):
-            if not len(listeners):
-                break
-            await anyio.sleep(0.01)
-        assert len(listeners) == 0
+        await until(lambda: not len(listeners))
 
 
 async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> None:
@@ -181,7 +179,8 @@ async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> 
         assert (second.status_code, second.headers["retry-after"]) == (503, "5")
 
 
-async def test_a_service_that_stops_ends_its_streams_at_once() -> None:
+async def test_a_service_that_stops_ends_its_streams_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn_listener, "_GRACE_SECONDS", 60)  # else a machine that stands still cuts them off
     listeners = Listeners()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, group),

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 import uvloop
 
-from slackwater.adapters.http import http_server
+from slackwater.adapters.http import http_server, uvicorn_listener
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
@@ -101,7 +102,7 @@ class Caller:
 
 @asynccontextmanager
 async def served(app: App, certificates: Certificates | None = None) -> AsyncIterator[int]:
-    with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(20):
+    with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             await group.start(serve_direct, app, sock, certificates)
             yield sock.getsockname()[1]
@@ -239,13 +240,14 @@ async def test_half_a_body_is_told_that_it_is_late() -> None:
 
 
 async def test_the_next_request_has_its_own_time_to_arrive() -> None:
-    app = App(RequestTerms(max_body_bytes=10_000, arrive_seconds=0.3))
+    app = App(RequestTerms(max_body_bytes=10_000, arrive_seconds=600.0))
     async with called(app) as caller:
         for _ in range(2):
             await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 1\r\n\r\n")
             await anyio.lowlevel.checkpoint()
             await caller.sends(b"x")
             assert (await caller.hears())[0] == 200
+        app.terms = replace(app.terms, arrive_seconds=0.05)
         await caller.sends(b"POST /x HTTP/1.1\r\n")
         assert await caller.is_hung_up_on()
     assert app.asked == ["/x", "/x"]
@@ -301,7 +303,8 @@ async def test_a_caller_that_goes_away_disturbs_nobody() -> None:
             assert (await caller.hears())[2] == b"POST /here 0"
 
 
-async def test_when_the_listener_stops_what_is_being_answered_is_still_answered() -> None:
+async def test_when_the_listener_stops_what_is_being_answered_is_still_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn_listener, "_GRACE_SECONDS", 60)  # else a machine that stands still ends what is answered
     app = App()
     with listen("test", "127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]

@@ -34,7 +34,7 @@ class Ground:
     seconds: float = 0.0
 
     def gate(self, **config: Any) -> Authenticator:
-        settings = AuthenticatorConfig(**{"service_accounts": OURS, **config})
+        settings = AuthenticatorConfig(**{"service_accounts": OURS, "review_seconds": 60.0, **config})
         return Authenticator(
             settings,
             self.reviewer,

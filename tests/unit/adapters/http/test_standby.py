@@ -15,6 +15,7 @@ from slackwater.adapters.http.forwarding import FORWARDED_BY, AgentForwarder, Fo
 from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
+from tests.support.fakeapi import held
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -195,10 +196,9 @@ async def test_without_a_leader_agents_are_told_to_come_again() -> None:
 
 
 async def test_a_leader_that_does_not_listen_is_named() -> None:
-    with listen("agents", "127.0.0.1", 0) as sock:
-        port = sock.getsockname()[1]
-    async with a_forwarder(port) as forwarder:
-        answer = await forwarder.forward(ASKED)
+    with held() as sock:
+        async with a_forwarder(sock.getsockname()[1]) as forwarder:
+            answer = await forwarder.forward(ASKED)
     assert answer.status == 503
     assert b"pod-a, which does: " in answer.body
     assert forwarder.counts.by_outcome["unanswered"] == 1

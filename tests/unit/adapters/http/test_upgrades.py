@@ -61,7 +61,7 @@ async def echo(
 
 @asynccontextmanager
 async def _served(serve: Any, app: Any) -> AsyncIterator[int]:
-    with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(20):
+    with listen("test", "127.0.0.1", 0) as sock, anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             await group.start(serve, app, sock, None)
             yield sock.getsockname()[1]
@@ -171,6 +171,6 @@ def _curl_speaks_http2() -> bool:
 async def test_curl_that_offers_http2_is_answered_twice_on_one_connection(listener: Listener) -> None:
     async with listener() as port:
         urls = [f"http://127.0.0.1:{port}/{name}" for name in ("one", "two")]
-        command = ["curl", "-sS", "-m", "5", "--noproxy", "*", "--http2", "-d", "body", *urls, "-w", " %{num_connects}\n"]
+        command = ["curl", "-sS", "-m", "60", "--noproxy", "*", "--http2", "-d", "body", *urls, "-w", " %{num_connects}\n"]
         got = await anyio.to_thread.run_sync(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
     assert (got.stdout, got.returncode) == ("POST /one body 1\nPOST /two body 0\n", 0)

@@ -110,10 +110,10 @@ async def test_a_watch_renews_its_token_too(tmp_path: Path, api: FakeApi) -> Non
     async with open_client(kubeconfig=path) as client:
         token.write_text("two")
         api.token = "Bearer two"
-        assert [lines async for lines in client.stream("/things", params=params, silence_seconds=5)] == [[]]
+        assert [lines async for lines in client.stream("/things", params=params, silence_seconds=60)] == [[]]
         api.token = "Bearer three"
         with pytest.raises(StatusError, match="401 Unauthorized"):
-            [lines async for lines in client.stream("/things", params=params, silence_seconds=5)]
+            [lines async for lines in client.stream("/things", params=params, silence_seconds=60)]
 
 
 def plugin(path: Path, status: dict[str, str]) -> dict[str, Any]:

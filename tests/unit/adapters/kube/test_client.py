@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 WATCH = {"watch": "1", "resourceVersion": "1", "timeoutSeconds": "60"}
 
 
-async def failure(client: KubeClient, *, seconds: float = 5.0) -> KubeError:
+async def failure(client: KubeClient, *, seconds: float = 60.0) -> KubeError:
     with pytest.raises(KubeError) as caught:
         await client.send(Call("POST", "/things", body=b"{}", timeout_seconds=seconds))
     return caught.value
@@ -69,6 +69,7 @@ async def test_a_connection_cut_before_the_answer_leaves_it_open_what_happened(a
 
 
 async def test_an_answer_that_does_not_come_in_time_leaves_it_open_too(api: FakeApi, client: KubeClient) -> None:
+    await client.send(Call("GET", "/things", timeout_seconds=60))  # so that there is a connection, which is used again
     api.reply("POST", "/things", Reply(hang=True))
     error = await failure(client, seconds=0.05)
     assert isinstance(error, NoAnswer)
@@ -110,14 +111,14 @@ async def test_watches_never_take_a_connection_from_a_call(api: FakeApi, tmp_pat
 async def test_a_stream_begins_with_an_empty_list_once_the_server_has_said_yes(api: FakeApi, client: KubeClient) -> None:
     api.put("/things", "a")
     params = {**WATCH, "timeoutSeconds": "0.01"}
-    got = [lines async for lines in client.stream("/things", params=params, silence_seconds=5)]
+    got = [lines async for lines in client.stream("/things", params=params, silence_seconds=60)]
     assert got == [[], [b'{"type":"ADDED","object":{"metadata":{"name":"a","uid":"uid-1","resourceVersion":"1001"}}}']]
 
 
 async def test_a_line_of_many_megabytes_arrives_whole(api: FakeApi, client: KubeClient) -> None:
     made = api.put("/things", "a", blob="x" * 5_000_000)
     lines: list[bytes] = []
-    async with aclosing(client.stream("/things", params=WATCH, silence_seconds=5)) as stream:
+    async with aclosing(client.stream("/things", params=WATCH, silence_seconds=60)) as stream:
         while not lines:
             lines = await anext(stream)
     assert lines == [b'{"type":"ADDED","object":' + json.dumps(made, separators=(",", ":")).encode() + b"}"]
@@ -127,7 +128,7 @@ async def test_a_refused_stream_says_why(api: FakeApi, client: KubeClient) -> No
     body = status(429, "TooManyRequests", "too many requests, please try again later")
     api.reply("watch", "/things", Reply(status=429, body=body, headers={"Retry-After": "7"}))
     with pytest.raises(StatusError) as caught:
-        [lines async for lines in client.stream("/things", params=WATCH, silence_seconds=5)]
+        [lines async for lines in client.stream("/things", params=WATCH, silence_seconds=60)]
     assert (caught.value.code, caught.value.reason, caught.value.after_seconds) == (429, "TooManyRequests", 7.0)
     assert str(caught.value) == "watch /things: 429 TooManyRequests: too many requests, please try again later"
 
@@ -135,7 +136,7 @@ async def test_a_refused_stream_says_why(api: FakeApi, client: KubeClient) -> No
 async def test_an_answer_that_is_no_status_is_quoted_in_part(api: FakeApi, client: KubeClient) -> None:
     api.reply("watch", "/things", Reply(status=502, body=b"<html>" + b"x" * 9_000))
     with pytest.raises(StatusError) as caught:
-        [lines async for lines in client.stream("/things", params=WATCH, silence_seconds=5)]
+        [lines async for lines in client.stream("/things", params=WATCH, silence_seconds=60)]
     assert caught.value.message == "<html>" + "x" * 490 + " ..."
 
 

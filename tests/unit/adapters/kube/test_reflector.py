@@ -224,12 +224,12 @@ async def test_a_server_that_falls_silent_is_left(api: FakeApi, client: KubeClie
 
 async def test_a_watch_that_ends_in_good_order_goes_on_without_a_list(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "a")
-    async with reflecting(api, client, replace(FAST, watch_seconds=(1.0, 1.0))) as story:
+    async with reflecting(api, client, replace(FAST, watch_seconds=(1.0, 1.0), grace_seconds=60.0)) as story:
         await story.caught_up()
-        await story.asked(lambda: story.reflector.stats().watches == 2)
+        await story.asked(lambda: story.reflector.stats().watches >= 2)
         api.put(NODES_PATH, "b")
         await story.caught_up()
-        assert story.reflector.stats().breaks == {"ended": 1}
+        assert set(story.reflector.stats().breaks) == {"ended"}
         assert story.reader.lists == 1
 
 

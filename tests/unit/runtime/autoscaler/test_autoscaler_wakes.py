@@ -18,6 +18,7 @@ from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.autoscaler.planning import ScaleUpRules
+from tests.faults.virtualloop import VIRTUAL
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed
 from tests.support.scaling import Scenario
@@ -28,8 +29,9 @@ SOON, NEVER = 0.01, 3600.0
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    """Time is virtual: no deadline passes while the machine does something else."""
+    return VIRTUAL
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Running:
         self._more = anyio.Event()
 
     async def until(self, loops: int) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(self.records) < loops:
                 await self._more.wait()
 
@@ -147,6 +149,6 @@ async def test_who_does_not_lead_does_nothing() -> None:
         return False
 
     async with running(interval=SOON, leading=leading) as found:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await asked.wait()
     assert found.records == []

@@ -133,6 +133,6 @@ class Broken:
 async def test_a_provider_that_fails_does_not_silence_the_others(error: Exception, want: str) -> None:
     cloud = Cloud(lambda: 0.0)
     cloud.has("a", size=2)
-    groups, silent = await ask_providers([Broken(error), cloud], timeout_seconds=1)
+    groups, silent = await ask_providers([Broken(error), cloud], timeout_seconds=60)
     assert [group.name for group in groups] == ["a"]
     assert silent == {"broken": want}

@@ -1,0 +1,11 @@
+"""Listeners that have time: nothing is thought to hang because the machine stands still for a while."""
+
+import pytest
+
+from slackwater.adapters.http import certificates, tls_listener
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "_READ_SECONDS", 60.0)
+    monkeypatch.setattr(tls_listener, "HANDSHAKE_SECONDS", 60.0)
