@@ -20,9 +20,8 @@ from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING
 from slackwater.model.vertical import MigrationRef, Role, VirtualMachineMigration
-from tests.support.builders import a_pod, amounts
+from tests.support.builders import a_migration, a_pod, amounts
 from tests.support.seeds import examples
-from tests.support.slowapi import a_migration
 from tests.support.slowcluster import NODES, Agent, SlowCluster, Vm
 
 #: See test_growth_laws.

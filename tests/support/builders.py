@@ -7,7 +7,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.model.vertical import Vertical
+from slackwater.model.vertical import Phase, Vertical, VirtualMachineMigration
 from slackwater_protocol.units import byte_count, milli_cpu
 
 _versions = count(1)
@@ -123,3 +123,26 @@ def a_budget(name: str, *, allowed: int, namespace: str = "default", **labels: s
         selector=tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items())),
         disruptions_allowed=allowed,
     )
+
+
+def a_migration(
+    key: PodKey, machine: str, pod: str, target_node: NodeName | None = None, *, phase: Phase = "", target_pod: str = ""
+) -> VirtualMachineMigration:
+    """A migration of a virtual machine's pod. It counts as created by us if it has a target node."""
+    return VirtualMachineMigration(
+        key=key,
+        uid=f"uid-{key.name}",
+        resource_version=0,
+        machine=machine,
+        phase=phase,
+        ours=target_node is not None,
+        deleting=False,
+        source_pod=pod,
+        target_pod=target_pod,
+        target_node=target_node,
+    )
+
+
+def a_migration_to_n2(phase: Phase) -> VirtualMachineMigration:
+    """A migration of pod shop/vm-1 to node n2, where its pod is shop/vm-2."""
+    return a_migration(PodKey("shop", "m"), "vm", "vm-1", NodeName("n2"), phase=phase, target_pod="vm-2")

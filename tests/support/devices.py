@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from slackwater.app.offline import placement_lines
 from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.version import VersionRequest
+from slackwater.model.kubernetes_rules import KubernetesVersion
 
 Obj = dict[str, Any]
 DRIVER: Final = "gpu.example.com"
@@ -112,8 +114,10 @@ def pod_body(name: str, *claims: str, template: str | None = None, on: str | Non
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
 
-def cluster_of(*items: Obj) -> Cluster:
-    return read_cluster({"apiVersion": "v1", "kind": "List", "items": list(items)})
+def cluster_of(*items: Obj, version: str | None = None, **gates: bool) -> Cluster:
+    """The cluster of a file with these objects, by the rules of `version` and `gates`."""
+    followed = None if version is None else KubernetesVersion.parse(version, gates)
+    return read_cluster({"apiVersion": "v1", "kind": "List", "items": list(items)}, request=VersionRequest(version=followed))
 
 
 def judged(*items: Obj) -> list[Obj]:

@@ -21,9 +21,10 @@ from slackwater.model.events import (
     PodGone,
     PodSeen,
 )
-from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.ids import PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.vertical import Machine, VirtualMachineMigration
+from tests.support.builders import a_migration
 
 
 @dataclass
@@ -104,19 +105,3 @@ class ApiServer:
             [MachineSeen(machine) for machine in self.machines.values()],
             [MigrationSeen(migration) for migration in self.migrations.values()],
         ]
-
-
-def a_migration(key: PodKey, machine: str, pod: str, target_node: NodeName | None = None) -> VirtualMachineMigration:
-    """Of the pod of a machine, new; of our making where it says where to land."""
-    return VirtualMachineMigration(
-        key=key,
-        uid=f"uid-{key.name}",
-        resource_version=0,
-        machine=machine,
-        phase="",
-        ours=target_node is not None,
-        deleting=False,
-        source_pod=pod,
-        target_pod="",
-        target_node=target_node,
-    )

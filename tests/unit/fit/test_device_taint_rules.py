@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from slackwater.app.offline import placement_lines
-from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.growth import planned_growth
 from slackwater.app.offline.objects import ClusterError
-from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.suppose import suppose
-from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.protocols import WhatIfRefused
 from tests.support.devices import (
     DRIVER,
@@ -20,6 +18,7 @@ from tests.support.devices import (
     ask,
     claim_body,
     class_body,
+    cluster_of,
     device,
     devices_of,
     gpus,
@@ -32,8 +31,7 @@ from tests.support.devices import (
 
 
 def cluster(*items: Obj, version: str = "1.37", **gates: bool) -> Cluster:
-    request = VersionRequest(version=KubernetesVersion.parse(version, gates))
-    return read_cluster({"apiVersion": "v1", "kind": "List", "items": list(items)}, request=request)
+    return cluster_of(*items, version=version, **gates)
 
 
 def line_of(found: Cluster) -> Obj:

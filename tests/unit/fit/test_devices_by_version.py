@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 
 from slackwater.app.offline import placement_lines, score_lines
-from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.offline.version import VersionRequest
-from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.support.devices import (
     DRIVER,
     Obj,
     ask,
     claim_body,
     class_body,
+    cluster_of,
     device,
     devices_of,
     gpus,
@@ -26,14 +24,9 @@ _OLD, _NEW, _NEWEST = ("1.34", "1.35"), ("1.36", "1.37"), ("1.37",)
 _SHORT = "cannot allocate all claims"
 
 
-def cluster(version: str, *items: Obj, **gates: bool) -> Cluster:
-    request = VersionRequest(version=KubernetesVersion.parse(version, gates))
-    return read_cluster({"apiVersion": "v1", "kind": "List", "items": list(items)}, request=request)
-
-
 def verdict(version: str, *items: Obj, **gates: bool) -> str:
     """What is said of the only pending pod on node a: "feasible", the reason, or why kube-scheduler gives the pod up."""
-    (line,) = placement_lines(cluster(version, *items, **gates))
+    (line,) = placement_lines(cluster_of(*items, version=version, **gates))
     if line.get("failed"):
         return "failed"
     return "feasible" if "a" in line["feasible"] else str(line["rejected"]["a"]["reasons"][0])
@@ -53,6 +46,12 @@ def test_taints_of_devices_count_where_the_gate_is_on(version: str) -> None:
     there = with_claim(one_gpu(taints=[{"key": "sick", "effect": "NoSchedule"}]))
     assert verdict(version, *there) == ("feasible" if version in _OLD else _SHORT)
     assert verdict("1.35", *there, DRADeviceTaints=True) == _SHORT
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", _SHORT), ("1.35", "feasible"), ("1.37", "feasible")])
+def test_a_taint_without_an_effect_keeps_pods_away_in_1_34_alone(version: str, want: str) -> None:
+    there = with_claim(one_gpu(taints=[{"key": "sick", "effect": "None"}]))
+    assert verdict(version, *there, DRADeviceTaints=True) == want
 
 
 @pytest.mark.parametrize("version", [*_OLD, *_NEW])
@@ -153,7 +152,7 @@ def test_alternatives_are_scored_since_1_35(version: str) -> None:
     better, worse = (ask(1, f'device.attributes["{DRIVER}"].model == "{model}"') for model in ("h100", "a100"))
     spec = devices_of([better | {"name": "better"}, worse | {"name": "worse"}])
     there = with_claim(node_body("b"), gpus("a", 1), slice_body("b", device("gpu-0", model="a100")), spec=spec)
-    (line,) = score_lines(cluster(version, *there))
+    (line,) = score_lines(cluster_of(*there, version=version))
     assert line["scores"].get("DynamicResources", {"a": 0, "b": 0}) == (
         {"a": 0, "b": 0} if version == "1.34" else {"a": 100, "b": 87}
     )

@@ -76,13 +76,13 @@ _PODS: Final = _list(
     ),
 )
 _HOLDS: Final = _list(
-    "Room kept between filter and bind, and landing places of migrations. `node` is null where several may still be chosen.",
+    "Room held between filter and bind, and on target nodes of migrations. `node` is null where several may still be chosen.",
     _object(
         **_POD,
         nodes=_WHOLE,
         node=_TEXT_OR_NULL,
         amounts=_AMOUNTS,
-        endsInSeconds=_described(_SECONDS_OR_NULL, "Null for a landing place: it ends with its migration."),
+        endsInSeconds=_described(_SECONDS_OR_NULL, "Null for a migration's target node: it ends with the migration."),
         nodeNames=_list("Where the pod may go.", _TEXT),
         countedNames=_list("Where the room counts as held.", _TEXT),
         nominee=_described(

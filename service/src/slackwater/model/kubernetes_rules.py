@@ -129,6 +129,9 @@ class Rule(Enum):
         "DynamicResources",
         "compares `distinctAttribute` with all devices of a claim; before 1.37, with the latest one of each request",
     )
+    ONLY_KNOWN_EFFECTS = SinceRule(
+        35, "DynamicResources", "ignores taints of devices with an effect other than NoSchedule and NoExecute, such as None"
+    )
     NO_SELECTOR_TAINTS_NOTHING = SinceRule(
         37, "DynamicResources", "reads a DeviceTaintRule without a selector as one for no device; before 1.37, for all devices"
     )

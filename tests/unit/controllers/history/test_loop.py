@@ -17,10 +17,10 @@ from slackwater.model.events import EvictionEnded, PodGone
 from slackwater.model.history import HistoryAction, HistoryEntry, words
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.vertical import Phase, VirtualMachineMigration
+from slackwater.model.vertical import VirtualMachineMigration
 from slackwater.ports.protocols import Outcome
 from tests.faults.virtualloop import run_virtually
-from tests.support.builders import a_pod
+from tests.support.builders import a_migration_to_n2, a_pod
 from tests.support.service import ScriptedWriter
 
 NOW = Instant(0.0)
@@ -201,7 +201,7 @@ def test_a_migration_whose_object_is_gone_at_once_has_ended() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(life.live, 10.0)
             await anyio.sleep(1.0)
-            ended = a_migration("Succeeded")
+            ended = a_migration_to_n2("Succeeded")
             life.migrations[ended.key] = ended
             await life.call(DeleteMigration(ended.uid, ended.key))
             del life.migrations[ended.key]
@@ -247,21 +247,6 @@ def pods_with(*pods: Pod) -> PodTable:
     for pod in pods:
         table.put(pod)
     return table
-
-
-def a_migration(phase: Phase) -> VirtualMachineMigration:
-    return VirtualMachineMigration(
-        key=PodKey("shop", "m"),
-        uid="u",
-        resource_version=1,
-        machine="vm",
-        phase=phase,
-        ours=True,
-        deleting=False,
-        source_pod="vm-1",
-        target_pod="vm-2",
-        target_node=NodeName("n2"),
-    )
 
 
 def an_entry(name: str) -> HistoryEntry:

@@ -12,8 +12,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
-from slackwater.model.vertical import Phase, VirtualMachineMigration
-from tests.support.builders import a_pod
+from tests.support.builders import a_migration_to_n2, a_pod
 
 NO_CPU = "0/5 nodes are available: 2 node(s) had untolerated taint(s), 3 Insufficient cpu. preemption: 0/5 nodes are available."
 HOUR = 3_600_000
@@ -167,28 +166,13 @@ def test_the_end_of_a_removal_says_why_the_node_stays() -> None:
     assert new_entries.of_drain(end, 5).why == want
 
 
-def a_migration(phase: Phase) -> VirtualMachineMigration:
-    return VirtualMachineMigration(
-        key=PodKey("shop", "m"),
-        uid="u",
-        resource_version=1,
-        machine="vm",
-        phase=phase,
-        ours=True,
-        deleting=False,
-        source_pod="vm-1",
-        target_pod="vm-2",
-        target_node=NodeName("n2"),
-    )
-
-
 def test_a_migration_ends_once() -> None:
     begun = HistoryEntry(at_ms=0, action=HistoryAction.MIGRATING, pod="shop/vm-1", node="n1", target="n2")
-    assert new_entries.of_migration(a_migration("Running"), (begun,), "", 5) is None
-    found = new_entries.of_migration(a_migration("Succeeded"), (begun,), "", 5)
+    assert new_entries.of_migration(a_migration_to_n2("Running"), (begun,), "", 5) is None
+    found = new_entries.of_migration(a_migration_to_n2("Succeeded"), (begun,), "", 5)
     assert found is not None
     assert words(found) == "live migration to n2 succeeded; it is shop/vm-2 now"
-    assert new_entries.of_migration(a_migration("Succeeded"), (begun, found), "", 6) is None
-    failed = new_entries.of_migration(a_migration("Failed"), (begun,), "", 5)
+    assert new_entries.of_migration(a_migration_to_n2("Succeeded"), (begun, found), "", 6) is None
+    failed = new_entries.of_migration(a_migration_to_n2("Failed"), (begun,), "", 5)
     assert failed is not None
     assert failed.action is HistoryAction.MIGRATION_FAILED

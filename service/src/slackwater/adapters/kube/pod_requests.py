@@ -113,7 +113,7 @@ _Statuses = Mapping[str, ContainerStatusWire]
 class _Containers(NamedTuple):
     """The amounts of a pod's containers, as the spec or the status has them. `inits` pairs each amount with "is a sidecar".
 
-    `exact`: missing amounts are 0, even if `nanos` is told to assume more."""
+    `exact`: missing amounts are 0, whatever default `nanos` has for them."""
 
     apps: Sequence[ResourceListAmounts]
     inits: Sequence[tuple[ResourceListAmounts, bool]] = ()

@@ -99,6 +99,7 @@ class SearchRules(NamedTuple):
 
     - `distinct`: `distinctAttribute` constraints are known.
     - `fails_at_invalid_pool`: an invalid pool makes the pod's scheduling fail.
+    - `any_effect`: a taint keeps its device from a request whatever the effect is, `None` too.
     - `all_by_capacity`: a request for all devices includes devices whose capacity is in use.
     - `thousandths`: requested capacity is rounded to thousandths.
     - `every_share`: a device that requests share counts as shared even if they consume none of its capacity.
@@ -108,6 +109,7 @@ class SearchRules(NamedTuple):
 
     distinct: bool
     fails_at_invalid_pool: bool
+    any_effect: bool
     all_by_capacity: bool
     thousandths: bool
     every_share: bool
@@ -119,6 +121,7 @@ class SearchRules(NamedTuple):
             # In 1.34 both the API server and the allocator forget to look at the gate.
             distinct=kubernetes.follows(Rule.CONSUMABLE_CAPACITY) or not kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED),
             fails_at_invalid_pool=not kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED),
+            any_effect=not kubernetes.follows(Rule.ONLY_KNOWN_EFFECTS),
             all_by_capacity=kubernetes.follows(Rule.ALL_BY_CAPACITY),
             thousandths=kubernetes.follows(Rule.FRACTIONAL_CAPACITY),
             every_share=kubernetes.follows(Rule.SHARES_WITHOUT_AMOUNT),
@@ -217,6 +220,7 @@ class _View:
         self._classes = classes
         self._selectors = selectors
         self._thousandths = rules.thousandths
+        self._any_effect = rules.any_effect
         self._known: dict[object, AskBoard] = {}
 
     def of(self, ask: DeviceAsk) -> AskBoard:
@@ -225,6 +229,10 @@ class _View:
         if found is None:
             found = self._known[key] = self._board(ask)
         return found._replace(name=ask.name, wanted=ask.count, admin=ask.admin)
+
+    def _tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
+        preventing = (taint for taint in taints if self._any_effect or taint.effect in _PREVENTING)
+        return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in preventing)
 
     def _board(self, ask: DeviceAsk) -> AskBoard:
         classes, selectors, devices = self._classes, self._selectors, self.devices
@@ -240,7 +248,7 @@ class _View:
                     for known, more in zip(selectable, consumes, strict=True)
                 ]
             ),
-            tolerated=tuple([_tolerated(each.device.taints, ask.tolerations) for each in devices]),
+            tolerated=tuple([self._tolerated(each.device.taints, ask.tolerations) for each in devices]),
             consumes=tuple([None if isinstance(more, DeviceError) else more for more in consumes]),
         )
 
@@ -278,12 +286,6 @@ def _selectable(
     except UnsupportedSelector as err:
         return DeviceError(str(err), supported=False)
     return accepted and each.reached
-
-
-def _tolerated(taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
-    return all(
-        taint.effect not in _PREVENTING or any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints
-    )
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
