@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from slackwater import __version__
 from slackwater.app.settings import Settings
@@ -175,8 +176,8 @@ _VERSIONS: Final = "Of the protocol: " + ", ".join(f"{int(version)} is {version_
 
 
 def _schemas() -> Iterator[tuple[str, Json]]:
-    models = [(AgentRequest, "validation"), (PluginResponse, "serialization")]
-    _, whole = models_json_schema(models, ref_template=_SCHEMAS + "{model}")  # type: ignore[arg-type]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(AgentRequest, "validation"), (PluginResponse, "serialization")]
+    _, whole = models_json_schema(models, ref_template=_SCHEMAS + "{model}")
     for name, schema in whole["$defs"].items():
         properties = {key: _plain(part) for key, part in schema["properties"].items()}
         if "protoVersion" in properties:

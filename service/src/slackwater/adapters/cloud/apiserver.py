@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -96,9 +96,9 @@ class _ListMetaWire(Wire):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _PageWire(Wire, Generic[T]):
+class _PageWire(Wire):
     metadata: _ListMetaWire = msgspec.field(default_factory=_ListMetaWire)
-    items: list[T] | None = None
+    items: list[msgspec.Raw] | None = None
 
 
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
@@ -118,7 +118,7 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
 
     :raises ProviderError: a page could not be listed.
     """
-    decoder = msgspec.json.Decoder(_PageWire[kind])  # type: ignore[valid-type]
+    pages, objects = msgspec.json.Decoder(_PageWire), msgspec.json.Decoder(kind)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
         answer = await api.ask("GET", path, params=params)
@@ -126,9 +126,9 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
             return
         if answer.status != OK:
             raise refusal(None, f"list {path}", answer)
-        page = decoder.decode(answer.body)
+        page = pages.decode(answer.body)
         for item in page.items or ():
-            yield item
+            yield objects.decode(item)
         if not page.metadata.continue_:
             return
         params["continue"] = page.metadata.continue_

@@ -52,4 +52,4 @@ def _complete(parser: argparse.ArgumentParser, files: object) -> None:
         elif action.dest == "activities":
             action.choices = (*ACTIVITIES, ALL)
         elif action.metavar in {"F", "FILE"}:
-            action.complete = files  # type: ignore[attr-defined]
+            action.complete = files  # type: ignore[attr-defined]  # shtab reads this attribute, argparse has it not
