@@ -299,7 +299,7 @@ def test_an_alert_is_there_when_it_should_be_and_not_before(promtool: Path, stor
     assert code == 0, said
 
 
-def test_every_alert_has_its_story() -> None:
+def test_every_alert_has_an_input_series() -> None:
     assert {story.alert for story in STORIES if story.loud and story.quiet} == RULES.keys()
 
 

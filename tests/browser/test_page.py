@@ -112,7 +112,7 @@ async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
         assert await page.locator("#view-nodes .tag:text-is('quarantined')").count() == 0
 
 
-async def test_the_slack_view_tells_room_by_group_sources_slos_and_placeholders() -> None:
+async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders() -> None:
     state_machine, now = ten_nodes()
     columns, rows = state_machine.state.ledger.columns, state_machine.state.nodes.row_of
     free = columns.total - columns.reserved - columns.held

@@ -23,8 +23,8 @@ from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.canary.recorder import ExtenderCall, Recorder, recording
 from tests.cluster.support.bodies import a_node, a_pod
-from tests.controlplane.talk import create, is_ready, read, until
-from tests.support.waiting import until as wait_until
+from tests.controlplane.talk import create, is_ready, read, read_until
+from tests.support.waiting import until
 
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _SMALL: Final = {"pool": "small"}
@@ -70,8 +70,8 @@ async def _prepare(api: aiohttp.ClientSession) -> None:
         taints = [{"key": "small", "effect": "NoSchedule"}] if labels else []
         await create(api, "/api/v1/nodes", a_node(name, cpu=cpu, labels=labels, taints=taints))
     for name in ("n0", "n1", "n2", "small-0"):
-        await until(api, f"/api/v1/nodes/{name}", is_ready, seconds=_SECONDS)
-    await until(api, "/api/v1/namespaces/default", lambda _: True)
+        await read_until(api, f"/api/v1/nodes/{name}", is_ready, seconds=_SECONDS)
+    await read_until(api, "/api/v1/namespaces/default", lambda _: True)
     priority = {"metadata": {"name": "canary-high"}, "value": 1000}
     await create(api, "/apis/scheduling.k8s.io/v1/priorityclasses", priority)
 
@@ -84,7 +84,7 @@ async def _plain(api: aiohttp.ClientSession, recorder: Recorder) -> None:
 
 async def _refused(api: aiohttp.ClientSession, recorder: Recorder) -> None:
     await create(api, _PODS, a_pod("refused", priorityClassName="canary-high"))
-    await wait_until(lambda: bool(recorder.of("refused")), seconds=_SECONDS)
+    await until(lambda: bool(recorder.of("refused")), seconds=_SECONDS)
     await anyio.sleep(_QUIET_SECONDS)
     async with api.delete(f"{_PODS}/refused", params={"gracePeriodSeconds": "0"}):
         pass
@@ -117,5 +117,5 @@ async def _nominated(api: aiohttp.ClientSession) -> None:
 
 
 async def _until_bound(api: aiohttp.ClientSession, pod: str) -> None:
-    await until(api, f"{_PODS}/{pod}", lambda found: bool(found["spec"].get("nodeName")), seconds=_SECONDS)
+    await read_until(api, f"{_PODS}/{pod}", lambda found: bool(found["spec"].get("nodeName")), seconds=_SECONDS)
     await read(api, f"{_PODS}/{pod}")

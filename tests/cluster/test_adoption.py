@@ -8,7 +8,7 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import Asked
 from tests.cluster.support.same_state import reserved, same_state
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -13,10 +13,10 @@ from slackwater.ports.clock import monotonic
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.waiting import eventually
 from tests.controlplane.talk import create
 from tests.support.agents import a_request, an_agent_service
 from tests.support.desk import GIB, amounts
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -20,12 +20,12 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 
-async def test_a_state_that_was_notified_of_nothing_becomes_the_cluster(ground: Ground, control_plane: ControlPlane) -> None:
+async def test_a_state_without_events_becomes_the_cluster(ground: Ground, control_plane: ControlPlane) -> None:
     names = await ground.make_nodes(3)
     await ground.make_pods(a_pod(f"p{number}", on=names[number % 3], cpu="100m") for number in range(30))
     await ground.until_bound(30, within_seconds=60)
@@ -52,7 +52,7 @@ async def test_a_state_that_was_notified_of_nothing_becomes_the_cluster(ground: 
         assert violations(state_machine) == []
 
 
-async def test_a_busy_service_finds_nothing_to_put_right(stage: Stage, ground: Ground) -> None:
+async def test_a_busy_service_finds_nothing_to_repair(stage: Stage, ground: Ground) -> None:
     await ground.make_nodes(5)
     service = await stage.up({"audit": {"interval": "1s"}})
     names = await ground.make_pods(a_pod(f"p{number}", cpu="100m") for number in range(100))

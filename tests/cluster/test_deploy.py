@@ -18,7 +18,7 @@ from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.support.slackwater_process import SlackwaterProcess
-from tests.controlplane.talk import create, is_running, read, until
+from tests.controlplane.talk import create, is_running, read, read_until
 from tests.helm.program import Object, build, rendered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -220,7 +220,7 @@ async def test_both_containers_do_their_work_with_the_account_and_the_two_config
         await cluster.start_scheduler(yaml.safe_dump(scheduler), arguments=lookups)
         await create(api, "/api/v1/nodes", a_node("deployed-1"))
         await create(api, "/api/v1/namespaces/default/pods", a_pod("placed"))
-        await until(api, "/api/v1/namespaces/default/pods/placed", is_running)
+        await read_until(api, "/api/v1/namespaces/default/pods/placed", is_running)
         await cluster.stop("kube-scheduler")
 
     asked = [request for request in audit.read() if request.user == USER]

@@ -21,11 +21,11 @@ from tests.cluster.clusterapi import crds as clusterapi
 from tests.cluster.neonvm import crds as neonvm
 from tests.cluster.support.bodies import a_node
 from tests.cluster.support.slackwater_process import SlackwaterProcess
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_deploy import FOREIGN, kubeconfig_of_the_account, path_of
 from tests.controlplane.talk import create, read
 from tests.helm.program import EXAMPLES, NAMES, Object, build, rendered, the
 from tests.support.externalserver import ExternalServer, Pool, a_template
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -14,8 +14,8 @@ from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_preemption_faults import patch, priorities
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -111,7 +111,7 @@ async def test_a_pod_that_waits_says_why_and_what_would_help(stage: Stage, groun
     assert (await told()).keys() == {"waits-a", "waits-b"}, "none on the pod that was placed"
 
 
-async def test_kube_schedulers_own_preemption_is_told_with_the_preemptor(stage: Stage, ground: Ground) -> None:
+async def test_the_history_names_the_preemptor_of_kube_schedulers_own_preemption(stage: Stage, ground: Ground) -> None:
     """In-tree filters leave no room, so kube-scheduler chooses the victim, asks our preempt verb, and deletes it itself."""
     (node,) = await ground.make_nodes(1, cpu="4")
     high, middle = await priorities(ground)

@@ -44,7 +44,7 @@ class StatusSources:
         return judged(self.history, since=since)
 
 
-def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
+def test_a_budget_that_was_below_its_minimum_for_one_change_is_reported() -> None:
     told = StatusSources()
     told.node("n1")
     for name in ("a", "b"):
@@ -58,7 +58,7 @@ def test_a_budget_that_was_below_its_minimum_for_one_change_is_told() -> None:
     assert told.judged(since=told.version + 1).below == []
 
 
-def test_changes_count_in_the_order_of_their_versions_whichever_was_heard_first() -> None:
+def test_changes_count_in_the_order_of_their_versions_whichever_arrived_first() -> None:
     told = StatusSources()
     told.budget(1)
     told.pod("a", "n1")
@@ -81,7 +81,7 @@ def test_drains_are_tainted_nodes_with_pods_and_removals_all_of_them() -> None:
     assert told.judged().given_up == ["n2"]
 
 
-def test_a_pod_without_room_and_a_node_that_was_added_are_told() -> None:
+def test_a_pod_without_room_and_a_node_that_was_added_are_reported() -> None:
     told = StatusSources()
     told.node("n1")
     since = told.version + 1

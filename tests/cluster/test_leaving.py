@@ -17,11 +17,11 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_history import until_told
 from tests.cluster.test_preemption import a_priority_class
 from tests.cluster.test_resizing import agents, growing, sized, until_asked
 from tests.cluster.test_scale_up import grant, settings_of
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

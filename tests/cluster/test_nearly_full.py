@@ -13,8 +13,8 @@ from tests.cluster.support.requests_formula import Asked, asked_by, total_by_nod
 from tests.cluster.support.same_state import TotalGuard, allocatable, over_total, same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.support.seeds import a_seed
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -11,7 +11,7 @@ from tests.cluster.support.requests_formula import Asked
 from tests.cluster.support.same_state import amounts, reserved, same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -17,8 +17,8 @@ from slackwater.app.dumpstate_schema import EXAMPLES, OpsExample
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_history import until_told
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

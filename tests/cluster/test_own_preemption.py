@@ -11,9 +11,9 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import reserved, same_state
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_preemption import a_priority_class
 from tests.cluster.test_preemption_faults import full_nodes, patch, priorities
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

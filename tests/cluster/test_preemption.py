@@ -47,7 +47,7 @@ async def test_where_system_amounts_leave_less_one_victim_more_than_in_tree_foun
     assert reserved(await same_state(service, ground))[node].cpu == 3500
 
 
-async def test_a_node_where_no_victims_would_do_in_our_accounting_is_spared(stage: Stage, ground: Ground) -> None:
+async def test_a_node_where_no_victims_suffice_in_our_accounting_is_left_out(stage: Stage, ground: Ground) -> None:
     """On the small node the pod is larger than our Total, on the other one victim does: none is evicted in vain."""
     (small,) = await ground.make_nodes(1, tag="small", cpu="2")
     (large,) = await ground.make_nodes(1, tag="large", cpu="4")

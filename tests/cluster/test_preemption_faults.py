@@ -17,8 +17,8 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.support.apiproxy import ApiProxy, Call, Fate, api_proxy
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -98,7 +98,7 @@ async def nothing_stays_behind(service: SlackwaterProcess, ground: Ground, proxy
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_call_that_goes_wrong_keeps_nobody_waiting_for_ever(
+async def test_a_failed_call_keeps_no_preemptor_waiting_for_ever(
     proxy: ApiProxy, stage: Stage, ground: Ground, step: str
 ) -> None:
     high, middle = await priorities(ground)

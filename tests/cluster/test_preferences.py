@@ -24,7 +24,7 @@ SOFT_TAINT = {"key": "avoid", "value": "me", "effect": "PreferNoSchedule"}
 
 
 @CHOOSES
-async def test_our_score_alone_decides_between_nodes_that_nobody_prefers(stage: Stage, ground: Ground, we_choose: bool) -> None:
+async def test_our_score_alone_decides_between_nodes_without_preferences(stage: Stage, ground: Ground, we_choose: bool) -> None:
     busy, _ = await a_busy_and_an_idle_node(ground)
     service = await stage.up(steep(we_choose=we_choose))
     await ground.make_pods([a_pod("p", cpu="500m", memory="2Gi")])

@@ -22,7 +22,6 @@ from slackwater.model.objects import Node
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.waiting import eventually
 from tests.controlplane.talk import create
 from tests.providers.clusterapi_rig import CAPACITY, a_provider
 from tests.providers.kwok_rig import SLOW, TEMPLATE, a_group
@@ -30,6 +29,7 @@ from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 from tests.providers.test_conformance import *  # noqa: F403  # the suite: run here with the rigs of this file
 from tests.support.flakyapi import FlakyApi
 from tests.support.machines import PLURALS, MachineController, a_scaled, sizes
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

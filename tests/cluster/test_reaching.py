@@ -23,7 +23,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

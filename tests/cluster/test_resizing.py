@@ -18,7 +18,7 @@ from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

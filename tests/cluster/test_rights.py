@@ -21,8 +21,8 @@ from tests.cluster.support.audit_tail import Request
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.controlplane.talk import create
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -22,8 +22,8 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.growth import of_deployment, of_kwok, watched
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.support.machines import MachineController, a_scaled, sizes
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -7,7 +7,7 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import Asked
 from tests.cluster.support.same_state import amounts, same_state
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -48,7 +48,7 @@ async def test_a_changed_file_takes_effect_without_a_restart(stage: Stage, groun
     ],
     ids=["value-out-of-range", "unknown-key", "no-yaml"],
 )
-async def test_a_bad_file_is_refused_and_told_and_the_old_settings_stay(
+async def test_a_bad_file_is_refused_and_reported_and_the_old_settings_stay(
     stage: Stage, ground: Ground, bad: dict[str, object] | str, want: str
 ) -> None:
     (node,) = await ground.make_nodes(1, cpu="10")

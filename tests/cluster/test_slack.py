@@ -12,8 +12,8 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.growth import is_ready
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_scale_up import grant
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -64,7 +64,7 @@ async def ready_nodes(ground: Ground) -> set[str]:
 
 
 @pytest.mark.timeout(400)
-async def test_pods_within_the_slack_start_at_once_it_refills_and_no_removal_eats_it(stage: Stage, ground: Ground) -> None:
+async def test_pods_within_the_slack_start_at_once_it_refills_and_no_removal_takes_it(stage: Stage, ground: Ground) -> None:
     settings = settings_of(ground, {"extraCapacity": {"min": {"cpu": "6", "memory": "6Gi"}, "granularity": 4, "sizing": "v1"}})
     await grant(ground, settings)
     service = await stage.up(settings)

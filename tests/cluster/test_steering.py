@@ -17,10 +17,10 @@ from tests.cluster.support.requests_formula import total_by_node
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_preemption_faults import priorities
 from tests.cluster.test_real_gates import policy, until_in_force
 from tests.oracle.program import build
+from tests.support.waiting import eventually
 
 __all__ = ["policy"]
 

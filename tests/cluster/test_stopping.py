@@ -6,14 +6,14 @@ import pytest
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import SCHEDULER, Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 STOPPED_WITHIN_SECONDS = 60.0
 
 
-async def test_a_service_stopped_under_load_exits_with_0_and_tells_of_every_pod_it_bound(stage: Stage, ground: Ground) -> None:
+async def test_a_service_stopped_under_load_exits_with_0_and_reports_every_pod_it_bound(stage: Stage, ground: Ground) -> None:
     await ground.make_nodes(20)
     service = await stage.up()
     for turn in range(3):

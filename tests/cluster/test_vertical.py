@@ -23,8 +23,8 @@ from tests.cluster.neonvm.moves import RESOURCES, began
 from tests.cluster.neonvm.watcher import Watcher
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.support.seeds import a_seed
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -103,7 +103,7 @@ async def test_a_bind_happens_once_and_says_so_each_time(writer: ApiWriter, pend
     assert bind_end(await perform(writer, Bind(uid, pending.key, here))) == ("refused", "gone")
 
 
-async def test_a_touch_changes_the_pod_each_time_and_never_its_successor(writer: ApiWriter, pending: Pending) -> None:
+async def test_an_activation_changes_the_pod_each_time_and_never_its_successor(writer: ApiWriter, pending: Pending) -> None:
     uid = await pending.create()
     touch = Activate(uid, pending.key, "room was freed")
     texts = set()

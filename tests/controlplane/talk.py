@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import aiohttp
-import anyio
+
+from tests.support.waiting import eventually
 
 NODE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
@@ -29,18 +30,11 @@ async def remove(api: aiohttp.ClientSession, path: str) -> None:
         assert answer.status == 200, await answer.text()
 
 
-async def until(
+async def read_until(
     api: aiohttp.ClientSession, path: str, holds: Callable[[dict[str, Any]], bool], *, seconds: float = 120.0
 ) -> dict[str, Any]:
     """The object at `path` as soon as `holds` says yes of it; AssertionError with the object after `seconds`."""
-    seen: dict[str, Any] = {}
-    with anyio.move_on_after(seconds):
-        while True:
-            seen = await read(api, path)
-            if holds(seen):
-                return seen
-            await anyio.sleep(0.05)
-    raise AssertionError(f"{path} is still not as wanted after {seconds:g} s: {seen}")
+    return await eventually(lambda: read(api, path), holds, within_seconds=seconds, wanted=f"another {path}")
 
 
 def a_node(name: str) -> dict[str, Any]:

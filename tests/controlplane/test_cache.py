@@ -43,7 +43,7 @@ def test_of_two_that_want_an_entry_at_once_the_second_waits_and_makes_nothing(tm
     assert results == {"first": True, "second": False}
 
 
-def test_a_failed_make_leaves_no_entry_and_the_next_one_starts_afresh(tmp_path: Path) -> None:
+def test_a_failed_make_leaves_no_entry_and_the_next_one_starts_from_scratch(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").write_text("")
         raise OSError("disk full")

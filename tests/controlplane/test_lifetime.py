@@ -20,7 +20,7 @@ from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.errors import ComponentFailed
 from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
-from tests.controlplane.talk import a_node, create, is_ready, read, until
+from tests.controlplane.talk import a_node, create, is_ready, read, read_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -165,6 +165,6 @@ async def test_with_the_controller_manager_a_deployment_becomes_pods_and_nodes_l
         spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
         await create(api, "/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "web"}, "spec": spec})
 
-        await until(api, "/api/v1/nodes/managed", lambda node: is_ready(node) and "taints" not in node["spec"])
-        await until(api, "/api/v1/namespaces/default/pods", lambda pods: len(pods["items"]) == 3)
+        await read_until(api, "/api/v1/nodes/managed", lambda node: is_ready(node) and "taints" not in node["spec"])
+        await read_until(api, "/api/v1/namespaces/default/pods", lambda pods: len(pods["items"]) == 3)
         assert (await read(api, "/api/v1/namespaces/default/serviceaccounts"))["items"] != []

@@ -22,7 +22,7 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_port_that_somebody_listens_on_is_not_given(taken: int) -> None:
+def test_a_port_that_is_listened_on_is_not_given(taken: int) -> None:
     with pytest.raises(ControlPlaneError, match=f"no free port on 127.0.0.1 in {taken}..{taken}"):
         FreePorts(random.Random(1), candidates=range(taken, taken + 1)).take()
 

@@ -15,7 +15,7 @@ from slackwater.sandbox.controlplane.build import Binaries
 from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
 from slackwater.sandbox.controlplane.launches import BindRequest, bind_requests
 from slackwater.sandbox.controlplane.stack import ControlPlane
-from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, remove, until
+from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, read_until, remove
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -33,11 +33,11 @@ async def test_a_pod_placed_by_kube_scheduler_runs_on_a_node_played_by_kwok(
     control_plane: ControlPlane, api: aiohttp.ClientSession
 ) -> None:
     await create(api, "/api/v1/nodes", a_node("sched-1"))
-    await until(api, "/api/v1/nodes/sched-1", is_ready)
+    await read_until(api, "/api/v1/nodes/sched-1", is_ready)
     await control_plane.start_scheduler(SCHEDULER_CONFIG)
 
     await create(api, PODS, a_pod("sched-pod"))
-    pod = await until(api, f"{PODS}/sched-pod", is_running)
+    pod = await read_until(api, f"{PODS}/sched-pod", is_running)
 
     want = BindRequest(user="system:kube-scheduler", namespace="default", pod="sched-pod", status=201)
     assert [bind for bind in bind_requests(control_plane.audit_log) if bind.pod == "sched-pod"] == [want]
@@ -47,7 +47,7 @@ async def test_a_pod_placed_by_kube_scheduler_runs_on_a_node_played_by_kwok(
     await remove(api, "/api/v1/nodes/sched-1")
 
 
-async def test_two_schedulers_can_run_and_one_can_start_anew_with_another_config(control_plane: ControlPlane) -> None:
+async def test_two_schedulers_can_run_and_one_can_restart_with_another_config(control_plane: ControlPlane) -> None:
     await control_plane.start_scheduler(SCHEDULER_CONFIG, name="one")
     await control_plane.start_scheduler(SCHEDULER_CONFIG, name="two", leader_elect=True, arguments=["-v=1"])
     assert control_plane.running()[-2:] == ["one", "two"]
@@ -150,7 +150,7 @@ async def test_a_running_pod_is_resized_in_place_and_reports_what_it_got(api: ai
     body = a_pod("growing", on="roomy")
     body["spec"]["initContainers"] = [sidecar]
     await create(api, PODS, body)
-    before = await until(api, f"{PODS}/growing", is_running)
+    before = await read_until(api, f"{PODS}/growing", is_running)
     assert given(before) == {"c": ({"cpu": "1"}, {"cpu": "1"}), "s": ({"cpu": "100m"}, {"cpu": "100m"})}
 
     resized = [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]
@@ -161,7 +161,7 @@ async def test_a_running_pod_is_resized_in_place_and_reports_what_it_got(api: ai
         assert answer.status == 200, await answer.text()
 
     want = {"c": ({"cpu": "1500m"}, {"cpu": "1500m"}), "s": ({"cpu": "200m"}, {"cpu": "200m"})}
-    await until(api, f"{PODS}/growing", lambda pod: given(pod) == want)
+    await read_until(api, f"{PODS}/growing", lambda pod: given(pod) == want)
     await remove(api, f"{PODS}/growing")
     await remove(api, "/api/v1/nodes/roomy")
 
@@ -175,14 +175,14 @@ def given(pod: dict[str, Any]) -> dict[str, tuple[object, object]]:
 async def test_a_pod_that_the_node_controller_called_unready_is_ready_again(api: aiohttp.ClientSession) -> None:
     await create(api, "/api/v1/nodes", a_node("unheard"))
     await create(api, PODS, a_pod("marked", on="unheard"))
-    await until(api, f"{PODS}/marked", is_running)
+    await read_until(api, f"{PODS}/marked", is_running)
     unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     headers = {"Content-Type": "application/strategic-merge-patch+json"}
     async with api.patch(f"{PODS}/marked/status", json=unready, headers=headers) as answer:
         assert answer.status == 200, await answer.text()
         assert not says_ready(await answer.json())
 
-    await until(api, f"{PODS}/marked", says_ready)
+    await read_until(api, f"{PODS}/marked", says_ready)
     await remove(api, f"{PODS}/marked")
     await remove(api, "/api/v1/nodes/unheard")
 
@@ -194,12 +194,12 @@ def says_ready(pod: dict[str, Any]) -> bool:
 async def test_a_deleted_pod_is_gone_once_kwok_has_seen_it(api: aiohttp.ClientSession) -> None:
     await create(api, "/api/v1/nodes", a_node("graceful"))
     await create(api, PODS, a_pod("leaving", on="graceful"))
-    await until(api, f"{PODS}/leaving", is_running)
+    await read_until(api, f"{PODS}/leaving", is_running)
 
     async with api.delete(f"{PODS}/leaving", params={"gracePeriodSeconds": "30"}) as answer:
         assert answer.status == 200
 
-    await until(api, PODS, lambda pods: all(pod["metadata"]["name"] != "leaving" for pod in pods["items"]))
+    await read_until(api, PODS, lambda pods: all(pod["metadata"]["name"] != "leaving" for pod in pods["items"]))
     await remove(api, "/api/v1/nodes/graceful")
 
 

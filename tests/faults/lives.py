@@ -81,8 +81,8 @@ class Lives:
                 group.start_soon(life.service.intake.run)
                 await life.service.intake.synced()
                 life.ready = True
-                if life.service.scaling is not None:
-                    group.start_soon(life.service.scaling.run, life.service.replica)
+                if life.service.autoscaler_service is not None:
+                    group.start_soon(life.service.autoscaler_service.run, life.service.replica)
                 if life.service.nomination_loop is not None:
                     group.start_soon(life.service.nomination_loop.run)
         life.ended.set()

@@ -183,7 +183,7 @@ def _all_known(pods: PodTable, keys: Sequence[PodKey]) -> bool:
     return all(pods.by_key(key) is not None for key in keys)
 
 
-async def test_hostile_objects_end_nothing_and_keep_nobody_else_from_a_place() -> None:
+async def test_hostile_objects_end_nothing_and_keep_no_other_pod_from_being_placed() -> None:
     async with a_whole_service({"extender": {"bind": True}}) as whole:
         for name in (*_HOSTILE, *_QUIET):
             labels = {"quiet": "true"} if name in _QUIET else {}

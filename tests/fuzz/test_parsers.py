@@ -198,7 +198,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a record of a small world."""
     path = tmp_path_factory.mktemp("record") / "decisions.rec"
     frames: list[bytes] = []
-    state_machine = RecordedStateMachine(Policy(), seed=7, tell=frames.append)
+    state_machine = RecordedStateMachine(Policy(), seed=7, write_frame=frames.append)
     state_machine.apply(NodeSeen(a_node("n")), Instant(0.0))
     pod = a_pod("p")
     state_machine.apply(PodSeen(pod), Instant(1.0))

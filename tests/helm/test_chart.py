@@ -81,7 +81,7 @@ def test_rights_go_to_the_account_in_the_namespace_of_the_release(helm: Path) ->
     assert the(items, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
 
 
-def test_whoever_brings_account_and_roles_gets_none(helm: Path) -> None:
+def test_with_an_account_and_roles_of_ones_own_none_are_rendered(helm: Path) -> None:
     items = rendered(helm, {"serviceAccount": {"create": False}, "rbac": {"create": False}})
     assert {item["kind"] for item in items} == {"ConfigMap", "Deployment", "Service", "NetworkPolicy"}
 

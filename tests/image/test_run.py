@@ -24,7 +24,7 @@ from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.test_deploy import ACCOUNT, USER, path_of
-from tests.controlplane.talk import create, is_running, until
+from tests.controlplane.talk import create, is_running, read_until
 from tests.helm.program import build, rendered, the
 from tests.image.pod import Account, Pod
 from tests.image.podman import Podman
@@ -140,7 +140,7 @@ async def test_the_charts_pod_places_pods_with_its_own_rights(
     for number in range(PODS):
         await create(api, PODS_PATH, a_pod(f"placed-{number}", cpu="1"))
     for number in range(PODS):
-        await until(api, f"{PODS_PATH}/placed-{number}", is_running, seconds=60)
+        await read_until(api, f"{PODS_PATH}/placed-{number}", is_running, seconds=60)
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{ports['ops']}/metrics") as answer:
         metrics = await answer.text()
     await in_thread(running.stop, "kube-scheduler", within_seconds=30)

@@ -60,7 +60,7 @@ def test_every_removal_ends_and_a_node_that_stays_is_as_before(cluster: Cluster,
 
 @LAW
 @given(cluster=clusters())
-def test_nobody_is_evicted_before_the_batch_is_tainted_nor_a_node_deleted_before_it_is_empty(cluster: Cluster) -> None:
+def test_no_pod_is_evicted_before_the_batch_is_tainted_and_no_node_deleted_before_it_is_empty(cluster: Cluster) -> None:
     cluster.begin("n1", "n2")
     cluster.begin("n3", empty=True)
     seen = 0

@@ -108,5 +108,5 @@ def test_what_is_admitted_and_released_leaves_the_ledger_as_it_was(reserved: Amo
     ledger.admit(Row(0), ordinary_resources(reserved))
     ledger.hold(rows, buffer)
     ledger.release(Row(0), ordinary_resources(reserved))
-    ledger.unhold(rows, buffer)
+    ledger.release_held(rows, buffer)
     assert ledger.columns.same_as(before)

@@ -200,7 +200,7 @@ class _Forgetful(set[PodUid]):
         return False
 
 
-def test_the_law_notices_when_victims_are_sent_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_notices_when_victims_are_deleted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law that holds whatever the code does says nothing: broken on purpose, it has to fail."""
     monkeypatch.setattr(preempting, "PendingDeletions", lambda: PendingDeletions(running=_Forgetful()))
     few = settings(

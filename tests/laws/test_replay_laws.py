@@ -28,7 +28,7 @@ def test_a_record_replays_without_a_difference(machine: type[RuleBasedStateMachi
 
     def made(policy: Policy | None = None, *, seed: int = 0) -> RecordedStateMachine:
         records.append([])
-        return RecordedStateMachine(policy or Policy(), seed=seed, tell=records[-1].append)
+        return RecordedStateMachine(policy or Policy(), seed=seed, write_frame=records[-1].append)
 
     for module in MAKERS:
         monkeypatch.setattr(module, "StateMachine", made)

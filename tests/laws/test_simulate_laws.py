@@ -24,7 +24,7 @@ from slackwater.model.ids import UnixTime
 from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpRules
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
-from slackwater.snapshot.snapshot_replica import everything
+from tests.support.builders import whole_cluster
 from tests.support.seeds import examples
 
 Obj = dict[str, Any]
@@ -114,7 +114,7 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ScaleD
         )
         for group in groups
     }
-    changes = everything(cluster.nodes, cluster.pods)
+    changes = whole_cluster(cluster.nodes, cluster.pods)
     policy = scale_up_policy_of(settings, priorities=NO_PRIORITIES, after_scheduler=False)
     inquiry = Inquiry(
         changes=replace(changes, namespaces=cluster.namespaces, storage=cluster.storage, budgets=cluster.budgets or ()),

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from slackwater.controllers.policy import NominationPolicy, Policy
-from slackwater.model.columns import let_pass
+from slackwater.model.columns import feasible_mask
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
@@ -82,7 +82,7 @@ class StateMachineRules(RuleBasedStateMachine):
         codes = self.state_machine.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK
         if first:
-            assert (let_pass(codes) == passing).all()
+            assert (feasible_mask(codes) == passing).all()
         if pod.node is not None and pod.node not in rows:
             assert codes.all()
 

@@ -163,7 +163,7 @@ def test_to_victims_proposed_by_others_those_are_added_that_brute_force_adds(
 
 
 @given(wanted=sizes, preemption_node=preemption_nodes.map(lambda found: found[0]), below=st.integers(-2, 3))
-def test_the_search_over_all_nodes_foretells_who_is_the_most_important_victim(
+def test_the_search_over_all_nodes_predicts_the_most_important_victim(
     wanted: Amounts, preemption_node: PreemptionNode, below: int
 ) -> None:
     potential_victims = [replace(one, leaving=False, violates_budget=False) for one in preemption_node.potential_victims]

@@ -81,13 +81,13 @@ class _Cluster:
 
     async def run(self, group: Any) -> None:
         service = self.service
-        assert service.scaling is not None
+        assert service.autoscaler_service is not None
         assert service.nomination_loop is not None
         group.start_soon(self.box.run)
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        group.start_soon(service.scaling.run, service.replica)
+        group.start_soon(service.autoscaler_service.run, service.replica)
         beside = (service.history.loop.run, service.ops.state.observer.run)
         for task in (service.audit.run, service.nomination_loop.run, self.agents.run, self.scheduler.run, *beside):
             group.start_soon(task)

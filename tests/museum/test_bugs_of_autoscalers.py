@@ -50,7 +50,7 @@ def naively_moved(nodes: Sequence[Node], pods: Sequence[Pod], leaving: str) -> M
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_687_43709_nodes_on_their_way_are_not_bought_twice() -> None:
+async def test_687_43709_upcoming_nodes_are_not_requested_twice() -> None:
     """k/a#687, k/k#43709: the next loop sees the same pending pods."""
     scenario = Scenario()
     has(scenario, "a")
@@ -70,7 +70,7 @@ def test_581_1471_nodes_are_judged_together() -> None:
     assert removable(planned(a_scene(N[:3], pods))) == ["n1"]
 
 
-def test_6718_nobody_is_planned_onto_a_node_that_is_being_drained() -> None:
+def test_6718_no_pod_is_planned_onto_a_node_that_is_being_drained() -> None:
     """k/a#6718."""
     pods = [replica("a", "n1"), replica("b", "n2"), replica("c", "n3"), replica("d", "n4")]
     assert naively_moved([N[1], N[0], N[2], N[3]], pods, "n1") == {"a": "n2"}
@@ -111,7 +111,7 @@ def test_3185_a_node_that_got_a_pod_in_the_meantime_stays() -> None:
     assert cluster.tainted() == []
 
 
-def test_651_nobody_is_put_on_a_doomed_node() -> None:
+def test_651_no_pod_is_put_on_a_node_that_is_being_removed() -> None:
     """kp#651: without the taint a scheduler put the evicted pod back where it came from."""
     pods = [replica("a", "n1"), replica("b", "n2")]
     evicted = replica("a-again", "n1")

@@ -90,7 +90,7 @@ def test_140082_a_victim_that_is_found_gone_when_it_is_to_be_deleted_is_success(
     assert cluster.filter(pod) == [Reason.OK]
 
 
-def test_139162_a_lost_wake_up_is_repeated() -> None:
+def test_139162_a_lost_activation_is_repeated() -> None:
     cluster, _, pod = a_cluster()
     cluster.filter(pod)
     cluster.serve()
@@ -102,7 +102,7 @@ def test_139162_a_lost_wake_up_is_repeated() -> None:
     assert cluster.touched(pod) == ["victims-gone"], "and again, as it did not come back"
 
 
-def test_139162_in_a_naive_model_a_lost_wake_up_is_the_last() -> None:
+def test_139162_in_a_naive_model_a_lost_activation_is_not_repeated() -> None:
     naive = Naive()
     naive.filter("v")
     naive.answered("v")
@@ -131,14 +131,14 @@ def test_134249_no_second_preemption_while_the_first_is_running() -> None:
     assert cluster.state_machine.preemptions.counts.attempts == 1
 
 
-def test_134249_in_a_naive_model_each_cycle_deletes_anew() -> None:
+def test_134249_in_a_naive_model_each_cycle_deletes_again() -> None:
     naive = Naive()
     for victim in ("v", "v", "w"):
         naive.filter(victim)
     assert naive.deleted == ["v", "v", "w"]
 
 
-def test_137655_preemption_waits_for_new_nodes_as_long_as_it_is_told_to() -> None:
+def test_137655_preemption_waits_for_new_nodes_as_long_as_configured() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
     patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, delay_seconds=30.0))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)

@@ -27,7 +27,7 @@ def test_placements_equal_and_every_plug_in_and_reason_was_asked_for(program: Pa
     assert list(outcome.event_counts.problems()) == [], outcome.event_counts.table()
 
 
-def test_scores_equal_and_every_score_plug_in_told_nodes_apart(program: Path) -> None:
+def test_scores_equal_and_every_score_plug_in_distinguished_nodes(program: Path) -> None:
     outcome = _judged(program, mode="scores", clusters=ENOUGH_CLUSTERS)
     assert list(outcome.scores.problems()) == [], outcome.scores.table()
 

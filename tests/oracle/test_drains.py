@@ -44,7 +44,7 @@ def judged(program: Path, cluster: Obj, answer: Obj) -> list[str]:
         return list(violations(real, cluster, answer))
 
 
-def test_a_pod_that_is_sent_to_a_node_that_has_gone_is_told(program: Path, planned: tuple[Obj, Obj]) -> None:
+def test_a_pod_that_is_sent_to_a_removed_node_is_reported(program: Path, planned: tuple[Obj, Obj]) -> None:
     cluster, answer = planned
     wrong = copy.deepcopy(answer)
     first, last = wrong["removable"][0], next(found for found in reversed(wrong["removable"]) if found["destinations"])
@@ -54,7 +54,7 @@ def test_a_pod_that_is_sent_to_a_node_that_has_gone_is_told(program: Path, plann
     assert judged(program, cluster, wrong) == [f"{pod} of {last['node']} does not fit on {first['node']}: the node has gone"]
 
 
-def test_a_pod_that_is_too_large_for_its_destination_is_told(program: Path, planned: tuple[Obj, Obj]) -> None:
+def test_a_pod_that_is_too_large_for_its_destination_is_reported(program: Path, planned: tuple[Obj, Obj]) -> None:
     cluster, answer = planned
     name = next(pod for found in answer["removable"] for pod in found["destinations"])
     wrong = copy.deepcopy(cluster)
@@ -68,7 +68,7 @@ def test_a_pod_that_is_too_large_for_its_destination_is_told(program: Path, plan
     assert "Insufficient cpu" in problem
 
 
-def test_a_pod_that_the_plan_forgets_is_told(program: Path, planned: tuple[Obj, Obj]) -> None:
+def test_a_pod_that_the_plan_forgets_is_reported(program: Path, planned: tuple[Obj, Obj]) -> None:
     cluster, answer = planned
     wrong = copy.deepcopy(answer)
     found = next(found for found in wrong["removable"] if found["destinations"])
@@ -77,7 +77,7 @@ def test_a_pod_that_the_plan_forgets_is_told(program: Path, planned: tuple[Obj, 
     assert f"{pod} of {found['node']} has no destination" in judged(program, cluster, wrong)
 
 
-def test_a_budget_that_allows_fewer_disruptions_than_are_planned_is_told(program: Path) -> None:
+def test_a_budget_that_allows_fewer_disruptions_than_are_planned_is_reported(program: Path) -> None:
     with running(program, "replay") as real:
         cluster, answer = next(each for each in map(_planned, range(CLUSTERS)) if _spends(each))
         assert list(violations(real, cluster, answer)) == []

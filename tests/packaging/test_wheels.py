@@ -44,7 +44,7 @@ def test_a_wheel_is_typed_and_has_no_tests(wheels: Path, name: str) -> None:
     assert not [entry for entry in names if "test" in entry.lower()]
 
 
-def test_whoever_has_uv_gets_the_same_wheels_without_a_virtual_environment(
+def test_with_uv_the_same_wheels_come_without_a_virtual_environment(
     wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (programs := tmp_path / "bin").mkdir()

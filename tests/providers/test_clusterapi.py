@@ -11,11 +11,11 @@ from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, Insta
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.units import byte_count
-from tests.cluster.support.waiting import eventually
 from tests.providers.clusterapi_rig import CAPACITY, NAMESPACE, a_provider, a_store
 from tests.support.flakyapi import FlakyApi
 from tests.support.machines import GROUP_PATH, MARK, PLURALS, MachineController, a_scaled, sizes
 from tests.support.objectstore import ObjectStore
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,7 @@ def there(group: NodeGroup) -> set[InstanceId]:
     return {instance.id for instance in group.instances if instance.state != "deleting"}
 
 
-async def test_groups_are_told_by_name_with_their_limits(rig: Rig) -> None:
+async def test_groups_are_listed_by_name_with_their_limits(rig: Rig) -> None:
     groups = await rig.provider.groups(timeout_seconds=SECONDS)
     assert [group.name for group in groups] == sorted([rig.group, rig.other])
     group = await look(rig)

@@ -79,7 +79,7 @@ async def test_a_deleted_node_is_named_and_goes_by_its_id_where_it_has_no_name(
     assert [(node.providerID, node.name) for node in request.nodes] == [(first, "n1"), (second, second)]
 
 
-async def test_a_look_begins_with_a_refresh_and_asks_each_group_once(
+async def test_an_observation_begins_with_a_refresh_and_asks_each_group_once(
     provider: ExternalGrpcProvider, server: ExternalServer
 ) -> None:
     await provider.groups(timeout_seconds=60)
@@ -208,7 +208,7 @@ async def test_a_template_that_cannot_be_read_is_none(
     assert group.target == FIRST_SIZE
 
 
-async def test_more_instances_than_the_target_are_told_as_they_are(
+async def test_more_instances_than_the_target_are_listed_as_they_are(
     provider: ExternalGrpcProvider, server: ExternalServer
 ) -> None:
     server.pools[GROUP].target = 1
@@ -251,7 +251,7 @@ async def test_instances_without_an_id_and_doubles_are_left_out(provider: Extern
     assert [(instance.id, instance.state) for instance in group.instances] == [("x", "running")]
 
 
-async def test_a_machine_that_nobody_knows_is_gone(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
+async def test_a_machine_that_the_server_does_not_know_is_gone(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
     server.fail("NodeGroupForNode", grpc.StatusCode.NOT_FOUND)
     await provider.delete(GROUP, [an_instance("external://never")], timeout_seconds=60)
     assert [request.node.providerID for request in server.asked("NodeGroupForNode")] == ["external://never"]

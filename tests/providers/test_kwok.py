@@ -6,15 +6,15 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, SimulatedFailures, course
+from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, SimulatedFailures, timeline_of
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import NODE_GROUP
-from tests.cluster.support.waiting import eventually
 from tests.providers.kwok_rig import CONFIG_MAPS, a_group, a_provider, a_store
 from tests.support.flakyapi import FlakyApi
 from tests.support.objectstore import ObjectStore
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +97,7 @@ async def test_a_share_fails_and_which_is_the_same_after_a_restart() -> None:
     state_machine = StateMachine(simulated_failures)
     await state_machine.grow(0, 100)
     names = await state_machine.at(10)
-    fates = [course(simulated_failures, 7, f"pool-{number:06}").ending for number in range(100)]
+    fates = [timeline_of(simulated_failures, 7, f"pool-{number:06}").ending for number in range(100)]
     assert len(names) == fates.count("fine") + fates.count("unready")
     group = await state_machine.look()
     assert group.target == 100

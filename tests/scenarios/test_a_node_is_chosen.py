@@ -52,7 +52,7 @@ class Cluster:
     def apply(self, event: Event) -> None:
         self.effects += self.state_machine.apply(event, self.clock())
         assert violations(self.state_machine) == []
-        self.loop.look()
+        self.loop.after_event()
 
     def comes(self, pod: Pod) -> Pod:
         self.apply(PodSeen(pod))
@@ -105,7 +105,7 @@ def played(story: Any, *, steering: dict[str, Any] | None = None, after: float =
     run_virtually(Random(1), main)
 
 
-def test_of_all_nodes_that_pass_the_best_is_told_and_room_is_held_there_alone() -> None:
+def test_of_all_feasible_nodes_the_best_is_returned_and_room_is_held_there_alone() -> None:
     async def story(cluster: Cluster) -> None:
         first = cluster.comes(a_pod("first", cpu="1", memory="1Gi"))
         assert cluster.ask(first, "n-2", "n-3") == ["n-2"]
@@ -149,7 +149,7 @@ def test_a_changed_score_of_ours_counts_from_the_next_question_on() -> None:
     played(story)
 
 
-def test_whoever_comes_back_is_told_all_nodes_since_the_same_would_come_of_the_same() -> None:
+def test_a_pod_that_is_asked_about_again_gets_all_nodes_because_a_choice_would_repeat() -> None:
     async def story(cluster: Cluster) -> None:
         pod = cluster.comes(a_pod("p", cpu="1"))
         (chosen,) = cluster.ask(pod)
@@ -163,7 +163,7 @@ def test_whoever_comes_back_is_told_all_nodes_since_the_same_would_come_of_the_s
 
 
 @pytest.mark.parametrize("binds", [True, False])
-def test_a_hold_that_ends_unused_is_given_back_and_the_pod_stands_nowhere(binds: bool) -> None:
+def test_a_hold_that_ends_unused_is_released_and_the_pod_counts_nowhere(binds: bool) -> None:
     async def story(cluster: Cluster) -> None:
         pod = cluster.comes(a_pod("p", cpu="1"))
         (chosen,) = cluster.ask(pod)
@@ -229,7 +229,7 @@ def _nothing_more(pod: Pod) -> Pod:
     ],
     ids=["no node choice", "prefers pods of namespaces by label", "of another scheduler"],
 )
-def test_who_is_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
+def test_pods_that_are_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
     async def story(cluster: Cluster) -> None:
         assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="1")))) == list(NODES)
 
@@ -286,7 +286,7 @@ def test_what_filter_would_refuse_cannot_be_chosen_and_changes_nothing() -> None
     played(story)
 
 
-def test_where_the_best_by_their_requests_is_full_for_us_the_best_of_the_others_is_told() -> None:
+def test_where_the_best_node_by_requests_is_full_by_our_accounting_the_next_best_is_returned() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.apply(NodeGone(NodeName("n-3")))
         cluster.bound(cluster.comes(a_pod("there", cpu="1")), "n-1")
@@ -329,7 +329,7 @@ def test_a_node_that_we_do_not_know_is_left_out() -> None:
     played(story)
 
 
-def test_a_pod_that_grows_does_not_meet_room_that_others_may_be_bound_to() -> None:
+def test_a_pod_that_grows_gets_no_room_that_others_may_be_bound_to() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.state_machine.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
         grows = replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
@@ -339,7 +339,7 @@ def test_a_pod_that_grows_does_not_meet_room_that_others_may_be_bound_to() -> No
     played(story, binds=False)
 
 
-def test_while_kube_scheduler_takes_pods_only_those_behind_a_gate_are_told() -> None:
+def test_while_kube_scheduler_takes_pods_only_gated_ones_are_nominated() -> None:
     async def story(cluster: Cluster) -> None:
         told = cluster.comes(a_pod("told", cpu="100m"))
         await anyio.sleep(0.3)

@@ -42,7 +42,7 @@ def test_the_key_all_pauses_every_activity_and_other_keys_have_their_own_notes()
     assert unknown_keys({"scaledown": "a slip of the pen", "all": ""}) == ["scaledown"]
 
 
-def test_a_refused_pod_preempts_nobody_until_preemption_is_resumed() -> None:
+def test_a_refused_pod_preempts_no_pod_until_preemption_is_resumed() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
     cluster = Cluster(a_node("n"), victim, pod)
     cluster.take(paused("preemption"))

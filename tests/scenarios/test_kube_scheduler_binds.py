@@ -75,7 +75,7 @@ def test_a_read_without_an_answer_is_asked_for_again() -> None:
     assert (cluster.held(), cluster.reserved()) == (0, 3000)
 
 
-def test_a_read_that_nobody_asked_for_gives_no_room_away() -> None:
+def test_an_unrequested_read_releases_no_room() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="3"))
     cluster.ask(pod, N)
@@ -121,7 +121,7 @@ def test_ordinary_pods_among_themselves_are_kube_schedulers_business() -> None:
     assert (cluster.held(N), cluster.held(M)) == (0, 0)
 
 
-def test_a_pod_that_grows_does_not_meet_an_ordinary_one_whose_bind_nobody_has_shown_yet() -> None:
+def test_a_pod_that_grows_does_not_meet_an_ordinary_one_whose_bind_the_watch_has_not_shown() -> None:
     """kube-scheduler itself knows the ordinary pod by then, but takes the machine for 1 CPU, not 3."""
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="2"))
@@ -159,7 +159,7 @@ def test_where_our_total_is_smaller_one_node_is_named_and_room_is_held_there_alo
     assert (cluster.held(N), cluster.held(M)) == (2000, 2000)
 
 
-def test_a_pod_that_was_told_several_nodes_counts_beside_the_first_pod_that_grows() -> None:
+def test_a_pod_with_several_feasible_nodes_counts_beside_the_first_pod_that_grows() -> None:
     """Its bind may still come to either node; kube-scheduler can be wrong about it on the machine's node alone."""
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="500m"))
@@ -171,7 +171,7 @@ def test_a_pod_that_was_told_several_nodes_counts_beside_the_first_pod_that_grow
     assert (cluster.held(N), cluster.held(M), cluster.reserved(M)) == (3000, 0, 500)
 
 
-def test_a_pod_that_grows_and_was_bound_by_others_has_those_counted_who_may_come_beside_it() -> None:
+def test_beside_a_growing_pod_that_others_bound_all_pods_count_that_may_be_bound_there() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="500m"))
     cluster.ask(pod, N, M)
@@ -226,7 +226,7 @@ def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behi
     assert (cluster.held(N), cluster.held(M)) == (0, 3000)
 
 
-def test_room_that_others_gave_back_is_not_given_away_as_long_as_it_is_on_record_as_theirs() -> None:
+def test_room_that_others_gave_back_is_not_granted_while_their_persisted_permits_have_it() -> None:
     cluster = Cluster()
     text = PersistedPermit(permit=amounts("3", "4Gi"), permit_limit=amounts("3", "4Gi")).text()
     machine = replace(a_pod("vm", on=N, cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), permit=text))

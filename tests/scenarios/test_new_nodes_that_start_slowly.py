@@ -38,7 +38,7 @@ def a_gpu_pod(name: str) -> Pod:
 
 @pytest.mark.parametrize("size", [0, 3], ids=["from nothing", "beside others"])
 @pytest.mark.parametrize("taint", [CILIUM, EBS, FOREIGN], ids=lambda taint: taint.key)
-async def test_a_burst_is_bought_once_whatever_taint_new_nodes_begin_with(taint: Taint, size: int) -> None:
+async def test_a_burst_is_requested_once_whatever_taint_new_nodes_begin_with(taint: Taint, size: int) -> None:
     scenario = Scenario()
     pool = scenario.cloud.has("a", size=size, template=machine())
     pool.delays = Delays(untainted_after=300.0)
@@ -51,7 +51,7 @@ async def test_a_burst_is_bought_once_whatever_taint_new_nodes_begin_with(taint:
     assert (scenario.pending(), scenario.sizes()) == (0, {"a": size + 20})
 
 
-async def test_what_was_bought_stays_promised_over_a_restart() -> None:
+async def test_upcoming_nodes_stay_counted_over_a_restart() -> None:
     scenario = Scenario()
     pool = scenario.cloud.has("a", size=3, template=machine())
     pool.template_known = False
@@ -67,7 +67,7 @@ async def test_what_was_bought_stays_promised_over_a_restart() -> None:
     assert (scenario.pending(), scenario.sizes()) == (0, {"a": 23})
 
 
-async def test_pods_that_a_node_is_not_for_do_not_end_the_promise() -> None:
+async def test_pods_that_a_node_is_not_for_do_not_end_its_count_as_upcoming() -> None:
     """A Deployment that tolerates anything, such as an operator, is the first on every new node."""
     scenario = Scenario()
     pool = scenario.cloud.has("a", template=machine())
@@ -81,7 +81,7 @@ async def test_pods_that_a_node_is_not_for_do_not_end_the_promise() -> None:
     assert (scenario.pending(), scenario.sizes()) == (0, {"a": 5})
 
 
-async def test_a_device_that_nobody_announced_is_known_from_the_groups_other_nodes() -> None:
+async def test_a_device_without_a_template_is_known_from_the_groups_other_nodes() -> None:
     scenario = Scenario()
     pool = scenario.cloud.has("a", size=2, template=machine(gpus=1))
     pool.template_known = False
@@ -131,7 +131,7 @@ async def test_one_node_under_repair_does_not_stop_its_group() -> None:
 # --- places among those in creation -----------------------------------------------------------------------------------------
 
 
-async def test_nodes_that_never_show_their_gpu_keep_no_place_and_somebody_is_told() -> None:
+async def test_nodes_that_never_show_their_gpu_keep_no_place_and_an_event_reports_it() -> None:
     scenario = Scenario()
     scenario.cloud.has("gpus", template=machine(gpus=1, labels={"pool": "gpus"})).fate = lambda _: "bare"
     scenario.cloud.pool("gpus").delays = Delays(equipped_after=1e9)

@@ -47,7 +47,7 @@ def bound(pod: Pod, node: NodeName = N) -> Pod:
     return replace(pod, node=node, resource_version=pod.resource_version + 10)
 
 
-def test_a_pod_is_told_its_room_is_kept_and_the_nomination_is_met_when_it_is_bound_there() -> None:
+def test_a_pod_is_nominated_its_room_is_held_and_a_bind_there_is_a_hit() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     assert cluster.tell(pod) == [NominateInAdvance(pod.uid, pod.key, N, pod.resource_version)]
@@ -61,7 +61,7 @@ def test_a_pod_is_told_its_room_is_kept_and_the_nomination_is_met_when_it_is_bou
     assert (cluster.met, cluster.missed, cluster.held()) == (1, {}, 0)
 
 
-def test_nobody_else_gets_the_room_of_a_nomination() -> None:
+def test_no_other_pod_gets_the_room_of_a_nomination() -> None:
     cluster = Cluster()
     cluster.tell(cluster.comes(a_pod("p", cpu="3")))
     other = cluster.comes(a_pod("other", cpu="2"))
@@ -71,7 +71,7 @@ def test_nobody_else_gets_the_room_of_a_nomination() -> None:
     assert cluster.state_machine.advance_nominations.counts.dropped == 1
 
 
-def test_a_nomination_that_nobody_comes_to_expires_and_gives_its_room_back() -> None:
+def test_an_unused_nomination_expires_and_releases_its_room() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.tell(pod)
@@ -118,7 +118,7 @@ def test_a_search_that_had_begun_before_the_nomination_was_written_was_missed_as
 
 @pytest.mark.parametrize(("knows", "want"), [(True, Miss.REFUSED_IN_TREE), (False, Miss.LATE)])
 @pytest.mark.parametrize("seconds", [0, 5])
-def test_a_search_by_who_knows_of_the_nomination_means_that_in_tree_filters_refused_the_node(
+def test_a_search_after_the_nomination_was_seen_means_that_in_tree_filters_refused_the_node(
     knows: bool, want: Miss, seconds: int
 ) -> None:
     """The question has the pod as kube-scheduler knows it; on a busy machine its watch may be seconds behind ours."""
@@ -141,7 +141,7 @@ def test_our_own_filter_may_refuse_what_we_chose() -> None:
     assert cluster.missed == {Miss.REFUSED: 1}
 
 
-def test_what_the_api_server_does_not_take_gives_the_room_back_at_once_and_may_be_told_anew() -> None:
+def test_a_refused_nomination_releases_its_room_at_once_and_may_be_made_again() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     for told in (1, 2, 3):
@@ -151,7 +151,7 @@ def test_what_the_api_server_does_not_take_gives_the_room_back_at_once_and_may_b
     assert cluster.tell(pod) == [], "something is wrong with it"
 
 
-def test_a_pod_is_told_once() -> None:
+def test_a_pod_is_nominated_once() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.tell(pod)
@@ -162,7 +162,7 @@ def test_a_pod_is_told_once() -> None:
     assert cluster.tell(pod) == []
 
 
-def test_a_nomination_by_somebody_else_counts_and_ours_is_forgotten() -> None:
+def test_a_nomination_by_others_counts_and_ours_is_forgotten() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.tell(pod)
@@ -180,13 +180,13 @@ def test_a_nomination_by_somebody_else_counts_and_ours_is_forgotten() -> None:
     ],
     ids=["nominated", "leaving", "bound"],
 )
-def test_a_pod_in_whose_place_somebody_has_a_say_is_not_told(pod: Pod) -> None:
+def test_a_pod_whose_node_others_decide_on_is_not_nominated(pod: Pod) -> None:
     cluster = Cluster()
     cluster.comes(pod)
     assert cluster.tell(pod) == []
 
 
-def test_a_pod_that_kube_scheduler_searches_for_already_is_not_told() -> None:
+def test_a_pod_that_kube_scheduler_searches_for_already_is_not_nominated() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.ask(pod, N, M)
@@ -203,7 +203,7 @@ def test_a_pod_that_was_searched_for_in_vain_comes_to_the_end_of_the_queue() -> 
     assert steering.sequence_of(first.uid) > steering.sequence_of(second.uid)
 
 
-def test_kube_scheduler_puts_pods_nobody_knows_where_as_long_as_their_room_is_held() -> None:
+def test_as_long_as_their_room_is_held_the_nodes_of_pods_are_unknown() -> None:
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="1"))
     cluster.ask(pod, N, M)
@@ -220,7 +220,7 @@ def test_a_pod_that_goes_takes_its_nomination_along() -> None:
     assert (cluster.held(), cluster.missed, len(cluster.state_machine.advance_nominations)) == (0, {Miss.GONE: 1}, 0)
 
 
-def test_whoever_follows_the_state_sees_a_nominated_pod_on_its_nominated_node() -> None:
+def test_followers_of_the_state_see_a_nominated_pod_on_its_nominated_node() -> None:
     cluster = Cluster()
     collector = NominatedChangeCollector(cluster.state_machine)
     pod = cluster.comes(a_pod("p", cpu="1"))
@@ -233,7 +233,7 @@ def test_whoever_follows_the_state_sees_a_nominated_pod_on_its_nominated_node() 
     assert [(change.uid, change.pod and change.pod.node) for change in collector.rest().pods] == [(foreign.uid, M)]
 
 
-def test_a_pod_behind_our_gate_is_told_first_and_its_gate_goes_with_that() -> None:
+def test_a_pod_behind_our_gate_is_nominated_first_and_its_gate_is_removed_with_that() -> None:
     cluster = Cluster()
     pod = cluster.comes(replace(a_pod("p", cpu="1"), gates=(GATE,)))
     cluster.after(0.1)
@@ -250,7 +250,7 @@ def test_a_gate_opens_without_a_nomination_where_none_comes_in_time_or_no_node_w
     assert [effect.uid for effect in cluster.after(2.0) if isinstance(effect, OpenGate)] == [late.uid]
 
 
-def test_so_many_may_be_told_as_are_not_written_yet_and_kube_scheduler_has_not_come_to() -> None:
+def test_the_window_bounds_nominations_that_are_unwritten_or_unused() -> None:
     cluster = Cluster(max_ahead=3)
     steering, policy = cluster.state_machine.advance_nominations, cluster.state_machine.policy.nomination
     pods = [cluster.comes(a_pod(f"p{number}", cpu="100m")) for number in range(4)]
@@ -292,7 +292,7 @@ def test_the_room_of_nominations_does_not_keep_a_more_important_pod_out() -> Non
     assert cluster.ask(late, M) == [Reason.HELD_FOR_OTHERS]
 
 
-def test_a_more_important_pod_is_told_to_go_where_a_less_important_one_was_told_to() -> None:
+def test_a_more_important_pod_is_nominated_where_a_less_important_one_was() -> None:
     cluster = Cluster()
     cluster.tell(cluster.comes(a_pod("p", cpu="3", priority=1)))
     important = cluster.comes(a_pod("important", cpu="3", priority=2))

@@ -51,7 +51,7 @@ def a_scene(kind: type[ShrinkScene]) -> ShrinkScene:
     return kind(scale_down=ScaleDownPolicy(unneeded_seconds=60.0), limits=DrainLimits(settle_seconds=10.0))
 
 
-async def test_the_loop_does_the_same_whoever_plans() -> None:
+async def test_the_loop_does_the_same_in_whichever_process_plans_are_made() -> None:
     here, elsewhere = a_scene(ShrinkScene), a_scene(Elsewhere)
     want = await played(here)
     got = await played(elsewhere)
@@ -61,7 +61,7 @@ async def test_the_loop_does_the_same_whoever_plans() -> None:
     assert (elsewhere.sizes(), elsewhere.pods.keys()) == (here.sizes(), here.pods.keys())
 
 
-async def test_the_scene_has_growth_slack_removals_and_pods_that_nobody_helps() -> None:
+async def test_the_input_has_growth_slack_removals_and_unhelpable_pods() -> None:
     """Without them the test above would say little."""
     scenario = a_scene(ShrinkScene)
     records = await played(scenario)

@@ -75,7 +75,7 @@ def test_a_pod_that_we_cannot_help_is_left_to_kube_scheduler(pod: Pod) -> None:
     assert cluster.deleted == []
 
 
-def test_nobody_dies_where_requests_alone_would_leave_no_room() -> None:
+def test_no_pod_is_evicted_where_requests_alone_would_leave_no_room() -> None:
     """A machine that has shrunk: little is Reserved for it, but kube-scheduler counts what its pod asks for."""
     shrunk = a_pod("shrunk", on="n", cpu="3", priority=99)
     shrunk = replace(shrunk, vertical=a_vertical(using=amounts("1", "1Gi"), scaling=False))
@@ -152,7 +152,7 @@ def test_with_preemption_switched_off_the_gate_opens() -> None:
     assert opened(cluster) == ["judged"]
 
 
-def test_a_touch_of_a_pod_behind_a_gate_would_not_help() -> None:
+def test_a_gated_pod_is_not_activated() -> None:
     cluster = Cluster(a_node("n"), full(), a_gated_pod())
     cluster.after(0.1)
     cluster.node_goes("n")

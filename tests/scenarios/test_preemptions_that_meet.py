@@ -72,7 +72,7 @@ def test_a_preemption_of_a_more_important_pod_takes_the_same_victims_and_pod1_tr
     assert cluster.deleted == ["v0", "v1"]
 
 
-def test_a_shared_victim_is_still_sent_for_when_the_first_preemption_ends_before_it_began() -> None:
+def test_a_shared_victim_is_still_deleted_when_the_first_preemption_ends_before_it_began() -> None:
     cluster, pod1, pod2, _ = a_race(second=9)
     assert cluster.filter(pod2) == [Reason.GATED]
     cluster.goes(pod1)
@@ -150,7 +150,7 @@ def test_a_preemption_of_ours_does_not_count_on_the_room_that_kube_scheduler_mak
     assert cluster.deleted == ["w"]
 
 
-def test_kube_schedulers_choice_among_several_nodes_is_told_by_its_nomination() -> None:
+def test_kube_schedulers_choice_among_several_nodes_is_known_from_its_nomination() -> None:
     victims = {node: [a_pod(f"v-{node}", on=node, cpu="3")] for node in ("n", "m")}
     pod = a_pod("p", cpu="3", priority=9)
     cluster = Cluster(a_node("n"), a_node("m"), *(victim for found in victims.values() for victim in found), pod)
@@ -171,7 +171,7 @@ def test_a_preemption_that_kube_scheduler_gives_up_keeps_no_room() -> None:
     assert cluster.at_rest()
 
 
-def test_kube_scheduler_may_propose_anew_and_counts_with_the_room_kept_for_it() -> None:
+def test_kube_scheduler_may_propose_again_and_counts_with_the_room_kept_for_it() -> None:
     cluster, victim, pod = in_tree()
     cluster.after(2.5)
     assert cluster.preempt(pod, n=[victim]) == ["n"]
@@ -199,7 +199,7 @@ def early() -> tuple[Cluster, Pod, Pod]:
     return cluster, victim, pod
 
 
-def test_a_preemptor_let_pass_before_its_victims_are_gone_awaits_them_no_more(early: tuple[Cluster, Pod, Pod]) -> None:
+def test_a_preemptor_with_a_feasible_node_no_longer_waits_for_its_victims(early: tuple[Cluster, Pod, Pod]) -> None:
     cluster, victim, pod = early
     assert not cluster.state_machine.preemptions.is_marked_victim(victim.uid)
     assert [found.waiting for _, found in cluster.state_machine.preemptions.items()] == [set()]
@@ -208,7 +208,7 @@ def test_a_preemptor_let_pass_before_its_victims_are_gone_awaits_them_no_more(ea
     assert cluster.at_rest()
 
 
-def test_a_preemptor_let_pass_early_and_never_bound_keeps_its_room_no_longer_than_others(
+def test_a_preemptor_that_passed_filter_early_and_was_never_bound_keeps_its_room_no_longer_than_others(
     early: tuple[Cluster, Pod, Pod],
 ) -> None:
     cluster, _, _ = early
@@ -218,7 +218,7 @@ def test_a_preemptor_let_pass_early_and_never_bound_keeps_its_room_no_longer_tha
     assert cluster.held("n") == 0
 
 
-def test_a_victim_that_stays_fails_nobody_who_was_let_pass_early(early: tuple[Cluster, Pod, Pod]) -> None:
+def test_a_victim_that_stays_fails_no_preemptor_that_passed_filter_early(early: tuple[Cluster, Pod, Pod]) -> None:
     """A rival sends for the same pod, and the API server refuses: that says nothing of the room that the first one has."""
     cluster, victim, _ = early
     rival = a_pod("rival", cpu="3", priority=5)

@@ -44,7 +44,7 @@ def with_a_volume(pod: Pod) -> Pod:
 
 @each_way
 @each_cause
-def test_30_pods_whose_volumes_take_5_s_are_bound_after_5_s_and_nobody_is_refused(binds: bool, stricter: str) -> None:
+def test_30_pods_whose_volumes_take_5_s_are_bound_after_5_s_and_no_pod_is_refused(binds: bool, stricter: str) -> None:
     cluster = a_cluster(binds=binds, stricter=stricter)
     pods = (with_a_volume(a_pod(f"p-{number}", cpu="4", memory="4Gi")) for number in range(30))
     jobs = [cluster.comes(Job(pod=pod, volume_seconds=5.0)) for pod in pods]
@@ -57,7 +57,7 @@ def test_30_pods_whose_volumes_take_5_s_are_bound_after_5_s_and_nobody_is_refuse
 @each_way
 @each_cause
 @pytest.mark.parametrize("nodes", [100, 5])
-def test_three_pods_that_fail_after_filter_and_are_retried_have_nobody_refused(binds: bool, stricter: str, nodes: int) -> None:
+def test_three_pods_that_fail_after_filter_and_are_retried_cause_no_refusal(binds: bool, stricter: str, nodes: int) -> None:
     cluster = a_cluster(binds=binds, stricter=stricter, nodes=nodes)
     for number in range(3):
         cluster.comes(Job(pod=a_pod(f"bad-{number}", cpu="5", memory="5Gi"), volume_seconds=0.5, fails=True))
@@ -93,7 +93,7 @@ def test_a_bind_moves_the_room_and_what_is_only_guessed_of_others_yields_to_it()
     assert story.filter(third, "n", "m") == [Reason.NOT_ENOUGH_CPU, Reason.OK]
 
 
-def test_a_bind_without_room_of_its_own_leaves_the_room_of_those_who_can_go_nowhere_else() -> None:
+def test_a_bind_without_room_of_its_own_leaves_the_room_of_pods_that_can_go_nowhere_else() -> None:
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="2")
     story = Story(a_node("n"), first, second)
     assert story.filter(first, "n") == [Reason.OK]
@@ -101,7 +101,7 @@ def test_a_bind_without_room_of_its_own_leaves_the_room_of_those_who_can_go_nowh
     assert story.bind(first, "n") is Reason.OK
 
 
-def test_a_pod_that_comes_back_and_goes_elsewhere_wakes_who_was_refused_for_its_room() -> None:
+def test_a_pod_that_comes_back_and_goes_elsewhere_activates_pods_refused_for_its_room() -> None:
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="2")
     story = Story(a_node("n"), a_node("m"), first, second)
     story.filter(first, "n")

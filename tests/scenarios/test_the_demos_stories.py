@@ -35,7 +35,7 @@ WANT = {
 
 
 @pytest.mark.timeout(_SECONDS + 120)
-def test_every_story_is_seen_on_the_dashboard() -> None:
+def test_every_demo_story_is_seen_on_the_dashboard() -> None:
     ports = FreePorts(SystemRandom())  # holds the port until the demo listens on it
     port = ports.take()
     command = [sys.executable, "-m", "slackwater", "demo", "--port", str(port), "--duration", f"{_SECONDS}s"]

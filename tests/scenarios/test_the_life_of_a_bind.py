@@ -214,7 +214,7 @@ def test_a_resized_pod_counts_by_its_new_requests() -> None:
     assert story.state_machine.state.event_counts.adopted == 1, "adopted once, not again at each resize"
 
 
-def test_a_hold_that_ends_unused_wakes_who_was_refused_because_of_it() -> None:
+def test_a_hold_that_ends_unused_activates_pods_refused_because_of_it() -> None:
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
     story = Story(a_node("n"), first, second)
     story.filter(first, "n")
@@ -224,7 +224,7 @@ def test_a_hold_that_ends_unused_wakes_who_was_refused_because_of_it() -> None:
     assert story.after(60) == [], "once"
 
 
-def test_a_hold_that_becomes_a_reservation_wakes_nobody() -> None:
+def test_a_hold_that_becomes_a_reservation_activates_no_pod() -> None:
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
     story = Story(a_node("n"), first, second)
     story.filter(first, "n")
@@ -234,7 +234,7 @@ def test_a_hold_that_becomes_a_reservation_wakes_nobody() -> None:
     assert story.filter(second, "n") == [Reason.NOT_ENOUGH_CPU]
 
 
-def test_a_starved_pod_is_nominated_to_the_best_node_that_takes_it_and_each_node_is_tried_once() -> None:
+def test_after_a_sample_miss_the_best_node_is_nominated_and_each_node_is_tried_once() -> None:
     pod = a_pod("p", node_selector={"disk": "ssd"})
     story = Story(
         a_node("full", cpu="100m"),
@@ -255,7 +255,7 @@ def test_a_starved_pod_is_nominated_to_the_best_node_that_takes_it_and_each_node
     assert story.state_machine.state.event_counts.sample_misses == 3
 
 
-def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
+def test_the_end_of_the_failed_cycle_makes_the_nomination_due() -> None:
     pod = a_pod("p")
     story = Story(a_node("full", cpu="100m"), a_node("free"), pod)
     story.filter(pod, "full")
@@ -267,7 +267,7 @@ def test_the_end_of_the_failed_cycle_hastens_the_nomination() -> None:
     assert story.state_machine.state.event_counts.nominations_met == 1
 
 
-def test_attempts_and_failures_are_counted_by_whose_word_they_failed() -> None:
+def test_attempts_and_failures_are_counted_by_who_refused() -> None:
     pod = a_pod("p", cpu="9")
     story = Story(a_node("n"), pod)
     story.filter(pod, "n")

@@ -155,7 +155,7 @@ async def test_a_node_whose_devices_are_not_there_yet_is_still_on_its_way() -> N
     assert scenario.sizes() == {"a": 2}
 
 
-async def test_while_the_provider_is_down_nobody_else_grows_for_the_nodes_that_it_was_asked_for() -> None:
+async def test_while_the_provider_is_down_no_other_group_grows_for_the_requested_nodes() -> None:
     scenario = Scenario(clouds=2)
     has(scenario, "a")
     has(scenario, "b", cpu="5", cloud=1)
@@ -213,7 +213,7 @@ async def test_a_restart_in_the_middle_counts_what_is_on_its_way() -> None:
     assert scenario.trace.most_in_creation == 10
 
 
-async def test_demand_that_goes_away_while_it_waits_is_not_bought_for() -> None:
+async def test_demand_that_goes_away_while_it_waits_gets_no_nodes() -> None:
     scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=10))
     has(scenario, "a")
     scenario.wants_many(30)
@@ -234,7 +234,7 @@ async def test_more_important_pods_get_the_first_nodes() -> None:
     assert {(queued.group, queued.nodes, queued.priority) for queued in first.queued} == {("a", 5, 1)}
 
 
-async def test_a_group_that_is_switched_off_does_not_grow_and_its_pods_learn_why() -> None:
+async def test_a_group_that_is_switched_off_does_not_grow_and_events_on_its_pods_say_why() -> None:
     scenario = Scenario()
     scenario.node_group_policy = NodeGroupPolicy(off=frozenset({scenario.group("a")}))
     scenario._begin()
@@ -257,7 +257,7 @@ async def test_a_group_of_all_or_nothing_waits_until_all_of_it_may_be_asked_for(
     assert (scenario.pending(), scenario.sizes()) == (0, {"other": 4, "whole": 6})
 
 
-async def test_pods_learn_what_was_bought_for_them_and_why_nothing_was() -> None:
+async def test_events_on_pods_say_which_nodes_were_requested_or_why_none_was() -> None:
     scenario = Scenario()
     has(scenario, "a", max_size=9)
     has(scenario, "b", cpu="64", taints=[Taint("dedicated", "x", "NoSchedule")])
@@ -275,7 +275,7 @@ async def test_pods_learn_what_was_bought_for_them_and_why_nothing_was() -> None
     assert len(scenario.said("NotTriggerScaleUp")) == 1, "the same is not said again at once"
 
 
-async def test_expendable_pods_that_run_are_in_nobodys_way() -> None:
+async def test_running_expendable_pods_block_no_other_pod() -> None:
     scenario = Scenario()
     has(scenario, "a", size=1)
     scenario.wants_many(1, tag="expendable", priority=-20)
@@ -312,7 +312,7 @@ fates = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "u
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )
-async def test_whatever_goes_wrong_no_pod_gets_two_nodes_and_none_goes_without(hazards: list[str], fates: list[Fate]) -> None:
+async def test_whatever_fails_no_pod_gets_two_nodes_and_every_pod_gets_one(hazards: list[str], fates: list[Fate]) -> None:
     # Nothing is replaced whose deletion has not succeeded: a late machine might come after all.
     scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=4, replace_seconds=1e9))
     has(scenario, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"

@@ -86,7 +86,7 @@ def test_the_first_request_of_a_machine_never_starts_a_migration() -> None:
     crowded()
 
 
-def test_the_machine_with_the_lowest_load_leaves_and_is_told() -> None:
+def test_the_machine_with_the_lowest_load_leaves_and_its_agent_is_notified() -> None:
     cluster, pods = crowded()
     cluster.sent.clear()
     assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
@@ -109,7 +109,7 @@ def test_no_more_leave_than_the_pressure_asks_for() -> None:
     assert [move.machine.name for move in cluster.state_machine.migrating.migrations.values()] == ["m0"]
 
 
-def test_nobody_leaves_a_node_that_is_not_above_its_watermark() -> None:
+def test_no_machine_leaves_a_node_that_is_not_above_its_watermark() -> None:
     cluster = a_cluster()
     pods = [movable(cluster, f"m{i}") for i in range(4)]
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_nobody_leaves_a_node_that_is_not_above_its_watermark() -> None:
             assert not cluster.told(cluster.decide(pod, TWO)).migrate
 
 
-def test_a_machine_that_may_not_migrate_blocks_nobody() -> None:
+def test_a_machine_that_may_not_migrate_blocks_no_other() -> None:
     cluster = a_cluster()
     fixed = movable(cluster, "fixed", auto=False)
     pods = [movable(cluster, f"m{i}") for i in range(4)]
@@ -152,7 +152,7 @@ def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
-def test_nobody_else_leaves_for_the_pressure_of_a_machine_that_has_arrived_elsewhere(*, restarts: bool) -> None:
+def test_no_other_machine_leaves_for_the_pressure_of_one_that_has_arrived_elsewhere(*, restarts: bool) -> None:
     """Its old pod still counts until it is deleted."""
     cluster, pods = crowded()
     assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
@@ -172,7 +172,7 @@ def test_nobody_else_leaves_for_the_pressure_of_a_machine_that_has_arrived_elsew
     assert (cluster.cpu("full")["R"], cluster.cpu("full")["PAF"]) == (8000, 0)
 
 
-def test_an_agent_that_was_told_may_change_nothing() -> None:
+def test_an_agent_that_was_notified_may_change_nothing() -> None:
     cluster, pods = crowded()
     cluster.decide(pods[0], TWO, load=1)
     cluster.write()
@@ -224,7 +224,7 @@ def test_a_failed_migration_is_deleted_and_the_machine_waits_before_the_next() -
     assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
 
 
-def test_without_a_landing_place_nobody_leaves() -> None:
+def test_without_a_target_node_no_machine_leaves() -> None:
     cluster, pods = crowded()
     cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
     assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
@@ -292,7 +292,7 @@ def test_pressure_that_lasts_long_enough_counts() -> None:
     assert created(cluster) == ["m0", "m1"]
 
 
-def test_the_target_goes_elsewhere_when_its_landing_place_is_lost() -> None:
+def test_the_target_goes_elsewhere_when_its_target_node_is_lost() -> None:
     cluster, pods = crowded()
     cluster.has_node(a_node("third", cpu="10", memory="40Gi"))
     cluster.decide(pods[0], TWO, load=1)
@@ -308,7 +308,7 @@ def test_the_target_goes_elsewhere_when_its_landing_place_is_lost() -> None:
     assert codes.tolist() == [Reason.OK]
 
 
-def test_the_landing_place_stays_held_when_the_target_does_not_come_at_once() -> None:
+def test_the_target_node_stays_held_when_the_target_does_not_come_at_once() -> None:
     cluster, pods = crowded()
     cluster.decide(pods[0], TWO, load=1)
     cluster.write()
@@ -353,7 +353,7 @@ def test_a_restart_finds_running_migrations_and_deletes_finished_ones(*, pods_fi
     assert created(cluster) == []  # what runs accounts for the pressure
 
 
-def test_a_migration_that_somebody_else_made_counts_and_is_left_alone() -> None:
+def test_a_migration_that_others_made_counts_and_is_left_alone() -> None:
     cluster, pods = crowded()
     key = PodKey("default", "by-hand")
     cluster.migrations[key] = by_hand(cluster, key, pods[2], "m2")

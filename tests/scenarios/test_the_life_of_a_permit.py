@@ -40,7 +40,7 @@ def test_the_first_request_ends_the_uncertainty(cluster: Growing) -> None:
     assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
 
-def test_growth_above_the_ceiling_is_answered_only_after_it_is_written(cluster: Growing) -> None:
+def test_growth_above_the_permit_limit_is_answered_only_after_it_is_written(cluster: Growing) -> None:
     pod = cluster.has_machine("vm", on="n")
     cluster.ask(pod, SMALL)
     cluster.passes(1.5)
@@ -67,7 +67,7 @@ def test_the_next_steps_need_no_write(cluster: Growing) -> None:
     assert cluster.writes() == []
 
 
-def test_a_ceiling_never_passes_max_nor_the_room_of_the_node(cluster: Growing) -> None:
+def test_a_permit_limit_never_passes_max_nor_the_room_of_the_node(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n")
     cluster.passes(1.5)
     cluster.write()
@@ -133,7 +133,7 @@ def test_a_load_that_comes_and_goes_soon_costs_no_more_writes(cluster: Growing) 
 
 
 @pytest.mark.parametrize("pods_first", [False, True], ids=["machines-first", "pods-first"])
-def test_after_a_restart_reserved_is_the_ceiling_and_the_buffer_its_distance_to_the_permit(
+def test_after_a_restart_reserved_is_the_permit_limit_and_the_buffer_its_distance_to_the_permit(
     cluster: Growing, pods_first: bool
 ) -> None:
     pod = cluster.places("vm", on="n")
@@ -179,7 +179,7 @@ def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster:
     assert cluster.cpu("n") == {"R": 9000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
 
-def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothers(cluster: Growing) -> None:
+def test_growth_within_the_permit_limit_waits_too_while_its_room_is_persisted_as_anothers(cluster: Growing) -> None:
     """Else a restart would find more used than there is: 4 + 4 CPUs of the others, 1 that `late` was written with."""
     others = [cluster.places(f"other-{n}", on="n") for n in range(2)]
     for pod in others:
@@ -204,7 +204,7 @@ def test_growth_within_the_ceiling_waits_too_while_its_room_is_written_as_anothe
     assert cluster.record("other-0") == PersistedPermit(permit=SMALL, permit_limit=SMALL)
 
 
-def test_where_ceilings_overlap_after_a_restart_the_first_to_grow_takes_nobody_over(cluster: Growing) -> None:
+def test_where_permit_limits_overlap_after_a_restart_the_first_to_grow_takes_no_node_over_total(cluster: Growing) -> None:
     """Each leads by a CPU into the same last one: 4.5 + 4.5 of 10, permit limits of 5.5 and 5.5."""
     wide = a_vertical(maximum=amounts("8", "32Gi"))
     pods = [cluster.places(name, on="n", vertical=wide) for name in ("one", "two")]
@@ -246,7 +246,7 @@ def test_without_a_write_an_agent_gets_what_was_written_before(cluster: Growing)
     assert cluster.told(again).permit == MEDIUM
 
 
-def test_another_text_than_expected_is_read_and_written_anew(cluster: Growing) -> None:
+def test_another_text_than_expected_is_read_and_written_again(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n")
     cluster.passes(1.5)
     cluster.write()
@@ -260,7 +260,7 @@ def test_another_text_than_expected_is_read_and_written_anew(cluster: Growing) -
     assert cluster.record() == PersistedPermit(permit=MEDIUM, permit_limit=MEDIUM)
 
 
-def test_an_older_sight_of_the_machine_does_not_undo_a_write(cluster: Growing) -> None:
+def test_an_older_observation_of_the_machine_does_not_undo_a_write(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n")
     old = cluster.machines[a_pod("vm").key]
     cluster.passes(1.5)
@@ -319,7 +319,7 @@ def test_memory_counts_slots_in_version_3_and_the_unit_may_be_missing(cluster: G
     assert (answer.permit, answer.slot_bytes) == (MEDIUM, 512 << 20)
 
 
-def test_requests_that_are_no_multiples_are_counted_told_once_and_granted(cluster: Growing) -> None:
+def test_requests_that_are_no_multiples_are_counted_logged_once_and_granted(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n")
     firsts = []
     for memory in ("4100Mi", "4200Mi"):

@@ -53,7 +53,7 @@ def test_the_whole_way() -> None:
     assert (counts.attempts, counts.ends) == (1, {"success": 1, "error": 0, "cancelled": 0})
 
 
-def test_a_question_for_victims_that_is_older_than_the_opened_gate_costs_nobody_more() -> None:
+def test_a_preempt_call_that_is_older_than_the_opened_gate_evicts_no_further_pod() -> None:
     """Filter named one node; the victim's end was seen before kube-scheduler proposed somebody on another one."""
     victim, other, pod = a_victim(), a_pod("w", on="m", cpu="4"), a_preemptor()
     cluster = Cluster(a_node("n"), a_node("m"), victim, other, pod)
@@ -98,14 +98,14 @@ def test_the_gate_off_changes_nothing() -> None:
         pytest.param(replace(a_preemptor(), deleting=True), id="being-deleted"),
     ],
 )
-def test_nobody_dies_for_a_pod(pod: Pod) -> None:
+def test_no_pod_is_evicted_for_a_pod(pod: Pod) -> None:
     cluster = Cluster(a_node("n"), a_victim(), pod)
     assert Reason.GATED not in cluster.filter(pod)
     cluster.serve()
     assert cluster.deleted == []
 
 
-def test_nobody_dies_for_a_pod_that_fits_on_a_node_it_was_not_asked_for() -> None:
+def test_no_pod_is_evicted_for_a_pod_that_fits_on_a_node_outside_the_sample() -> None:
     pod = a_preemptor()
     cluster = Cluster(a_node("n"), a_node("empty"), a_victim(), pod)
     assert cluster.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
@@ -114,7 +114,7 @@ def test_nobody_dies_for_a_pod_that_fits_on_a_node_it_was_not_asked_for() -> Non
     assert cluster.deleted == []
 
 
-def test_nobody_dies_for_room_that_is_only_promised_for_a_moment() -> None:
+def test_no_pod_is_evicted_for_room_that_is_only_held() -> None:
     """The first pod holds room on one node, and kube-scheduler may yet give it up; the other node is full of its equals."""
     first, full, pod = a_pod("first", cpu="2", priority=9), a_pod("full", on="m", cpu="4", priority=9), a_preemptor()
     cluster = Cluster(a_node("m"), a_node("n"), a_victim("v", cpu="1"), full, first, pod)
@@ -128,7 +128,7 @@ def test_nobody_dies_for_room_that_is_only_promised_for_a_moment() -> None:
     assert cluster.deleted == []
 
 
-def test_who_leaves_anyway_is_waited_for_and_nobody_else_dies() -> None:
+def test_a_pod_that_leaves_anyway_is_awaited_and_no_other_is_evicted() -> None:
     leaving, other, pod = a_victim("leaving"), a_victim("other", on="m"), a_preemptor()
     cluster = Cluster(a_node("m"), a_node("n"), replace(leaving, deleting=True), other, pod)
     assert cluster.filter(pod) == [Reason.GATED, Reason.GATED]
@@ -188,7 +188,7 @@ def test_the_api_server_does_not_delete_the_victim(outcome: str) -> None:
     assert cluster.filter(pod) == [Reason.OK]
 
 
-def test_a_victim_that_does_not_leave_holds_nobody_up_for_ever() -> None:
+def test_a_victim_that_does_not_leave_delays_no_preemptor_for_ever() -> None:
     stuck, other, pod = a_victim("stuck"), a_victim("other", on="m", priority=1), a_preemptor()
     cluster = Cluster(a_node("n"), a_node("m"), stuck, other, pod)
     cluster.filter(pod)
@@ -269,7 +269,7 @@ def test_the_preemptor_is_bound_by_another() -> None:
 # --- coming back ----------------------------------------------------------------------------------------------------------
 
 
-def test_who_does_not_come_back_is_woken_again_a_few_times() -> None:
+def test_a_preemptor_that_does_not_come_back_is_activated_again_a_few_times() -> None:
     victim, pod = a_victim(), a_preemptor()
     cluster = Cluster(a_node("n"), victim, pod)
     cluster.filter(pod)
@@ -313,7 +313,7 @@ def test_a_preemptor_that_finds_another_node_gives_its_room_back() -> None:
 # --- after a restart ------------------------------------------------------------------------------------------------------
 
 
-def test_a_restart_goes_on_where_the_victims_were_not_all_sent_for() -> None:
+def test_a_restart_goes_on_where_not_all_victims_were_deleted() -> None:
     first, second, pod = a_victim("first", cpu="2"), a_victim("second", cpu="1800m"), a_preemptor(cpu="3")
     cluster = Cluster(a_node("n"), first, second, pod)
     cluster.filter(pod)
@@ -347,7 +347,7 @@ def test_a_restart_after_the_last_victim_left_opens_the_gate() -> None:
         pytest.param(a_victim(cpu="100m"), id="whose-leaving-does-not-help"),
     ],
 )
-def test_an_annotation_of_unknown_origin_kills_nobody(victim: Pod) -> None:
+def test_an_annotation_of_unknown_origin_evicts_no_pod(victim: Pod) -> None:
     full = a_pod("full", on="n", cpu="3500m", priority=9)
     pod = replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,)))
     cluster = Cluster(a_node("n"), a_node("m"), full, victim, pod)

@@ -45,7 +45,7 @@ def test_a_machine_of_another_scheduler_counts_by_its_use(cluster: Growing) -> N
     assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
 
-def test_the_permit_stands_on_the_pod_where_there_is_no_machine_object(cluster: Growing) -> None:
+def test_the_permit_is_on_the_pod_where_there_is_no_machine_object(cluster: Growing) -> None:
     vertical = replace(a_vertical(), machine="unknown")
     pod = cluster.has_pod("alone", on="n", vertical=vertical)
     cluster.ask(pod, SMALL)
@@ -72,7 +72,7 @@ def test_annotations_that_break_on_a_running_machine_change_nothing(cluster: Gro
     assert cluster.reserved(pod) == MEDIUM
 
 
-def test_nothing_is_written_for_a_pod_that_was_not_heard(cluster: Growing) -> None:
+def test_nothing_is_written_for_a_pod_whose_agent_has_not_asked(cluster: Growing) -> None:
     cluster.has_machine("vm", on="n")
     cluster.passes(5)
     assert [effect for effect in cluster.sent if isinstance(effect, WritePermit)] == []

@@ -148,6 +148,6 @@ class Pair:
 
 
 @pytest.mark.parametrize("number", range(_STORIES))
-def test_a_leader_that_is_stopped_and_wakes_breaks_no_law(number: int) -> None:
+def test_a_leader_that_is_stopped_and_continues_breaks_no_law(number: int) -> None:
     seed = a_seed() + number
     run_virtually(Random(f"{seed}/loop"), Pair(seed).play)

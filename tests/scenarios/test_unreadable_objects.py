@@ -55,7 +55,7 @@ def test_a_node_opens_when_the_last_of_its_unreadable_pods_is_gone() -> None:
     assert len(story.state_machine.state.quarantine) == 0
 
 
-def test_whoever_was_refused_is_woken_when_the_node_opens() -> None:
+def test_refused_pods_are_activated_when_the_node_opens() -> None:
     story = small()
     odd = a_pod("odd", on=N)
     story.apply(unreadable(odd))
@@ -66,7 +66,7 @@ def test_whoever_was_refused_is_woken_when_the_node_opens() -> None:
     assert waiting.uid in {getattr(effect, "uid", None) for effect in effects}
 
 
-def test_a_pod_that_was_known_keeps_counting_for_what_it_counted_for_and_says_so_once() -> None:
+def test_a_known_pod_keeps_its_amounts_and_is_logged_once() -> None:
     story = small()
     pod = story.comes(a_pod("p", on=N, cpu="2"))
     said = [effect for _ in range(3) for effect in story.apply(unreadable(pod)) if isinstance(effect, Announce)]
@@ -196,7 +196,7 @@ class Sink:
 @pytest.mark.anyio
 async def test_an_event_that_cannot_be_applied_ends_nothing_and_closes_its_node() -> None:
     frames: list[bytes] = []
-    state_machine = Fragile(Policy(), tell=frames.append)
+    state_machine = Fragile(Policy(), write_frame=frames.append)
     intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
     events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), TimePassed()]

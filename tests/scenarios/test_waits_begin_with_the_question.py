@@ -49,7 +49,7 @@ def asks(
     return answer
 
 
-async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growing, permit_service: PermitService) -> None:
+async def test_room_that_appears_before_a_question_waits_is_granted(cluster: Growing, permit_service: PermitService) -> None:
     pod = cluster.places("vm", on="n")
     cluster.ask(pod, SMALL)
     other = cluster.places("other", on="n")
@@ -72,7 +72,7 @@ async def test_room_that_appears_before_anybody_waits_is_granted(cluster: Growin
     assert answers[0].permit == LARGE
 
 
-async def test_a_write_that_ends_before_anybody_waits_is_answered_at_once(
+async def test_a_write_that_ends_before_a_question_waits_is_answered_at_once(
     cluster: Growing, permit_service: PermitService
 ) -> None:
     pod = cluster.places("vm", on="n")

@@ -78,7 +78,7 @@ def test_an_agent_that_arrives_with_more_than_its_pod_shows_yet_keeps_that() -> 
     assert cluster.ask(target, TWO).permit == TWO
 
 
-def test_a_machine_that_asks_for_something_else_while_its_bind_is_on_its_way_is_counted_anew() -> None:
+def test_a_machine_that_asks_for_something_else_during_its_bind_is_counted_again() -> None:
     """A restart counts what it gave back as well: else that room is given away too early."""
     cluster = a_cluster()
     pod = cluster.has_machine("vm", on="", vertical=a_vertical(using=ONE, maximum=amounts("8", "16Gi"), auto_migrate=True))

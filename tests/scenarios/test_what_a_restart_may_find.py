@@ -58,7 +58,7 @@ def test_what_the_dead_service_sent_finds_another_text_and_does_nothing(cluster:
     assert cluster.record("big") == PersistedPermit(permit=ONE, permit_limit=ONE)
 
 
-def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cluster: Growing) -> None:
+def test_room_whose_release_the_dead_service_had_persisted_is_granted(cluster: Growing) -> None:
     """It costs one write, not one more of each pod on the node. What arrives too late is Buffer to the next service, until the
     agent has said what it has."""
     big, small, late = dies_while_big_grows(cluster)
@@ -77,7 +77,7 @@ def test_room_that_the_dead_service_had_sent_word_of_is_given_to_whoever_asks(cl
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 4000, "PAF": 0, "held": 0}
 
 
-def test_a_record_in_doubt_stays_in_doubt_whatever_the_watch_shows(cluster: Growing) -> None:
+def test_a_persisted_permit_in_doubt_stays_in_doubt_whatever_the_watch_shows(cluster: Growing) -> None:
     big, small, late = dies_while_big_grows(cluster)
     cluster.decide(small, EIGHT, last=FOUR)
     cluster.write()
@@ -87,7 +87,7 @@ def test_a_record_in_doubt_stays_in_doubt_whatever_the_watch_shows(cluster: Grow
     assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (14_000, 6000)
 
 
-def test_of_records_that_fit_none_is_in_doubt(cluster: Growing) -> None:
+def test_of_persisted_permits_that_fit_none_is_in_doubt(cluster: Growing) -> None:
     big, small, late = dies_while_big_grows(cluster)
     cluster.decide(small, amounts("3", "12Gi"), last=FOUR)
     cluster.passes(3)
@@ -166,7 +166,7 @@ def test_a_text_never_comes_again(cluster: Growing) -> None:
     assert cluster.machines[PodKey("default", "vm")].permit != first
 
 
-def test_a_write_that_ended_without_a_word_keeps_its_room_from_others(cluster: Growing) -> None:
+def test_a_write_without_an_answer_keeps_its_room_from_others(cluster: Growing) -> None:
     """It may have made the record higher than its pod is now."""
     big, small = machine(cluster, "big", TWO), machine(cluster, "small", FOUR)
     cluster.decide(big, SIX, last=TWO)
@@ -198,7 +198,7 @@ def test_room_is_not_given_while_it_cannot_be_written_that_it_is_free(cluster: G
     assert cluster.told(decided).permit == EIGHT
 
 
-def test_who_gives_back_one_resource_and_takes_of_another_is_written_in_two_steps(cluster: Growing) -> None:
+def test_giving_back_one_resource_and_taking_of_another_is_written_in_two_steps(cluster: Growing) -> None:
     """`one` takes memory that `two` gave back, and the other way round: first is written what both gave."""
     one = machine(cluster, "one", amounts("8", "8Gi"))
     two = machine(cluster, "two", amounts("2", "32Gi"))
@@ -214,7 +214,7 @@ def test_who_gives_back_one_resource_and_takes_of_another_is_written_in_two_step
     assert (cluster.told(first).permit, cluster.told(second).permit) == (amounts("2", "32Gi"), amounts("8", "8Gi"))
 
 
-def test_what_a_pod_shows_as_used_is_no_record(cluster: Growing) -> None:
+def test_what_a_pod_shows_as_used_is_no_persisted_permit(cluster: Growing) -> None:
     """The pod of a machine lags behind: its agent has given back, as is written; what it still shows is no promise."""
     pod = machine(cluster, "vm", FOUR)
     cluster.ask(pod, TWO, last=FOUR)
@@ -238,7 +238,7 @@ def moved(cluster: Growing) -> tuple[Pod, Pod]:
     return source, target
 
 
-def test_a_machine_that_has_arrived_does_not_count_by_the_record_of_the_pod_it_left(cluster: Growing) -> None:
+def test_a_machine_that_has_arrived_does_not_count_by_the_persisted_permit_of_the_pod_it_left(cluster: Growing) -> None:
     _, target = moved(cluster)
     target = cluster.change(target, migration=None)
     cluster.restarts()
@@ -248,7 +248,7 @@ def test_a_machine_that_has_arrived_does_not_count_by_the_record_of_the_pod_it_l
     assert cluster.reserved(target) == TWO
 
 
-def test_a_pod_that_its_machine_has_left_never_writes_over_the_record_of_its_successor(cluster: Growing) -> None:
+def test_a_pod_that_its_machine_has_left_never_overwrites_the_persisted_permit_of_its_successor(cluster: Growing) -> None:
     source, target = moved(cluster)
     target = cluster.change(target, migration=None)
     cluster.ask(target, TWO)
@@ -273,7 +273,7 @@ def test_the_pod_that_a_machine_has_left_does_not_count_by_what_the_machine_uses
     assert cluster.cpu("n")["R"] - cluster.cpu("n")["B"] == 1000
 
 
-def test_a_machine_found_migrating_may_have_grown_to_its_ceiling(cluster: Growing) -> None:
+def test_a_machine_found_migrating_may_have_grown_to_its_permit_limit(cluster: Growing) -> None:
     pod = machine(cluster, "vm", TWO)
     cluster.ask(pod, amounts("2500m", "10Gi"), last=TWO)
     assert cluster.record("vm") == PersistedPermit(permit=amounts("2500m", "10Gi"), permit_limit=amounts("3500m", "14Gi"))
@@ -309,7 +309,7 @@ def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_bind_into_room_that_is_not_on_record_as_free_is_refused() -> None:
+async def test_a_bind_into_room_that_is_not_persisted_as_free_is_refused() -> None:
     on_record = PersistedPermit(permit=FOUR, permit_limit=FOUR).text()
     vm = replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
     other = a_pod("other", cpu="2")

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from itertools import count
 
-from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import Generation, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.resources import NOTHING, Amounts
@@ -146,3 +147,12 @@ def a_migration(
 def a_migration_to_n2(phase: Phase) -> VirtualMachineMigration:
     """A migration of pod shop/vm-1 to node n2, where its pod is shop/vm-2."""
     return a_migration(PodKey("shop", "m"), "vm", "vm-1", NodeName("n2"), phase=phase, target_pod="vm-2")
+
+
+def whole_cluster(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
+    """Changes that contain a whole cluster."""
+    return Changes(
+        generation=Generation(0),
+        nodes=[NodeChange(node.name, node) for node in nodes],
+        pods=[PodChange(pod.uid, None if pod.ended else pod) for pod in pods],
+    )

@@ -10,7 +10,7 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.dashboard import Listeners
-from slackwater.adapters.http.history import nothing
+from slackwater.adapters.http.history import no_history
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
@@ -301,7 +301,7 @@ async def served(
     *,
     loop: dict[str, Any] | None,
     decision_log: DecisionLog,
-    what_happened: HistoryQuery = nothing,
+    what_happened: HistoryQuery = no_history,
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     moment = anyio.current_time()

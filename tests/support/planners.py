@@ -40,7 +40,7 @@ class KnownAuxiliary:
         news, self._new = self._new, AuxiliaryObjects()
         return news
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         self._new = self._objects
 
 
@@ -74,7 +74,7 @@ class InlinePlanning:
             return self._maker.scale_down()
 
     def forget(self) -> None:
-        self._feed.begin_again()
+        self._feed.reset()
         self._maker.forget()
 
     def observation(self) -> PlannerObservation:
@@ -141,7 +141,7 @@ class Conversation:
     async def _collect(self, watch: Watch, *, for_plan: bool = False) -> tuple[Changes, bool]:
         rebuild, self._renewed = self._renewed, False
         if rebuild:
-            self._feed.begin_again()
+            self._feed.reset()
         return await self._feed.collect(watch, for_plan=for_plan), rebuild
 
     def _asked(self, message: Ask | AskShrink, watch: Watch) -> object:

@@ -108,7 +108,7 @@ class Replica:
 
         async def handle() -> None:
             try:
-                found.append(await answered(service.extender_front, Request("POST", f"/scheduler/{verb}", body)))
+                found.append(await answered(service.extender_application, Request("POST", f"/scheduler/{verb}", body)))
             finally:
                 done.set()
 
@@ -126,7 +126,7 @@ class Replica:
             await anyio.sleep_forever()
         if self.service is None:
             raise ConnectionLost("connection refused")
-        answer = await answered(self.service.agents_front, Request("POST", "/", body))
+        answer = await answered(self.service.agents_application, Request("POST", "/", body))
         if self.api.stopped:
             await anyio.sleep_forever()
         return answer.status, answer.body

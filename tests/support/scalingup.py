@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.controllers.scaleup.pending import Demand, PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, PodUid
@@ -58,7 +58,7 @@ def a_group(
 
 def demand_of(pods: Sequence[Pod]) -> Demand:
     """Every pod counts that may, at once."""
-    return which_count(pods, rules=PendingRules(after_scheduler=False), now=None)
+    return pending_demand(pods, rules=PendingRules(after_scheduler=False), now=None)
 
 
 def planned(

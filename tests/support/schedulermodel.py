@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.columns import Rows, let_pass
+from slackwater.model.columns import Rows, feasible_mask
 from slackwater.model.effects import Activate, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodUid
@@ -169,7 +169,7 @@ class SchedulerModel:
         fits = np.flatnonzero((self._free >= want[:, None]).all(axis=0))
         passed = fits
         if len(fits):
-            passed = fits[let_pass(self.state_machine.filter(job.pod, self._rows[fits], self.at))]
+            passed = fits[feasible_mask(self.state_machine.filter(job.pod, self._rows[fits], self.at))]
         if not len(passed):
             job.refused += bool(len(fits))
             self._failed(job, dormant=True)

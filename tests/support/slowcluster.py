@@ -199,7 +199,7 @@ class SlowCluster(RuleBasedStateMachine):
 
     def bind_is_sent(self, key: PodKey) -> None:
         node = self.binding[key]
-        if not self.state_machine.permit_limits.still_on_record(node):
+        if not self.state_machine.permit_limits.blocking_pods(node):
             del self.binding[key]
             if key in self.api.pods:
                 self.send([Bind(self.api.pods[key].uid, key, node)])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import PendingRules, which_count
+from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import UnixTime
@@ -68,7 +68,7 @@ def _planning(pods: list[Pod], nodes: int) -> Callable[[], Outcome]:
     def run() -> Outcome:
         began = time.perf_counter()
         snapshot = known if nodes else ClusterSnapshot.build([], pods)
-        demand = which_count(pods, rules=_RULES, now=_NOW)
+        demand = pending_demand(pods, rules=_RULES, now=_NOW)
         with snapshot.fork():
             plan = plan_scale_up(snapshot, demand, groups, policy=_POLICY, clock=time.perf_counter)
         seconds = time.perf_counter() - began

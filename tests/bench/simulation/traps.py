@@ -12,7 +12,7 @@ from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import PendingRules, which_count
+from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, UnixTime
@@ -60,7 +60,7 @@ def _scale_up(pods: list[Pod], groups: Sequence[GrowableGroup]) -> Callable[[], 
         snapshot = ClusterSnapshot.build([], pods)
         with snapshot.fork():
             plan = plan_scale_up(
-                snapshot, which_count(pods, rules=_RULES, now=_NOW), groups, policy=_POLICY, clock=time.perf_counter
+                snapshot, pending_demand(pods, rules=_RULES, now=_NOW), groups, policy=_POLICY, clock=time.perf_counter
             )
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes)
 

@@ -10,7 +10,7 @@ from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import PendingRules, which_count
+from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, UnixTime
@@ -71,7 +71,7 @@ def _scale_up(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[
         snapshot = ClusterSnapshot.build(machines, [*running, *waiting], storage=storage)
         began = time.perf_counter()
         with snapshot.fork():
-            demand = which_count(waiting, rules=_RULES, now=_NOW)
+            demand = pending_demand(waiting, rules=_RULES, now=_NOW)
             plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes)
 
@@ -95,7 +95,7 @@ def _local(nodes: int, pending: int) -> Callable[[], Outcome]:
         snapshot = ClusterSnapshot.build(machines, waiting, storage=storage)
         began = time.perf_counter()
         with snapshot.fork():
-            demand = which_count(waiting, rules=_RULES, now=_NOW)
+            demand = pending_demand(waiting, rules=_RULES, now=_NOW)
             plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
         return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes + len(plan.unhelpable))
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 Json = dict[str, Any]
 

@@ -24,8 +24,8 @@ from tests.cluster.support.same_state import over_total, same_state
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.strikes import COMPONENTS, SERVICE, Strikes, targets_of
-from tests.cluster.support.waiting import eventually
 from tests.support.seeds import a_seed
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -16,8 +16,8 @@ from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_scale_up import grant, until_nothing_comes
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -66,7 +66,7 @@ async def allocated(ground: Ground) -> dict[str, str]:
     return found
 
 
-async def test_every_device_is_given_once_and_the_pod_that_finds_none_gets_one_that_is_given_back(
+async def test_every_device_is_allocated_once_and_a_pod_without_one_gets_the_next_released_one(
     stage: Stage, ground: Ground
 ) -> None:
     nodes = await ground.make_nodes(12)

@@ -16,7 +16,7 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.judgement import Judgement, judged
 from tests.cluster.support.removals import History, followed
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -69,7 +69,7 @@ def settings_of(ground: Ground, nodes: int, drains: int) -> dict[str, Any]:
 
 @pytest.mark.timeout(2 * _LONGEST)
 @pytest.mark.parametrize(("nodes", "pods", "drains"), SIZES)
-async def test_a_cluster_whose_load_falls_shrinks_and_nobody_is_disturbed_without_need(
+async def test_a_cluster_whose_load_falls_shrinks_and_no_pod_is_evicted_without_need(
     stage: Stage, ground: Ground, nodes: int, pods: int, drains: int
 ) -> None:
     fallen = Fallen(ground, nodes, pods)

@@ -20,8 +20,8 @@ from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
-from tests.cluster.support.waiting import eventually
 from tests.controlplane.talk import create
+from tests.support.waiting import eventually
 
 _NAMESPACE: Final = "kube-system"
 _ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"

@@ -5,8 +5,8 @@ import pytest
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
-from tests.cluster.support.waiting import eventually
 from tests.cluster.test_history import until_told
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

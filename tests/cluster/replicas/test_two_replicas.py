@@ -15,7 +15,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import total_by_node
 from tests.cluster.support.same_state import same_state
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -80,7 +80,7 @@ async def test_a_hand_over_takes_less_than_a_lease(pair: Pair, ground: Ground, c
     assert (await leader.service.statusz())["leader"]["mode"] == "scheduler"
 
 
-async def test_a_leader_that_was_stopped_does_nothing_wrong_when_it_wakes(
+async def test_a_leader_that_was_stopped_does_nothing_wrong_when_it_continues(
     pair: Pair, ground: Ground, control_plane: ControlPlane
 ) -> None:
     # All fits exactly: whoever gives room away twice takes a node over Total.

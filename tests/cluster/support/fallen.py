@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.removals import History
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 CPU: Final = 16_000
 WORKLOADS: Final = 6

@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 
 from tests.cluster.support.bodies import Json, a_node
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 _WIDTH: Final = 40
 _LABEL: Final = "slackwater.test/ground"

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 
 import anyio
 
-from slackwater.sandbox.controlplane import leash
+from slackwater.sandbox.controlplane import parent_death
 from slackwater.sandbox.controlplane.component import Launch, environment
 
 _PACKET: Final = 1 << 16
@@ -53,7 +53,7 @@ class PreloadedProgram:
         ours.settimeout(_START_SECONDS)
         with theirs:
             theirs.set_inheritable(True)
-            command = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid())]
+            command = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid())]
             command += [sys.executable, "-m", __name__, str(theirs.fileno())]
             # Not `Popen`, which warns about a process that outlives it: this one ends when our end of the socket is closed.
             os.posix_spawn(sys.executable, command, {**environment(Path.home()), "PYTHONPATH": str(_ROOT)}, setsid=True)
@@ -114,7 +114,7 @@ def _serve(requests: socket.socket) -> None:
 
 def _become(request: dict[str, Any], log: int, *, parent: int) -> None:
     """Runs the command as `execv` would have it run, and ends."""
-    leash.die_with(parent)
+    parent_death.die_with(parent)
     os.setsid()
     os.chdir(request["home"])
     os.environ.clear()

@@ -8,7 +8,7 @@ import anyio
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import Asked, counts, quantity, total_by_node
 from tests.cluster.support.slackwater_process import SlackwaterProcess
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 #: A dump of 2,000 pods costs the service as much as ten filter calls; but the nodes are full within seconds.
 _LOOK_EVERY_SECONDS: Final = 0.1

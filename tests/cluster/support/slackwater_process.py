@@ -19,7 +19,7 @@ import anyio
 import yaml
 
 from slackwater.cli.main import main
-from slackwater.sandbox.controlplane.component import Component, Launch, open_leashed
+from slackwater.sandbox.controlplane.component import Component, Launch, open_dying_with_parent
 from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.controlplane.stack import until_ready
 from tests.cluster.support.metrics import Samples
@@ -59,7 +59,7 @@ class SlackwaterProcess:
             url=ops,
             ready_paths=("/readyz",),
         ).run_by(run_by)
-        opener = open_leashed if run_by else PRELOADED.open
+        opener = open_dying_with_parent if run_by else PRELOADED.open
         self._component = Component(launch, log=folder / "slackwater.log", home=folder, opener=opener)
 
     async def __aenter__(self) -> Self:

@@ -14,7 +14,7 @@ from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 SCHEDULER: Final = "kube-scheduler"
 _TAIL_LINES: Final = 40

@@ -78,7 +78,7 @@ def follow(snapshot: ClusterSnapshot, kinds: list[KindId], draw: st.DataObject) 
 
 @LAW
 @given(cluster=small_clusters(), draw=st.data())
-def test_a_ranking_that_follows_equals_scoring_anew(cluster: SmallCluster, draw: st.DataObject) -> None:
+def test_a_ranking_that_follows_equals_scoring_again(cluster: SmallCluster, draw: st.DataObject) -> None:
     pods = [*cluster.running_pods, *cluster.pending]
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
@@ -90,7 +90,7 @@ def test_a_ranking_that_follows_equals_scoring_anew(cluster: SmallCluster, draw:
 
 @LAW
 @given(index=st.integers(0, 10_000), draw=st.data())
-def test_rankings_of_the_oracles_clusters_equal_scoring_anew(index: int, draw: st.DataObject) -> None:
+def test_rankings_of_the_oracles_clusters_equal_scoring_again(index: int, draw: st.DataObject) -> None:
     """Their pods have preferences of every kind."""
     cluster = read_cluster(generate(5, index))
     snapshot = snapshot_of(cluster)
@@ -126,7 +126,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
 
 @LAW
 @given(cluster=small_clusters(), draw=st.data())
-def test_scores_of_room_that_are_kept_equal_scoring_anew(cluster: SmallCluster, draw: st.DataObject) -> None:
+def test_scores_of_room_that_are_kept_equal_scoring_again(cluster: SmallCluster, draw: st.DataObject) -> None:
     pods = [*cluster.running_pods, *cluster.pending]
     snapshot = ClusterSnapshot.build(
         cluster.nodes, pods, namespaces={"default": {"team": "x"}, "other": {}}, storage=cluster.storage
@@ -191,7 +191,7 @@ TERM = PodTerm(topology_key=HOSTNAME, selector=(Requirement("app", "In", ("a",))
 NODES = [replace(a_node(name, labels={HOSTNAME: name}), scalars=(("pods", 10),)) for name in ("n1", "n2")]
 
 
-def test_nobody_is_told_to_stand_beside_one_that_may_come_to_stand_elsewhere() -> None:
+def test_no_pod_is_nominated_by_affinity_to_a_pod_that_may_still_go_elsewhere() -> None:
     pods = [an_app(f"p{number}", affinity=(TERM,)) for number in range(3)]
     snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)
     assert chooser.choose(snapshot, pods).picks == ()
@@ -199,14 +199,14 @@ def test_nobody_is_told_to_stand_beside_one_that_may_come_to_stand_elsewhere() -
     assert {pick.node for pick in chooser.choose(snapshot, pods[1:]).picks} == {"n2"}
 
 
-def test_nobody_is_told_to_keep_apart_from_one_that_kube_scheduler_puts_nobody_knows_where() -> None:
+def test_no_pod_is_nominated_by_anti_affinity_to_a_pod_with_an_unknown_node() -> None:
     pods = [an_app(f"p{number}", anti_affinity=(TERM,)) for number in range(2)]
     snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)
     assert chooser.choose(snapshot, pods[1:], pods[:1]).unfit == (pods[1],)
     assert len(chooser.choose(snapshot, pods[1:]).picks) == 1
 
 
-def test_pods_that_have_to_spread_evenly_are_told_one_at_a_time() -> None:
+def test_pods_that_have_to_spread_evenly_are_nominated_one_at_a_time() -> None:
     even = SpreadConstraint(hard=True, max_skew=1, topology_key=HOSTNAME, selector=TERM.selector)
     pods = [an_app(f"p{number}", spread=(even,)) for number in range(3)]
     snapshot, chooser = ClusterSnapshot.build(NODES, pods), Chooser(SCORING)

@@ -35,7 +35,7 @@ def test_value_by_value_equals_step_by_step(given_: tuple[list[int], DomainLimit
     assert not cut
 
 
-def test_it_ends_where_it_is_told_to() -> None:
+def test_it_ends_at_the_given_stop() -> None:
     limit = DomainLimit(np.array([0, 1] * 500, np.int32), np.zeros(2, np.int64), room=0, adds=1, moving=True)
     placed, cut = _value_by_value(np.ones(1000, np.int64), limit, 1000, lambda: True)
     assert cut

@@ -15,8 +15,8 @@ from slackwater.model.pod_constraints import Kind, PodConstraints, PodTerm
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import keys_read
-from slackwater.snapshot.snapshot_replica import SnapshotReplica, everything
-from tests.support.builders import a_node, a_pod, amounts
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.builders import a_node, a_pod, amounts, whole_cluster
 
 
 def a_term(key: str) -> PodTerm:
@@ -105,12 +105,12 @@ def _read(kind: Kind) -> list[Requirement]:
     return [r for term in (kind.pod_constraints.anti_affinity if kind.pod_constraints else ()) for r in term.selector or ()]
 
 
-def test_what_changed_is_followed_and_not_built_anew() -> None:
+def test_changes_are_applied_without_a_rebuild() -> None:
     replica = SnapshotReplica()
     numbers = count()
     nodes = [a_node(f"n{number}") for number in range(50)]
     pods = [a_pod(f"p{next(numbers)}", on=node.name) for node in nodes for _ in range(60)]
-    replica.take(everything(nodes, pods))
+    replica.take(whole_cluster(nodes, pods))
     assert replica.builds == 1
     for pod in pods[:200]:
         replica.take(Changes(generation=Generation(2), pods=[PodChange(pod.uid, None)]))
@@ -119,11 +119,11 @@ def test_what_changed_is_followed_and_not_built_anew() -> None:
 
 
 @pytest.mark.parametrize(("cutoff", "want"), [(-20, 5), (-10, 4), (0, 2), (1, 1), (100, 0)])
-def test_pods_below_a_priority_do_not_stand_in_the_trial_whatever_its_sign(cutoff: int, want: int) -> None:
+def test_pods_below_a_priority_are_not_in_the_trial_whatever_its_sign(cutoff: int, want: int) -> None:
     replica = SnapshotReplica()
     pods = [a_pod(f"p{priority}", on="n", priority=priority) for priority in (-20, -10, -1, 0, 5)]
     elsewhere = a_pod("gone", on="no such node", priority=-20)
-    replica.take(everything([a_node("n")], [*pods, elsewhere]))
+    replica.take(whole_cluster([a_node("n")], [*pods, elsewhere]))
     before = seen(replica.snapshot)
     with replica.without_below(cutoff) as running_pods:
         assert [running_pod.pod for running_pod in running_pods.on(replica.row_of(NodeName("n")))] == pods[len(pods) - want :]

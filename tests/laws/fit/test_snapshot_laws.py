@@ -114,7 +114,7 @@ def test_pods_placed_one_by_one_are_the_same_as_pods_built_in(before: list[Any],
     assert seen(snapshot) == want
 
 
-def test_labels_that_nobody_reads_split_no_kind() -> None:
+def test_labels_that_no_selector_reads_split_no_kind() -> None:
     snapshot = a_snapshot([])
     plain = snapshot.kind_id(KINDS[0], (("app", "b"), ("pod-template-hash", "1")))
     assert plain == snapshot.kind_id(KINDS[0], (("app", "b"), ("statefulset.kubernetes.io/pod-name", "x-0")))

@@ -52,7 +52,7 @@ def test_a_candidate_keeps_its_time_from_loop_to_loop() -> None:
     assert second.state.candidate_set == {NodeName("n1"): NOW, NodeName("n2"): NOW, NodeName("n3"): NOW}
 
 
-def test_a_node_that_leaves_the_set_and_comes_back_begins_anew() -> None:
+def test_the_time_of_a_node_that_leaves_the_set_and_comes_back_begins_again() -> None:
     busy = [replica("a", "n1", "3"), replica("b", "n2")]
     quiet = [replica("a", "n1"), replica("b", "n2")]
     first = planned(a_scene(N[:2], quiet))
@@ -78,7 +78,7 @@ def test_destinations_are_packed_from_the_far_end_of_the_list() -> None:
     assert moves(planned(a_scene(nodes, pods))) == {"a": "n5"}
 
 
-def test_every_node_that_stays_may_be_a_destination_also_one_that_nobody_may_remove() -> None:
+def test_every_node_that_stays_may_be_a_destination_also_one_that_cannot_be_removed() -> None:
     plan = planned(a_scene(N[:2], [replica("a", "n1")], group_of={"n1": POOL}))
     assert (moves(plan), kept(plan)) == ({"a": "n2"}, {"n2": "NotAutoscaled"})
 
@@ -146,7 +146,7 @@ def test_a_minimum_of_nodes_is_tried_however_little_time_there_is() -> None:
     assert (plan.evaluated, plan.cut, removable(plan)) == (2, True, ["n1", "n2"])
 
 
-def test_a_loop_that_is_cut_short_loses_nobodys_time() -> None:
+def test_a_loop_that_is_cut_short_keeps_the_time_of_every_candidate() -> None:
     nodes, pods = four_at_a_quarter()
     first = planned(a_scene(nodes, pods))
     cut = planned(a_scene(nodes, pods), first.state, ScaleDownPolicy(min_evaluated=1), after=10, stop=lambda: True)
@@ -339,7 +339,7 @@ def test_times_survive_a_restart_in_taints() -> None:
     assert plan.state.candidate_set == {NodeName("n1"): UnixTime(NOW - 500), NodeName("n3"): NOW}
 
 
-def test_a_taint_that_tells_no_time_or_one_of_long_ago_tells_nothing() -> None:
+def test_a_taint_without_a_time_or_with_an_old_one_is_ignored() -> None:
     texts = ("", "soon", str(int(NOW) + 5), str(int(NOW) - 3601))
     nodes = [
         machine(f"n{number}", taints=(Taint("DeletionCandidateOfClusterAutoscaler", text, "PreferNoSchedule"),))

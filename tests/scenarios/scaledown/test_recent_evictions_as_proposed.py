@@ -64,7 +64,7 @@ def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_told_of_it_or_not(told: bool) -> None:
+def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_shown_it_or_not(told: bool) -> None:
     ending = replica("a", "n4", "3", deleting=told)
     state = ScaleDownState(deleted_set={NodeName("n4"): NOW}).evicted(ending, NOW)
     plan = planned(a_scene(N[:4], [ending], replicas={WEB_KEY: 1}), state)
@@ -78,7 +78,7 @@ def test_a_pod_without_a_known_controller_is_always_missed() -> None:
 
 
 @pytest.mark.parametrize("where", ["on a node", "pending"])
-def test_where_nobody_knows_the_number_pods_made_since_stand_for_the_evicted(where: str) -> None:
+def test_where_the_number_is_unknown_pods_created_since_replace_the_evicted(where: str) -> None:
     made_at = "2027-01-15T08:00:00Z"  # NOW
     new = replica("new", "n2" if where == "on a node" else None, "3", created_at=made_at)
     old = replace(new, created_at="2027-01-15T07:59:00Z")

@@ -225,7 +225,7 @@ def test_a_deletion_waits_for_annotations_and_not_for_ever() -> None:
     assert cluster.how_it_ended() == {"n1": "removed"}
 
 
-def test_daemon_sets_pods_are_told_to_leave_and_nobody_waits_for_them() -> None:
+def test_daemon_sets_pods_are_evicted_and_the_drain_does_not_wait_for_them() -> None:
     daemon = replica("daemon", "n1", owner=Owner("apps", "DaemonSet", "agent"))
     cluster = a_cluster(TWO, [replica("a", "n1"), daemon], ends_after=5.0)
     cluster.begin("n1")
@@ -283,7 +283,7 @@ def test_what_was_asked_of_the_provider_cannot_be_cancelled() -> None:
     assert cluster.drains.cancel(NodeName("n2"), UnremovableReason.CANCELLED, "", now) == ("none", [])
 
 
-def test_a_node_that_somebody_else_deletes_needs_nothing_more() -> None:
+def test_a_node_that_others_delete_needs_nothing_more() -> None:
     cluster = a_cluster(TWO, [replica("a", "n1")], ends_after=100.0)
     cluster.begin("n1")
     cluster.tick(8)

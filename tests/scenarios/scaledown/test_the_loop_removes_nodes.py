@@ -224,7 +224,7 @@ async def test_drains_side_by_side_take_a_fraction_of_the_time_and_disturb_no_mo
     assert side_by_side[1] <= in_a_row[1] + 2
 
 
-async def test_a_pod_of_two_budgets_keeps_its_node_and_nobody_is_evicted_in_vain() -> None:
+async def test_a_pod_of_two_budgets_keeps_its_node_and_no_pod_is_evicted_in_vain() -> None:
     scenario = ShrinkScene(scale_down=ScaleDownPolicy())
     nodes = pool(scenario, 3)
     scenario.runs("guarded", nodes[:1], cpu="100m", least=0, budgets=2)
@@ -290,7 +290,7 @@ async def test_expendable_pods_keep_no_node_whatever_the_cutoff(cutoff: int) -> 
 
 
 @pytest.mark.parametrize("cutoff", [-10, 0, 1000])
-async def test_pods_that_may_preempt_expendable_ones_buy_no_node_whatever_the_cutoff(cutoff: int) -> None:
+async def test_pods_that_may_preempt_expendable_ones_request_no_node_whatever_the_cutoff(cutoff: int) -> None:
     scenario = ShrinkScene(scale_down=ScaleDownPolicy(enabled=False))
     scenario.cut_off(cutoff)
     [node] = pool(scenario, 1)

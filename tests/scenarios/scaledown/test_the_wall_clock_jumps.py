@@ -64,12 +64,12 @@ class Cluster:
 
     async def run(self, group: Any) -> None:
         service = self.service
-        assert service.scaling is not None
+        assert service.autoscaler_service is not None
         group.start_soon(self.box.run)
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        group.start_soon(service.scaling.run, service.replica)
+        group.start_soon(service.autoscaler_service.run, service.replica)
         group.start_soon(self.scheduler.run)
 
     @property

@@ -41,7 +41,7 @@ class SLOScene(ShrinkScene):
         pod = a_pod(name, cpu="1", memory="1Gi", labels={"tier": "web"})
         self.wants(replace(pod, created_at=created))
         self.settle()
-        self.arrival_watch.look()
+        self.arrival_watch.after_event()
         return pod.uid
 
 

@@ -36,7 +36,7 @@ def slack(scenario: ShrinkScene) -> tuple[int, int, int]:
     return len(placeholders), sum(each.place is not None for each in placeholders), len(plan.coming)
 
 
-async def test_slack_alone_buys_nodes_and_keeps_them() -> None:
+async def test_slack_alone_requests_nodes_and_keeps_them() -> None:
     scenario = a_scene(0, least=amounts("6", "8Gi"))
     await scenario.pass_time(600)
     assert scenario.sizes() == {"a": 2}
@@ -57,7 +57,7 @@ async def test_pods_within_the_slack_start_at_once_and_slack_refills() -> None:
     assert scenario.pending() == 0
 
 
-async def test_scale_down_never_eats_the_slack() -> None:
+async def test_scale_down_never_takes_the_slack() -> None:
     scenario = a_scene(12, least=amounts("8", "8Gi"))
     scenario.runs("web", sorted(scenario._shown)[:6])
     placed = []
@@ -108,7 +108,7 @@ async def test_what_is_asked_for_no_more_goes_and_its_nodes_with_it() -> None:
     assert scenario.sizes() == {"a": 0}
 
 
-async def test_a_pod_on_a_node_bought_for_slack_makes_it_a_node_like_any_other() -> None:
+async def test_a_pod_on_a_node_requested_for_slack_makes_it_a_node_like_any_other() -> None:
     scenario = a_scene(0, least=amounts("2", "2Gi"), max_nodes=1)
     await scenario.pass_time(100)
     scenario.wants(a_pod("p", cpu="1", memory="1Gi"))

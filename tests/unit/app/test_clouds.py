@@ -134,7 +134,7 @@ async def test_another_cluster_may_manage(api: FakeApi, tmp_path: Path) -> None:
     assert not api.asked
 
 
-async def test_what_went_wrong_on_the_way_is_told_apart(api: FakeApi, tmp_path: Path) -> None:
+async def test_connection_errors_are_distinguished(api: FakeApi, tmp_path: Path) -> None:
     async with open_client(kubeconfig=write_kubeconfig(tmp_path / "k", api.url)) as client:
         asks = KubeApi(client)
         api.reply("PATCH", NODES, Reply(drop=True), Reply(status=409, body=status(409, "Conflict")))

@@ -14,7 +14,7 @@ from anyio.streams.tls import TLSStream
 
 from slackwater.adapters.kube.client import Call, Params, Response
 from slackwater.app.doctor import Check, examine
-from slackwater.app.doctor.agents import Answered, Knock, _asked
+from slackwater.app.doctor.agents import Answered, Probe, _asked
 from slackwater.app.settings import Settings, loads
 from slackwater.cli.main import main
 from tests.support.pki import Pki
@@ -104,8 +104,8 @@ def some_settings(text: str = "") -> Settings:
     return loads(f"apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n{text}")
 
 
-async def found(api: Prepared, settings: Settings | None = None, *, knock: Knock | None = None) -> dict[str, Check]:
-    return {check.name: check async for check in examine(api, settings or Settings(), lambda: NOW, knock=knock)}
+async def found(api: Prepared, settings: Settings | None = None, *, probe: Probe | None = None) -> dict[str, Check]:
+    return {check.name: check async for check in examine(api, settings or Settings(), lambda: NOW, probe=probe)}
 
 
 _PARTS = [{"name": name} for name in ("pods/binding", "pods/status", "pods/eviction", "pods/resize")]
@@ -303,7 +303,7 @@ FROM_AGENTS = [{"podSelector": {"matchLabels": {"name": "autoscaler-agent"}}}]
     ],
 )
 async def test_network_policies_are_judged_for_agents(policies: list[Any], state: str) -> None:
-    checks = await found(Prepared({**WITH_AGENTS, POLICIES: _list(*policies)}), knock=answers)
+    checks = await found(Prepared({**WITH_AGENTS, POLICIES: _list(*policies)}), probe=answers)
     assert checks["agents' NetworkPolicy"].state == state
     assert (checks["agents"].seen, checks["agents' port"].state) == ("1 run", "ok")
 
@@ -311,7 +311,7 @@ async def test_network_policies_are_judged_for_agents(policies: list[Any], state
 async def test_agents_in_the_hosts_network_are_not_judged_by_labels() -> None:
     agent = {**AGENT, "spec": {"hostNetwork": True}}
     api = Prepared({**WITH_AGENTS, PODS: _list(a_pod(), agent), POLICIES: _list(a_policy())})
-    check = (await found(api, knock=answers))["agents' NetworkPolicy"]
+    check = (await found(api, probe=answers))["agents' NetworkPolicy"]
     assert (check.state, "the host's network" in check.seen, "ipBlock" in check.advice) == ("warning", True, True)
 
 
@@ -326,29 +326,29 @@ async def test_agents_in_the_hosts_network_are_not_judged_by_labels() -> None:
     ],
 )
 async def test_the_agents_listener_is_asked(answered: Answered, state: str, words: str) -> None:
-    async def knock(pod: object, port: int, tls: bool) -> Answered:
+    async def probe(pod: object, port: int, tls: bool) -> Answered:
         return answered
 
-    check = (await found(Prepared(WITH_AGENTS), knock=knock))["agents' port"]
+    check = (await found(Prepared(WITH_AGENTS), probe=probe))["agents' port"]
     assert (check.state, words in check.seen) == (state, True)
 
 
 async def test_a_listener_on_loopback_is_out_of_reach_of_agents() -> None:
     settings = some_settings('listeners: {agents: {address: "127.0.0.1:10299"}}')
-    check = (await found(Prepared(WITH_AGENTS), settings, knock=answers))["agents' listener"]
+    check = (await found(Prepared(WITH_AGENTS), settings, probe=answers))["agents' listener"]
     assert (check.state, check.advice) == ("problem", 'set listeners.agents.address to "0.0.0.0:10299"')
 
 
 async def test_a_pod_without_an_address_is_passed_over_by_agents() -> None:
     pod = a_pod()
     del pod["status"]["podIP"]
-    check = (await found(Prepared({**WITH_AGENTS, PODS: _list(pod, AGENT)}), knock=answers))["agents' port"]
+    check = (await found(Prepared({**WITH_AGENTS, PODS: _list(pod, AGENT)}), probe=answers))["agents' port"]
     assert (check.state, "has no IP" in check.seen) == ("problem", True)
 
 
 async def test_without_agents_and_neonvm_nothing_is_expected_of_them() -> None:
     assert [name for name in await found(Prepared(INSTALLED)) if name.startswith("agents")] == ["agents"]
-    check = (await found(Prepared({**INSTALLED, "/apis/vm.neon.tech": {}}), knock=answers))["agents"]
+    check = (await found(Prepared({**INSTALLED, "/apis/vm.neon.tech": {}}), probe=answers))["agents"]
     assert (check.state, check.seen) == ("warning", "NeonVM is installed, and no Pod with the label name=autoscaler-agent runs")
 
 

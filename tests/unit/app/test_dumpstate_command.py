@@ -89,7 +89,7 @@ def test_an_answer_that_is_no_state(status: int, body: bytes, want: str, capsys:
     assert capsys.readouterr().err.startswith(f"slackwater: {url}/dumpstate: {want}")
 
 
-def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_listener_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b"", at="/dumpstate") as (url, _):
         pass
     assert main(["dumpstate", "--url", url]) == 1

@@ -2,25 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from slackwater.cli.main import main
-
-Obj = dict[str, Any]
+from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
 def a_node(name: str, **labels: str) -> Obj:
-    capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": capacity}}
+    return node_manifest(name, labels=labels)
 
 
 def a_pod(name: str, cpu: str, node: str | None = None) -> Obj:
-    spec: Obj = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]}
-    if node is not None:
-        spec["nodeName"] = node
-    return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+    return pod_manifest(name, cpu=cpu, on=node)
 
 
 @pytest.fixture

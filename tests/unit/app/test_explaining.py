@@ -147,7 +147,7 @@ async def test_a_process_that_knows_nothing_gets_the_whole_cluster() -> None:
     assert (before["reasons"][0]["nodes"], after["reasons"][0]["nodes"]) == (1, 2)
 
 
-async def test_room_held_for_others_is_told_as_that_and_its_own_hold_is_none() -> None:
+async def test_room_held_for_others_is_reported_as_held_and_its_own_hold_is_not() -> None:
     rival, pod = a_pod("rival", cpu="3"), a_pod("web", cpu="3")
     bench = Bench(roomy("n1"), rival, pod)
     rows = bench.state_machine.state.nodes.live_rows()
@@ -157,7 +157,7 @@ async def test_room_held_for_others_is_told_as_that_and_its_own_hold_is_none() -
     assert [reason["code"] for reason in answer["reasons"]] == ["held_for_others"]
 
 
-async def test_a_missing_request_is_told_of_our_pods_alone() -> None:
+async def test_a_missing_request_is_reported_for_our_pods_alone() -> None:
     ours = a_pod("ours", missing_request="app: memory")
     other = a_pod("other", missing_request="app: memory")
     other = replace(other, kind=replace(other.kind, scheduler_name="x"))
@@ -189,12 +189,12 @@ async def test_a_node_names_the_budget_that_keeps_it() -> None:
     assert answer["facts"]["utilization"] == {"resource": "cpu", "share": 0.125}
 
 
-async def test_without_an_autoscaler_nodes_belong_to_nobody_and_rules_about_volumes_are_not_judged() -> None:
+async def test_without_an_autoscaler_nodes_belong_to_no_group_and_rules_about_volumes_are_not_judged() -> None:
     bench = Bench(roomy("n1"))
     assert (await bench.get("nodes/n1"))["reasons"][0]["code"] == "NotAutoscaled"
 
 
-async def test_a_node_in_quarantine_is_told_as_that_and_as_no_cordon() -> None:
+async def test_a_node_in_quarantine_is_reported_as_quarantined_and_not_as_cordoned() -> None:
     bench = Bench(roomy("n1"), a_pod("web"))
     bench.state_machine.state.quarantine.put(NodeName("n1"), "a test says so", NOW)
     for _ in range(2):

@@ -84,7 +84,7 @@ async def test_a_denied_permit_says_what_is_short_and_what_would_make_room_does(
     assert codes(await crowded.why("permit", 1)) == ["granted"]
 
 
-async def test_who_has_all_is_told_so() -> None:
+async def test_a_machine_that_has_all_it_asked_for_is_reported_as_granted() -> None:
     answer = await Crowded().why("permit", 0)
     assert (answer["state"], codes(answer), answer["remedies"]) == ("granted", ["granted"], [])
 
@@ -99,7 +99,7 @@ async def test_a_machine_without_a_target_node_says_what_the_others_lack() -> No
     assert (codes(answer), answer["facts"]["nodesWithRoom"]) == (["queued"], ["n2"])
 
 
-async def test_a_migration_under_way_is_told_as_that() -> None:
+async def test_a_migration_under_way_is_reported() -> None:
     crowded = Crowded()
     crowded.cluster.take(PodGone(crowded.full.uid, crowded.full.key))
     for number, pod in enumerate(crowded.pods):

@@ -95,14 +95,14 @@ def test_the_table_says_when_who_and_what(capsys: pytest.CaptureFixture[str]) ->
     assert note == "(a note)"
 
 
-def test_a_preemptor_reads_whose_room_it_got(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_history_of_a_preemptor_names_its_victims(capsys: pytest.CaptureFixture[str]) -> None:
     body = json.dumps(document(a_history(LOW), "pod", "shop/high", since_ms=None))
     with answering(body.encode()) as (url, _):
         assert main(["history", "pod", "shop/high", "-o", "table", "--url", url]) == 0
     assert "pod shop/low: preempted on n1" in capsys.readouterr().out
 
 
-def test_pods_of_one_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_of_one_name_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
     entries = (LOW, replace(LOW, uid="abcdefgh", action=HistoryAction.BOUND, other=""))
     body = json.dumps(document(a_history(*entries), "pod", "shop/low", since_ms=None))
     with answering(body.encode()) as (url, _):

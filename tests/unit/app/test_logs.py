@@ -12,7 +12,7 @@ from slackwater.cli.commands.logs import set_up_logs
 pytestmark = pytest.mark.usefixtures("loggers_as_before")
 
 
-def test_json_is_one_object_a_line_for_everybody() -> None:
+def test_json_is_one_object_a_line() -> None:
     stream = io.StringIO()
     set_up_logs("json", stream=stream)
     structlog.get_logger("slackwater.test").info("bound", pod="ns/p", node="n")

@@ -186,7 +186,7 @@ BROKEN = (broken_annotations, broken_containers, broken_environment)
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-async def test_no_output_of_the_running_service_holds_a_secret(tmp_path: Path, log_format: LogFormat) -> None:
+async def test_no_output_of_the_running_service_shows_a_secret(tmp_path: Path, log_format: LogFormat) -> None:
     log, outputs = io.StringIO(), Outputs()
     set_up_logs(log_format, stream=log, level=logging.DEBUG)
     record = tmp_path / "decisions.rec"
@@ -252,7 +252,7 @@ async def test_an_unusable_kubeconfig_is_refused_without_its_secrets(tmp_path: P
 
 
 @pytest.mark.parametrize("script", PLUGINS.values(), ids=PLUGINS)
-async def test_a_plug_in_that_fails_does_not_have_its_token_told(tmp_path: Path, script: str) -> None:
+async def test_a_plug_in_that_fails_does_not_show_its_token(tmp_path: Path, script: str) -> None:
     plugin, path = tmp_path / "plugin", tmp_path / "config"
     plugin.write_text(f"#!/bin/sh\n{script}\n")
     plugin.chmod(0o755)
@@ -265,7 +265,7 @@ async def test_a_plug_in_that_fails_does_not_have_its_token_told(tmp_path: Path,
     assert MARK not in str(refused.value) + log.getvalue()
 
 
-async def test_an_api_server_that_is_not_there_is_told_of_without_the_token(tmp_path: Path) -> None:
+async def test_an_unreachable_api_server_is_reported_without_the_token(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(kubeconfig(f"{{token: {MARK}}}"))
     log = io.StringIO()

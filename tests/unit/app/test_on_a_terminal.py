@@ -60,7 +60,7 @@ def ran(*argv: str, out: bool = False, err: bool = False, to: Path | None = None
     return (told or b"").decode(), (complained or b"").decode(), shown
 
 
-def test_a_command_without_a_terminal_is_quiet_and_tells_json(cluster: Path) -> None:
+def test_a_command_without_a_terminal_is_quiet_and_prints_json(cluster: Path) -> None:
     for what in ("placement", "scale-up", "scale-down"):
         out, err, _ = ran("simulate", what, "--cluster", str(cluster))
         assert err == ""
@@ -124,7 +124,7 @@ def terminal() -> Iterator[tuple[int, int]]:
     os.close(reader)
 
 
-def test_what_fails_leaves_no_line_behind(terminal: tuple[int, int]) -> None:
+def test_a_failure_leaves_no_progress_line(terminal: tuple[int, int]) -> None:
     reader, writer = terminal
     with os.fdopen(writer, "w") as stream, pytest.raises(ZeroDivisionError), shown(stream) as progress:
         sum(progress.counted((1 // number for number in (2, 1, 0)), "dividing", total=3))

@@ -17,26 +17,15 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import ClusterError, placement_lines, read_cluster
 from slackwater.cli.main import main
-
-Obj = dict[str, Any]
+from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
 def a_node(name: str, cpu: str, **spec: Any) -> Obj:
-    has = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": spec,
-        "status": {"allocatable": has},
-    }
+    return node_manifest(name, cpu=cpu, memory="8Gi", **spec)
 
 
 def a_pod(name: str, cpu: str = "1", **spec: Any) -> Obj:
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    meta = {"name": name, "namespace": "shop", "labels": {"app": "web"}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+    return pod_manifest(name, cpu=cpu, meta={"labels": {"app": "web"}}, **spec)
 
 
 NODES = [a_node("small", "2"), a_node("tainted", "8", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
@@ -138,7 +127,7 @@ def test_a_kind_that_the_file_lacks_is_unknown_and_the_answer_says_so(
     assert "\nnot judged: VolumeBinding, VolumeZone: no PersistentVolume in the file\n" in capsys.readouterr().out
 
 
-def test_room_for_new_volumes_is_not_judged_where_nothing_tells_of_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_room_for_new_volumes_is_not_judged_without_published_capacity(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s", "resources": {"requests": {"storage": "1Ti"}}}
     storage = [
         {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": spec},

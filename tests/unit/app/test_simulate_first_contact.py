@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,20 +15,15 @@ from slackwater.model.ids import Instant
 from slackwater.runtime import dump
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import builders
-
-Obj = dict[str, Any]
+from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
 def a_node(name: str, **labels: str) -> Obj:
-    capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-    meta = {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"capacity": capacity, "allocatable": capacity}}
+    return node_manifest(name, labels={key.replace("__", "/"): value for key, value in labels.items()})
 
 
 def a_pod(name: str, cpu: str = "3") -> Obj:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    meta = {"name": name, "namespace": "shop"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    return pod_manifest(name, cpu=cpu)
 
 
 class Simulate:

@@ -8,28 +8,17 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
-
-Obj = dict[str, Any]
-GROUP = "slackwater.dev/node-group"
+from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
 
 def a_node(name: str, *, cpu: str = "4", group: str | None = None, **meta: Any) -> Obj:
-    labels = {"kubernetes.io/hostname": name, **({} if group is None else {GROUP: group})}
-    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels, **meta}, "status": status}
+    return node_manifest(name, cpu=cpu, labels=node_labels(name, group), meta=meta)
 
 
 def a_pod(name: str, on: str | None, cpu: str = "1", *, owner: str | None = "ReplicaSet", **meta: Any) -> Obj:
-    whole: Obj = {"name": name, "namespace": "shop", "labels": {"app": "web"}, **meta}
-    if owner is not None:
-        whole["ownerReferences"] = [
-            {"apiVersion": "apps/v1", "kind": owner, "name": "web", "controller": True, "uid": "u"},
-        ]
-    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    spec: Obj = {"containers": [container]}
-    if on is not None:
-        spec["nodeName"] = on
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": whole, "spec": spec}
+    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "web", "controller": True, "uid": "u"}]
+    owned = {} if owner is None else {"ownerReferences": owners}
+    return pod_manifest(name, cpu=cpu, on=on, meta={"labels": {"app": "web"}, **meta, **owned})
 
 
 def a_budget(allowed: int) -> Obj:
@@ -81,7 +70,7 @@ def test_what_can_go_and_where_each_pod_would_live(run: Any) -> None:
     assert 0 < answer["seconds"] < 10
 
 
-def test_who_is_in_the_way_is_named(run: Any) -> None:
+def test_pods_that_block_a_removal_are_named(run: Any) -> None:
     answer = run(a_node("n1"), a_node("n2"), a_pod("alone", "n1", owner=None))
     assert removable(answer) == {"n2": {}}
     assert [(one["node"], one["reason"], one["blockedBy"]) for one in answer["kept"]] == [("n1", "NotReplicated", "shop/alone")]

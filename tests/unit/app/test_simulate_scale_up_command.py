@@ -10,22 +10,17 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
+from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
-Obj = dict[str, Any]
 READY = [{"type": "Ready", "status": "True"}]
 
 
 def a_node(name: str, group: str | None = "pool-a", *, cpu: str = "4", **has: str) -> Obj:
-    labels = {"kubernetes.io/hostname": name, **({} if group is None else {"slackwater.dev/node-group": group})}
-    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110", **has}, "conditions": READY}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    return node_manifest(name, cpu=cpu, labels=node_labels(name, group), has=has, status={"conditions": READY})
 
 
 def a_pod(name: str, cpu: str = "1", *, asks: Obj | None = None, **spec: Any) -> Obj:
-    requests = {"cpu": cpu, "memory": "1Gi", **(asks or {})}
-    container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
-    meta = {"name": name, "namespace": "shop", "labels": {"app": "web"}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+    return pod_manifest(name, cpu=cpu, asks=asks, meta={"labels": {"app": "web"}}, **spec)
 
 
 def a_group(name: str, cpu: str = "4", *, labels: Obj | None = None, gpus: int = 0, **more: Any) -> Obj:
@@ -68,7 +63,7 @@ def new_nodes(answer: Obj) -> Obj:
     return {group["name"]: group["newNodes"] for group in answer["groups"]}
 
 
-def test_the_answer_has_the_promised_shape(files: Files) -> None:
+def test_the_answer_has_the_documented_shape(files: Files) -> None:
     gpu = a_pod("gpu", nodeSelector={"gpu": "yes"})
     pods = [a_pod(f"p{number}", "2") for number in range(5)]
     found = files.answer(a_node("n"), *pods, gpu, groups=[a_group("pool-a")])
@@ -141,7 +136,7 @@ def test_a_group_that_is_switched_off_says_so(files: Files) -> None:
     assert found["unhelpable"][0]["groups"]["pool-a"]["reasons"] == ["the group is switched off"]
 
 
-def test_the_whole_plan_is_told_before_the_cap_on_nodes_in_creation(files: Files) -> None:
+def test_the_whole_plan_is_shown_before_the_cap_on_nodes_in_creation(files: Files) -> None:
     groups = [a_group("pool-a", maxNodesInCreation=1)]
     found = files.answer(*(a_pod(f"p{n}", "4") for n in range(7)), groups=groups, maxNodesInCreation=2)
     assert new_nodes(found) == {"pool-a": 7}
@@ -242,7 +237,7 @@ def test_a_file_may_come_from_stdin(files: Files, monkeypatch: pytest.MonkeyPatc
 SLACK: Obj = {"extraCapacity": {"minRate": 0.5, "sizing": "v1", "granularity": 2}}
 
 
-def test_placeholders_are_shown_as_pods_where_they_stand_and_where_nodes_would_be_added(files: Files) -> None:
+def test_placeholders_are_shown_as_pods_where_they_fit_and_where_nodes_would_be_added(files: Files) -> None:
     nodes = [a_node("n0"), a_node("n1")]
     pods = [a_pod("p0", "3", nodeName="n0"), a_pod("p1", "1", nodeName="n1")]
     answer = files.answer(*nodes, *pods, groups=[a_group("pool-a")], slack=SLACK)

@@ -111,7 +111,7 @@ async def test_a_trusted_server_is_shown_the_certificate(tmp_path: Path, ask: As
 
 @pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
 @pytest.mark.parametrize("server", ["expired", "another name", "another CA", "no certificate of ours"])
-async def test_nothing_is_said_to_a_server_that_cannot_be_trusted_nor_heard_without_a_certificate(
+async def test_no_data_goes_to_an_untrusted_server_and_none_comes_without_a_certificate(
     tmp_path: Path, ask: Ask, server: str
 ) -> None:
     pki = Pki(tmp_path)

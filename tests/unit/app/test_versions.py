@@ -12,8 +12,8 @@ from slackwater.app.offline.files import load_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.cli.main import main
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from tests.support.manifests import Obj, node_manifest
 
-Obj = dict[str, Any]
 _CSI = "csi.example.com"
 
 
@@ -22,10 +22,8 @@ def an_object(kind: str, name: str, group: str = "v1", **rest: Any) -> Obj:
     return {"apiVersion": group, "kind": kind, "metadata": meta, **rest}
 
 
-def a_node(name: str = "n", *, cpu: str = "4", memory: str = "8Gi", status: Obj | None = None, **spec: Any) -> Obj:
-    has = {"cpu": cpu, "memory": memory, "pods": "110"}
-    meta = {"labels": {"kubernetes.io/hostname": name}}
-    return an_object("Node", name, metadata=meta, spec=spec, status={"allocatable": has, **(status or {})})
+def a_node(name: str = "n", *, memory: str = "8Gi", **more: Any) -> Obj:
+    return node_manifest(name, memory=memory, **more)
 
 
 def a_pod(name: str = "p", *, cpu: str = "1", memory: str = "1Gi", status: Obj | None = None, **spec: Any) -> Obj:

@@ -21,25 +21,21 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
 pytestmark = pytest.mark.anyio
 
-Obj = dict[str, Any]
 NOW = Instant(100.0)
 
 
 def a_node(name: str, *, cpu: str = "4", group: str = "pool-a") -> Obj:
-    labels = {"kubernetes.io/hostname": name, "slackwater.dev/node-group": group}
-    ready = [{"type": "Ready", "status": "True"}]
-    status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}, "conditions": ready}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name, "labels": labels}, "status": status}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    return node_manifest(name, cpu=cpu, labels=node_labels(name, group), meta={"uid": name}, status=ready)
 
 
 def a_pod(name: str, *, cpu: str = "2", **spec: Any) -> Obj:
-    container = {"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    meta = {"name": name, "namespace": "shop", "uid": name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+    return pod_manifest(name, cpu=cpu, meta={"uid": name}, **spec)
 
 
 def a_group(name: str, *, cpu: str = "4", **more: Any) -> Obj:
@@ -235,7 +231,7 @@ async def test_a_group_that_backs_off_says_so() -> None:
     assert unhelpable["groups"]["theirs"]["reasons"] == ["backing off after: out-of-resources"]
 
 
-async def test_without_an_autoscaler_what_nobody_watches_is_said() -> None:
+async def test_without_an_autoscaler_unwatched_objects_are_named() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     running = Running(a_pod("p", volumes=[claim]), settings=settings_of(a_group("pool-a")))
     running.group_registry = None

@@ -13,7 +13,7 @@ from tests.bench.options import BenchFailed, Options, WriteFrame
 from tests.bench.report import Bounds, Ratio, Report
 
 
-def test_what_fails_in_task_groups_is_told_as_what_fails_outside() -> None:
+def test_failures_in_task_groups_are_reported_like_failures_outside() -> None:
     failed = BenchFailed("2 of 16 dashboards")
     failed.add_note("logs: /there")
     want = "2 of 16 dashboards\nlogs: /there"

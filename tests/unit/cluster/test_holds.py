@@ -56,9 +56,9 @@ def test_an_open_hold_counts_on_a_node_that_joined_after_open_holds_were_summed(
     for name in ("n0", "n1"):
         state.nodes.put(a_node(name))
     holds.put(PodUid("a"), _KEY, np.array([0, 1], np.intp), one, Instant(9.0), counted=Row(0))
-    assert holds.may_come_to(np.array([0, 1], np.intp)) is not None
+    assert holds.open_holds_on(np.array([0, 1], np.intp)) is not None
     state.nodes.put(a_node("n2"))
     holds.put(PodUid("b"), _KEY, np.array([1, 2], np.intp), one, Instant(9.0), counted=Row(1))
-    coming = holds.may_come_to(np.array([0, 1, 2], np.intp))
+    coming = holds.open_holds_on(np.array([0, 1, 2], np.intp))
     assert coming is not None
     assert coming.T.tolist() == [[0] * len(one), list(one), list(one)]

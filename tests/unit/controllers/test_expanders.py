@@ -121,7 +121,7 @@ def test_a_placeholder_gets_no_node_with_a_gpu_where_another_one_does() -> None:
     assert named(best(size, [small, large])) == ["plain"]
 
 
-def test_the_lot_is_the_same_for_the_same_seed_and_reaches_everybody() -> None:
+def test_the_random_choice_is_the_same_for_the_same_seed_and_reaches_every_option() -> None:
     options = [option(name) for name in "abc"]
     assert best(partial(draw, seed=5), options) == best(partial(draw, seed=5), options[::-1])
     assert {named(best(partial(draw, seed=seed), options))[0] for seed in range(50)} == {"a", "b", "c"}
@@ -192,7 +192,7 @@ def test_a_chain_filters_one_after_another(names: list[ExpanderName], want: str)
     assert min(options, key=chain).names == (want,)
 
 
-def test_a_lot_decides_among_equals_and_reaches_everybody() -> None:
+def test_the_random_choice_decides_among_equals_and_reaches_every_option() -> None:
     options = [option(name) for name in "abc"]
 
     def won(seed: int) -> str:

@@ -40,7 +40,7 @@ def asking(pod: Pod, **asks: Any) -> Pod:
     return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(**asks)))
 
 
-def test_the_more_important_pod_comes_first_and_of_equals_who_came_first() -> None:
+def test_the_more_important_pod_comes_first_and_of_equals_the_older_one() -> None:
     backlog = a_backlog()
     backlog.take(seen(a_pod("b"), a_pod("a"), a_pod("high", priority=10)))
     backlog.take(seen(a_pod("c")))
@@ -69,7 +69,7 @@ def test_a_pod_that_left_and_came_back_is_taken_once() -> None:
     assert names(backlog.some(10, T0)) == ["a", "b"]
 
 
-def test_pods_that_fit_nowhere_come_back_after_a_rest_that_grows_until_somebody_finds_a_place() -> None:
+def test_pods_that_fit_nowhere_come_back_after_a_back_off_that_grows_until_a_pod_is_placed() -> None:
     backlog, pod, now = a_backlog(), a_pod("a"), T0
     backlog.take(seen(pod))
     rests = []
@@ -87,7 +87,7 @@ def test_pods_that_fit_nowhere_come_back_after_a_rest_that_grows_until_somebody_
     assert backlog.due(Instant(now + 0.5))
 
 
-def test_new_pods_do_not_wait_for_those_that_rest() -> None:
+def test_new_pods_do_not_wait_for_those_that_back_off() -> None:
     backlog = a_backlog()
     backlog.take(seen(a_pod("a")))
     backlog.park(backlog.some(10, T0), T0)
@@ -142,7 +142,7 @@ def test_a_pod_is_left_alone_that_is(pod: Pod) -> None:
     assert len(backlog) == 0
 
 
-def test_pods_behind_our_own_gate_are_told_where_that_is_wanted() -> None:
+def test_pods_behind_our_own_gate_are_nominated_where_configured() -> None:
     gated = replace(a_pod("gated"), gates=(GATE,))
     assert OURS.nominated(gated)
     assert not replace(OURS, gated=False).nominated(gated)
@@ -152,20 +152,20 @@ def test_a_request_may_be_missing_where_it_counts_as_zero() -> None:
     assert replace(OURS, missing_requests_refused=False).nominated(a_pod("a", missing_request="app: cpu"))
 
 
-def test_the_pace_grows_while_nominations_are_met_up_to_the_most() -> None:
+def test_the_window_grows_with_hits_up_to_the_maximum() -> None:
     nomination_window = NominationWindow()
     widths = []
     for _ in range(200):
-        nomination_window.met(POLICY, T0)
+        nomination_window.note_hit(POLICY, T0)
         widths.append(nomination_window.allowed(POLICY, T0))
     assert widths == sorted(widths)
     assert widths[-1] == POLICY.most
 
 
-def test_the_pace_is_halved_where_many_are_missed_and_stops_for_longer_each_time() -> None:
+def test_the_window_is_halved_where_many_are_missed_and_pauses_for_longer_each_time() -> None:
     nomination_window, now, pauses = NominationWindow(), T0, []
     for _ in range(300):
-        nomination_window.missed(POLICY, now, made_at=now)
+        nomination_window.note_miss(POLICY, now, made_at=now)
         began = now
         while nomination_window.allowed(POLICY, now) == 0:
             now = Instant(now + 0.5)
@@ -180,19 +180,19 @@ def test_a_few_misses_among_many_hits_do_not_slow_it_down() -> None:
     nomination_window = NominationWindow()
     for number in range(200):
         if number % 10:
-            nomination_window.met(POLICY, T0)
+            nomination_window.note_hit(POLICY, T0)
         else:
-            nomination_window.missed(POLICY, T0, made_at=T0)
+            nomination_window.note_miss(POLICY, T0, made_at=T0)
     assert nomination_window.width == POLICY.most
 
 
-def test_it_recovers_from_one_on_by_what_is_met() -> None:
+def test_it_recovers_from_one_on_with_each_hit() -> None:
     nomination_window, now = NominationWindow(), T0
     for _ in range(100):
-        nomination_window.missed(POLICY, now, made_at=now)
+        nomination_window.note_miss(POLICY, now, made_at=now)
     now = Instant(now + 60)
     assert nomination_window.allowed(POLICY, now) == 1
-    nomination_window.met(POLICY, now)
+    nomination_window.note_hit(POLICY, now)
     assert nomination_window.allowed(POLICY, now) > 1
 
 
@@ -209,11 +209,11 @@ def test_what_was_on_its_way_when_it_was_halved_does_not_halve_it_again() -> Non
     nomination_window, later = NominationWindow(), Instant(T0 + 1)
     widths = set()
     for _ in range(200):
-        nomination_window.missed(POLICY, later, made_at=T0)
+        nomination_window.note_miss(POLICY, later, made_at=T0)
         widths.add(nomination_window.width)
     assert widths == {32, 16}
     for _ in range(20):
-        nomination_window.missed(POLICY, later, made_at=later)
+        nomination_window.note_miss(POLICY, later, made_at=later)
     assert nomination_window.width == 8
 
 
@@ -241,7 +241,7 @@ def test_a_backlog_keeps_nothing_of_pods_that_have_left() -> None:
     assert names(backlog.some(10, T0)) == ["waits-0", "waits-1", "waits-2"]
 
 
-def test_a_backlog_that_throws_old_entries_away_keeps_its_order_and_who_is_parked() -> None:
+def test_a_backlog_that_drops_old_entries_keeps_its_order_and_its_parked_pods() -> None:
     backlog = a_backlog()
     parked, gated, first, changed = (a_pod(name) for name in ("a", "gated", "b", "c"))
     gated = replace(gated, gates=(GATE,))

@@ -73,7 +73,7 @@ def test_the_best_option_first_and_no_pod_twice() -> None:
     assert sorted(taken[1:]) == [(0, [1]), (2, [5])]
 
 
-def test_an_option_that_nothing_touches_is_estimated_once() -> None:
+def test_an_option_whose_limits_and_pods_do_not_change_is_estimated_once() -> None:
     bidding = Bidding([[number] for number in range(300)])
     assert len(bidding.run()) == 300
     assert max(bidding.estimates.values()) <= 2  # once more after it was taken
@@ -87,7 +87,7 @@ def test_many_groups_for_the_same_pods_are_not_all_estimated_each_time(moving: b
     assert sum(bidding.estimates.values()) <= 5 * 200 + at_once**2 // 2
 
 
-def test_a_limit_that_is_nearly_used_up_touches_those_that_need_more() -> None:
+def test_a_limit_that_is_nearly_used_up_makes_options_that_need_more_be_estimated_again() -> None:
     bidding = Bidding([[1, 2, 3], [4, 5], [6]], max_nodes=4)
     assert [len(pods) for _, pods in bidding.run()] == [3, 1]
 

@@ -74,20 +74,20 @@ def test_a_grown_machine_gives_back_what_is_reserved_for_it() -> None:
     assert choose(amounts("4", "1Gi"), [a_site("n", grown)]) is None
 
 
-def test_nobody_dies_whose_leaving_does_not_help() -> None:
+def test_no_pod_is_a_victim_whose_removal_does_not_help() -> None:
     memory, cpu = a_victim("m", reserved=amounts("0", "4Gi"), priority=-5), a_victim("c", reserved=amounts("2"), priority=3)
     found = choose(amounts("2"), [a_site("n", memory, cpu, free=amounts("0", "1Gi"))])
     assert found is not None
     assert found.victims == (cpu,)
 
 
-def test_a_site_with_room_needs_nobody() -> None:
+def test_a_node_with_room_needs_no_victims() -> None:
     found = choose(ONE, [a_site("n", a_victim("v"), a_victim("w", leaving=True), free=ONE)])
     assert found is not None
     assert (found.victims, found.awaited) == ((), ())
 
 
-def test_no_site_no_choice() -> None:
+def test_without_nodes_there_is_no_candidate() -> None:
     assert choose(ONE, []) is None
 
 

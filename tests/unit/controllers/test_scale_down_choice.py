@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choose_batch
-from slackwater.controllers.scaledown.drains.running_drains import room_in_leaving
+from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, soft_taints
@@ -231,20 +231,20 @@ def test_removals_are_given_up_for_pods_that_fit_nowhere_else_the_latest_first()
     pending = [replica(f"p{number}", None, "2") for number in range(3)]
     scenario = a_scene(nodes, pending=pending)
     leaving = {NodeName("n1"): NOW, NodeName("n2"): UnixTime(NOW + 5), NodeName("n3"): UnixTime(NOW + 9)}
-    assert room_in_leaving(scenario, leaving, pending) == ("n3", "n2")
-    assert room_in_leaving(scenario, leaving, pending[:2]) == ("n3",)
-    assert room_in_leaving(scenario, leaving, [replica("large", None, "8")]) == ()
-    assert room_in_leaving(scenario, leaving, []) == ()
+    assert drains_to_give_up(scenario, leaving, pending) == ("n3", "n2")
+    assert drains_to_give_up(scenario, leaving, pending[:2]) == ("n3",)
+    assert drains_to_give_up(scenario, leaving, [replica("large", None, "8")]) == ()
+    assert drains_to_give_up(scenario, leaving, []) == ()
 
 
 def test_a_node_that_a_person_cordoned_gives_no_room_by_being_kept() -> None:
     node = machine("n1", taints=LEAVING, unschedulable=True)
     pod = replica("p", None)
-    assert room_in_leaving(a_scene([node], pending=[pod]), {NodeName("n1"): NOW}, [pod]) == ()
+    assert drains_to_give_up(a_scene([node], pending=[pod]), {NodeName("n1"): NOW}, [pod]) == ()
 
 
 @pytest.mark.parametrize("found", [Removable, KeptNode])
-def test_what_a_plan_tells_cannot_be_changed(found: type) -> None:
+def test_what_a_plan_reports_cannot_be_changed(found: type) -> None:
     one = (
         a_plan(empty=1).removable[0]
         if found is Removable

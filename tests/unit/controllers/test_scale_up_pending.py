@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.scaleup.pending import Demand, PendingRules, which_count
+from slackwater.controllers.scaleup.pending import Demand, PendingRules, pending_demand
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod
@@ -23,7 +23,7 @@ def made_at(pod: Pod, second: int, *, owner: str | None = "rs", gpu: bool = Fals
 
 
 def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> Demand:
-    return which_count(pods, rules=rules or PendingRules(after_scheduler=False), now=UnixTime(BEGAN + second))
+    return pending_demand(pods, rules=rules or PendingRules(after_scheduler=False), now=UnixTime(BEGAN + second))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_cut_off_itself_is_not_expendable() -> None:
 
 
 def test_a_pod_with_room_reserved_is_not_counted() -> None:
-    found = which_count(
+    found = pending_demand(
         [a_pod("p"), a_pod("q")], rules=PendingRules(after_scheduler=False), now=None, reserved={PodUid("uid-p")}
     )
     assert names(found.counted) == ["q"]
@@ -92,10 +92,10 @@ def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, 
     pod = of_scheduler(made_at(a_pod("p", priority=priority), 0), "slackwater")
     pod = replace(pod, kind=replace(pod.kind, preempts=preempts))
     rules = PendingRules(bypassed=frozenset({"slackwater"}))
-    found = which_count([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods)
+    found = pending_demand([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods)
     assert bool(found.counted) is counts
     tried = replace(pod, unschedulable_message="0/3 nodes are available")
-    assert which_count([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods).counted
+    assert pending_demand([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods).counted
 
 
 @pytest.mark.parametrize(("second", "want"), [(3.9, []), (4.0, ["a", "b"])])
@@ -106,7 +106,7 @@ def test_a_burst_waits_until_its_first_pod_has_settled(second: float, want: list
 
 
 @pytest.mark.parametrize(("second", "want"), [(29.0, ["plain"]), (30.0, ["gpu", "plain"])])
-def test_pods_with_a_gpu_wait_longer_and_hold_up_nobody_else(second: float, want: list[str]) -> None:
+def test_pods_with_a_gpu_wait_longer_and_hold_up_no_other_pod(second: float, want: list[str]) -> None:
     found = counted_at(second, made_at(a_pod("gpu"), 0, gpu=True), made_at(a_pod("plain"), 5))
     assert names(found.counted) == want
 
@@ -134,7 +134,7 @@ def test_young_pods_wait(rules: PendingRules, delay: float | None, want: int) ->
 
 def test_the_most_important_and_oldest_are_looked_at_first_and_the_rest_is_named() -> None:
     pods = [made_at(a_pod("young"), 9), made_at(a_pod("old"), 1), made_at(a_pod("high", priority=5), 9)]
-    found = which_count(pods, rules=PendingRules(after_scheduler=False, max_pods=2), now=None)
+    found = pending_demand(pods, rules=PendingRules(after_scheduler=False, max_pods=2), now=None)
     assert (names(found.counted), names(found.not_looked_at)) == (["high", "old"], ["young"])
 
 

@@ -51,12 +51,12 @@ def test_pods_that_fit_are_placed_and_the_rest_gets_nodes() -> None:
     assert [names(pods) for pods in plan.scale_ups[0].nodes] == [["p2", "p3", "p4", "p5"], ["p6"]]
 
 
-def test_upcoming_nodes_count_so_that_nobody_scales_twice() -> None:
+def test_upcoming_nodes_count_so_that_no_group_scales_up_twice() -> None:
     plan = planned(some(8), [a_group("g", size=2, upcoming=2)])
     assert (grown(plan), len(plan.schedulable)) == ({}, 8)
 
 
-def test_a_nominated_pod_holds_its_node_and_buys_none() -> None:
+def test_a_nominated_pod_holds_its_node_and_requests_none() -> None:
     nominated = replace(a_pod("first", cpu="2"), nominated_node=NodeName("n"))
     node = replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
     plan = planned([nominated, a_pod("second", cpu="1")], [a_group("g")], nodes=[node])
@@ -102,13 +102,13 @@ def test_what_the_chosen_group_does_not_take_goes_to_the_next_in_the_same_plan()
     assert grown(plan)["gpus"] == 2
 
 
-def test_pods_without_a_gpu_buy_no_node_with_one_however_well_it_fits() -> None:
+def test_pods_without_a_gpu_request_no_node_with_one_however_well_it_fits() -> None:
     a100 = a_group("a100", a_template("t", cpu="4", memory="4Gi", scalars={"nvidia.com/gpu": 1}))
     plain = a_group("plain", a_template("u", cpu="48", memory="512Gi"))
     assert grown(planned(some(8, "1"), [a100, plain])) == {"plain": 1}
 
 
-def test_a_pod_of_one_gpu_does_not_buy_eight() -> None:
+def test_a_pod_of_one_gpu_does_not_request_eight() -> None:
     pod = asking(some(1, "30")[0], scalars=(("nvidia.com/gpu", 1),))
     eight = a_group("eight", a_template("t", cpu="32", memory="64Gi", scalars={"nvidia.com/gpu": 8}))
     one = a_group("one", a_template("u", cpu="96", memory="512Gi", scalars={"nvidia.com/gpu": 1}))
@@ -270,7 +270,7 @@ def test_what_was_found_when_time_ran_out_is_used() -> None:
     }
 
 
-def test_pods_of_a_daemon_set_never_buy_nodes() -> None:
+def test_pods_of_a_daemon_set_never_request_nodes() -> None:
     pod = replace(a_pod("d"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d")))
     plan = planned([pod], [a_group("g")])
     assert (grown(plan), [each.pod.key.name for each in plan.passed_over]) == ({}, ["d"])

@@ -33,7 +33,7 @@ def a_daemon(name: str, **of: object) -> Pod:
     return replace(a_pod(f"{name}-1", cpu="100m", **of), eviction_facts=owned)  # type: ignore[arg-type]
 
 
-def test_a_real_node_comes_before_the_providers_word() -> None:
+def test_a_real_node_comes_before_the_providers_template() -> None:
     assert found(a_node("n", cpu="4")).node.allocatable.cpu == 4000
     assert found().node.allocatable.cpu == 8000
 
@@ -46,13 +46,13 @@ BAD = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=["not ready", "cordoned", "leaving"])
-def test_a_node_that_is_not_as_it_should_be_is_copied_only_where_nobody_else_knows(bad: Node) -> None:
+def test_an_unready_node_is_copied_only_where_there_is_no_other_template(bad: Node) -> None:
     assert found(bad).node.allocatable.cpu == 8000
     assert found(bad, said=False).node.allocatable.cpu == 4000
     assert found(bad, replace(a_node("z", cpu="6"))).node.allocatable.cpu == 6000
 
 
-def test_without_a_node_and_without_a_word_there_is_no_template() -> None:
+def test_without_a_node_and_without_a_configured_one_there_is_no_template() -> None:
     assert template_of(GROUP, [], pods_on=lambda _: ()) is None
 
 
@@ -76,7 +76,7 @@ def test_a_new_node_carries_the_labels_that_every_node_gets() -> None:
     assert set(template.node.labels) == {HOSTNAME, NODE_GROUP}
 
 
-def test_the_systems_share_is_taken_from_the_providers_word_alone() -> None:
+def test_system_amounts_are_subtracted_from_the_providers_template_alone() -> None:
     share = amounts_of((1000, 0))
     said = template_of(SAID, [], pods_on=lambda _: (), system=share)
     real = template_of(SAID, [a_node("n", cpu="4")], pods_on=lambda _: (), system=share)

@@ -45,7 +45,7 @@ def sizes(found: list[GrowableGroup], policy: ScaleUpPolicy | None = None) -> di
     [lambda zone, number: f"machine-{zone}{number}", lambda zone, number: "" if number else zone, lambda zone, _: zone],
     ids=["each node's own", "on the first nodes alone", "the group's name"],
 )
-def test_labels_that_say_nothing_of_the_group_do_not_end_balancing(n_nodes: int, value: Value) -> None:
+def test_labels_that_do_not_describe_the_group_do_not_end_balancing(n_nodes: int, value: Value) -> None:
     assert sizes(groups(n_nodes, id=value)) == BALANCED
 
 
@@ -56,7 +56,7 @@ def test_a_label_that_differs_from_node_to_node_does_not_count_on_a_lone_node_ei
     assert sizes(found) == BALANCED
 
 
-def test_a_label_that_the_nodes_of_a_group_share_tells_groups_apart_unless_it_is_ignored() -> None:
+def test_a_label_that_the_nodes_of_a_group_share_distinguishes_groups_unless_it_is_ignored() -> None:
     found = groups(3, team=lambda zone, _: {"a": "red", "b": "red", "c": "blue"}[zone])
     assert set(sizes(found)) in ({"a", "b"}, {"c"})
     assert sizes(found, ScaleUpPolicy(ignored_labels=frozenset({"example.com/team"}))) == BALANCED

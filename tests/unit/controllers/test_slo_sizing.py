@@ -47,7 +47,7 @@ def test_what_goes_makes_room_for_what_comes() -> None:
     assert sum(counts(size_for_slos([flows], {"web": 130}, NO_SLOS, unneeded_seconds=600.0))) <= 4
 
 
-def test_room_is_drawn_anew_in_ten_minutes_and_for_another_lead() -> None:
+def test_room_is_forecast_again_in_ten_minutes_and_for_another_lead() -> None:
     first = size_for_slos([observed()], {"web": 130}, NO_SLOS)
     more = observed(each=8, minute=10_009)
     assert sum(counts(size_for_slos([more], {"web": 130}, first))) == 12
@@ -55,7 +55,7 @@ def test_room_is_drawn_anew_in_ten_minutes_and_for_another_lead() -> None:
     assert sum(counts(size_for_slos([more], {"web": 190}, first))) == 32
 
 
-def test_a_way_is_chosen_anew_after_an_hour() -> None:
+def test_a_forecaster_is_chosen_again_after_an_hour() -> None:
     first = size_for_slos([observed()], {"web": 130}, NO_SLOS)
     chosen = [
         size_for_slos([observed(minute=minute)], {"web": 130}, first).rooms["web"].forecast.chosen
@@ -64,7 +64,7 @@ def test_a_way_is_chosen_anew_after_an_hour() -> None:
     assert chosen == [10_000, 10_060]
 
 
-def test_who_was_never_seen_and_who_are_too_many_is_told() -> None:
+def test_rules_without_arrivals_or_with_too_many_kinds_are_reported() -> None:
     unknown = size_for_slos([replace(observed(), mix=())], {"web": 130}, NO_SLOS)
     assert (unknown.pod_headroom, unknown.problems[0].startswith("SLO web: no pod")) == ([], True)
     many = size_for_slos([observed(each=30_000)], {"web": 130}, NO_SLOS)
@@ -111,7 +111,7 @@ def test_the_pace_is_never_none_and_never_all() -> None:
     assert EVENLY < nomination_window([100] * 190, [0] * 190) <= 0.9
 
 
-def test_yesterdays_debt_is_not_todays() -> None:
+def test_late_pods_of_yesterday_do_not_count_today() -> None:
     came, late = [100] * 24, [0] * 22 + [100, 0]
     evening, midnight = nomination_window(came[:23], late[:23], minute=23 * 60), nomination_window(came, late)
     assert midnight > 1.5 * evening

@@ -56,7 +56,7 @@ def test_only_what_is_between_the_marks_is_renewed(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().out == f"{page}\n"
 
 
-def test_every_miss_of_steering_is_told() -> None:
+def test_every_reason_of_a_missed_nomination_is_documented() -> None:
     table = Path("docs/steering.md").read_text().partition("| reason | what happened |")[2].partition("\n\n")[0]
     assert rows(f"| reason | what happened |{table}") == [[f"`{why}`", text] for why, text in MISSES.items()]
 

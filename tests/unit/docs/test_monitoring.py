@@ -97,6 +97,6 @@ def test_panels_have_places_of_their_own() -> None:
     assert len({panel["id"] for panel in GRAFANA["panels"]}) == len(GRAFANA["panels"])
 
 
-def test_the_panel_of_refusals_leaves_out_the_word_for_yes() -> None:
+def test_the_panel_of_refusals_leaves_out_the_label_ok() -> None:
     [panel] = [panel for panel in GRAFANA["panels"] if panel["title"] == "Why filter refuses nodes"]
     assert f'reason!="{MEANINGS[Reason.OK].label}"' in panel["targets"][0]["expr"]

@@ -14,7 +14,7 @@ POOL = GroupName("pool")
 NODE = replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
 
 
-def test_a_full_group_is_told_with_the_number_that_would_do() -> None:
+def test_a_full_group_is_reported_with_the_number_that_would_do() -> None:
     told = StatusSources(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
@@ -51,7 +51,7 @@ def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:
     assert answer.remedies == ()
 
 
-def test_nobody_needs_a_group_without_pending_pods() -> None:
+def test_a_group_is_not_needed_without_pending_pods() -> None:
     told = StatusSources(nodes=(NODE,), groups=(a_group("pool"),))
     answer = explain_group(told.explain_input(), POOL, {})
     assert (answer.state, answer.reasons[0].code) == ("idle", "not_needed")

@@ -54,7 +54,7 @@ def test_of_several_budgets_all_but_one_have_to_go() -> None:
     ]
 
 
-def test_every_hindrance_is_in_the_minimal_set() -> None:
+def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
     told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, scale_down=ScaleDownPolicy(utilization_threshold=0.5))
     answer = explain_node(told.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
@@ -68,7 +68,7 @@ def test_every_hindrance_is_in_the_minimal_set() -> None:
     assert len(answer.remedies) == 1
 
 
-def test_a_pod_that_fits_nowhere_else_is_told_with_its_reason() -> None:
+def test_a_pod_that_fits_nowhere_else_is_reported_with_its_reason() -> None:
     told = a_pool(
         owned("big", "n1", cpu="1500m"), owned("x", "n2", cpu="3"), owned("y", "n3", cpu="2750m"),
         scale_down=ScaleDownPolicy(utilization_threshold=0.9),
@@ -96,7 +96,7 @@ def test_a_node_of_no_group_has_no_remedy() -> None:
     assert answer.remedies == ()
 
 
-def test_a_removal_under_way_is_told_as_that() -> None:
+def test_a_removal_under_way_is_reported() -> None:
     answer = explain_node(a_pool().explain_input(), N1, NodeContext(begun="evicting"))
     assert (answer.state, answer.reasons[0].detail) == ("leaving", "evicting")
 

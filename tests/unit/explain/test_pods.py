@@ -25,7 +25,7 @@ def explained(told: StatusSources, pod: Pod, **more: object) -> dict[str, object
     return document(explain_pod(told.explain_input(), pod, **more))  # type: ignore[arg-type]
 
 
-def test_amounts_are_told_of_the_closest_node_and_the_smallest_step_is_offered() -> None:
+def test_amounts_are_those_of_the_closest_node_and_the_smallest_change_is_a_remedy() -> None:
     pod = a_pod("big", cpu="3")
     told = StatusSources(
         nodes=(roomy("n1"), roomy("n2")),
@@ -118,7 +118,7 @@ def test_a_pod_that_fits_waits_for_its_scheduler() -> None:
     assert answer["reasons"][0]["code"] == "fits_already"  # type: ignore[index]
 
 
-def test_a_gate_is_told_before_anything_of_nodes() -> None:
+def test_a_gate_is_reported_before_findings_about_nodes() -> None:
     pod = a_pod("vip")
     word = PodContext(reason=Reason.GATED, waits_for=("default/victim",))
     answer = explained(StatusSources(nodes=(roomy("n1"),), pending=(pod,)), pod, word=word)
@@ -135,13 +135,13 @@ def test_a_node_that_refused_the_bind_is_no_place() -> None:
     assert answer["reasons"][0]["code"] == "bind_denied"  # type: ignore[index]
 
 
-def test_a_placed_pod_is_told_where() -> None:
+def test_the_answer_for_a_placed_pod_names_its_node() -> None:
     pod = a_pod("web", on="n1")
     answer = explained(StatusSources(nodes=(roomy("n1"),), running_pods=(pod,)), pod)
     assert (answer["state"], answer["reasons"][0]["objects"]) == ("placed", ["node n1"])  # type: ignore[index]
 
 
-def test_a_missing_claim_is_named_and_nothing_is_promised() -> None:
+def test_a_missing_claim_is_named_and_has_no_remedy() -> None:
     from slackwater.model.pod_constraints import ClaimMount
     from slackwater.model.storage import Storage
 

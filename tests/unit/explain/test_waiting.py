@@ -56,7 +56,7 @@ def test_two_states_have_to_end() -> None:
     assert remedies(node) == ["uncordon node n1; and wait until node n1 is ready"]
 
 
-def test_a_taint_that_says_whom_the_node_is_for_may_go_or_be_tolerated() -> None:
+def test_a_taint_that_dedicates_a_node_may_be_removed_or_tolerated() -> None:
     assert remedies(roomy(("dedicated", "NoSchedule"))) == [
         "remove taint dedicated:NoSchedule from node n1",
         "let pod default/web tolerate taint dedicated:NoSchedule",
@@ -76,5 +76,5 @@ def test_a_taint_that_says_whom_the_node_is_for_may_go_or_be_tolerated() -> None
         "slackwater.dev/node-group",
     ],
 )
-def test_nobody_is_told_to_relabel_what_a_machine_is(key: str) -> None:
+def test_no_remedy_relabels_facts_about_the_machine(key: str) -> None:
     assert remedies(roomy(), node_selector={key: "b"}) == [f"take {key}=b out of the node selector of pod default/web"]

@@ -52,7 +52,7 @@ def test_a_mirror_pod_goes_with_its_node() -> None:
     assert judge(an_owned_pod(eviction_facts=EvictionFacts(mirror_pod=True, safe_to_evict="false")), facts(SPENT)) == SKIP
 
 
-def test_a_pod_that_should_be_gone_holds_nobody_up() -> None:
+def test_an_overdue_pod_blocks_no_removal() -> None:
     late = replace(an_owned_pod(eviction_facts=EvictionFacts()), deleting=True, overdue_at=UnixTime(1000.0))
     assert judge(late, facts(at=1030.0)) == blocked(UnremovableReason.NOT_REPLICATED)
     assert judge(late, facts(at=1030.5)) == SKIP
@@ -148,7 +148,7 @@ def test_local_storage_blocks_unless_it_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize("eviction_facts", [OWNED, EvictionFacts(safe_to_evict="true")], ids=["a replica", "safe to evict"])
-def test_budgets_have_the_last_word_on_every_pod_that_has_to_move(eviction_facts: EvictionFacts) -> None:
+def test_budgets_are_judged_last_for_every_pod_that_has_to_move(eviction_facts: EvictionFacts) -> None:
     pod = an_owned_pod(eviction_facts=eviction_facts)
     assert judge(pod, facts(SPENT)) == blocked(UnremovableReason.NOT_ENOUGH_PDB)
     assert judge(pod, facts(replace(SPENT, disruptions_allowed=1))) == MOVE
@@ -201,5 +201,5 @@ def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() ->
     assert judge(an_owned_pod("kube-system"), RuleFacts(now=UnixTime(CREATED))) == MOVE
 
 
-def test_every_hindrance_has_a_text() -> None:
+def test_every_unremovable_reason_has_a_text() -> None:
     assert set(UNREMOVABLE_TEXTS) == set(UnremovableReason)

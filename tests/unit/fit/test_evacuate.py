@@ -71,7 +71,7 @@ def test_a_pod_goes_where_the_last_of_its_kind_went() -> None:
     assert moves(ours.evacuate(Row(1), rows=ALL)) == [("b", 2)]
 
 
-def test_nobody_goes_to_a_node_that_is_being_removed_and_guests_go_on() -> None:
+def test_no_pod_goes_to_a_node_that_is_being_removed_and_pods_placed_there_move_on() -> None:
     a, b = a_replica("a", "n0"), a_replica("b", "n1")
     ours = evacuations(a, b)
     assert moves(ours.evacuate(Row(0), rows=ALL)) == [("a", 1)]
@@ -81,7 +81,7 @@ def test_nobody_goes_to_a_node_that_is_being_removed_and_guests_go_on() -> None:
     assert ours.evacuate(Row(2), rows=ALL) == NotEvacuated(row=Row(2), pod=a, unremovable_reason=UnremovableReason.NO_PLACE)
 
 
-def test_who_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes() -> None:
+def test_a_pod_that_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes() -> None:
     ours = evacuations(a_replica("a", "n0", cpu="3"), a_replica("b", "n1", cpu="2"), a_replica("c", "n2", cpu="2"))
     found = ours.evacuate(Row(0), rows=ALL)
     assert isinstance(found, NotEvacuated)
@@ -109,7 +109,7 @@ def test_nodes_share_what_their_budget_allows() -> None:
     assert found.unremovable_reason == UnremovableReason.NOT_ENOUGH_PDB
 
 
-def test_a_guest_that_goes_on_costs_its_budget_nothing_again() -> None:
+def test_a_pod_that_moves_on_costs_its_budget_nothing_again() -> None:
     ours = evacuations(a_replica("a", "n0"), budgets=(a_budget("web", allowed=1, app="web"),))
     assert moves(ours.evacuate(Row(0), rows=ALL)) == [("a", 1)]
     assert moves(ours.evacuate(Row(1), rows=ALL)) == [("a", 2)]

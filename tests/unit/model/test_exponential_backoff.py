@@ -20,5 +20,5 @@ def test_a_jittered_pause_lies_between_half_and_the_whole(drawn: float, failures
     assert pause / 2 <= BACKOFF.jittered(failures, drawn) <= pause
 
 
-def test_without_a_failure_nobody_pauses() -> None:
+def test_without_a_failure_there_is_no_pause() -> None:
     assert BACKOFF.seconds(0) == BACKOFF.jittered(0, 1.0) == 0.0

@@ -27,7 +27,7 @@ def a_client(service: AgentService, pod: PodName = VM) -> AgentClient:
     return AgentClient(service.http, service.url, pod=pod, compute_unit=UNIT)
 
 
-async def test_a_vm_grows_shrinks_and_tells_its_last_permit() -> None:
+async def test_a_vm_grows_shrinks_and_reports_its_last_permit() -> None:
     async with an_agent_service() as service:
         client = a_client(service)
         assert await client.ask(cus(4), in_use=cus(4)) == cus(4)
@@ -71,7 +71,7 @@ async def test_with_a_wait_growth_comes_as_soon_as_there_is_room() -> None:
                 service.permit_service.drop_pod(other)
 
 
-async def test_a_migration_is_told_until_the_next_answer() -> None:
+async def test_a_migration_is_reported_until_the_next_answer() -> None:
     async with an_agent_service() as service:
         service.permit_service.to_migrate.update(service.permit_service.pods)
         client = a_client(service)
@@ -131,7 +131,7 @@ async def test_an_answer_that_no_agent_may_follow_is_refused(body: str, want: st
     assert client.permit is None
 
 
-async def test_no_answer_is_an_error_of_its_own_and_the_token_is_sent_anew_each_time() -> None:
+async def test_no_answer_is_an_error_of_its_own_and_the_token_is_read_again_each_time() -> None:
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -144,6 +144,6 @@ async def test_no_answer_is_an_error_of_its_own_and_the_token_is_sent_anew_each_
     assert json.loads(seen[0].content)["protoVersion"] == 7
 
 
-def test_a_permit_between_use_and_wish_is_good() -> None:
+def test_a_permit_between_use_and_request_is_valid() -> None:
     check_permit(cus(4), wanted=cus(4), in_use=cus(4))
     check_permit(Resources(milli_cpu=900, memory=3 * GIB + 1), wanted=cus(4), in_use=cus(3))

@@ -17,7 +17,7 @@ def test_no_two_names_have_the_same_value() -> None:
     assert len(set(ALL.values())) == len(ALL)
 
 
-def test_everything_of_ours_stands_under_our_own_group() -> None:
+def test_everything_of_ours_is_under_our_own_group() -> None:
     ours = {value for value in ALL.values() if "slackwater.dev" in value}
     assert ours == {
         "slackwater.dev",

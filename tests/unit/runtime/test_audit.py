@@ -76,21 +76,21 @@ async def test_a_state_that_equals_the_cluster_is_left_alone() -> None:
     assert story.cluster.reads == []
 
 
-async def test_a_bound_pod_that_nobody_told_of_counts_after_the_audit() -> None:
+async def test_a_bound_pod_that_the_watch_missed_counts_after_the_audit() -> None:
     story = Story()
     story.cluster.has(a_pod("unheard", on="n1", cpu="1500m"))
     assert await story.found() == {Drift.UNKNOWN_POD: 1}
     assert story.reserved("n1") == 2000
 
 
-async def test_a_missed_bind_is_made_up_for() -> None:
+async def test_a_missed_bind_is_repaired() -> None:
     story = Story()
     story.cluster.has(replace(story.waiting, node=NodeName("n2"), resource_version=story.cluster.version + 1))
     assert await story.found() == {Drift.MISSED_EVENT: 1}
     assert story.reserved("n2") == 3000
 
 
-async def test_a_missed_deletion_is_made_up_for() -> None:
+async def test_a_missed_deletion_is_repaired() -> None:
     story = Story()
     del story.cluster.pods_now[story.first.key]
     assert await story.found() == {Drift.STALE_OBJECT: 1}
@@ -112,14 +112,14 @@ async def test_nodes_are_held_against_the_cluster_too() -> None:
     assert await story.found() == {Drift.STALE_OBJECT: 1, Drift.UNKNOWN_NODE: 1, Drift.MISSED_EVENT: 1}
 
 
-async def test_a_node_made_anew_under_its_name_is_another_node() -> None:
+async def test_a_node_created_again_under_its_name_is_another_node() -> None:
     story = Story()
     story.cluster.has(replace(a_node("n1", cpu="2"), uid="another"))
     assert await story.found() == {Drift.MISSED_EVENT: 1}
     assert story.reserved("n1") == 500
 
 
-async def test_an_object_that_says_otherwise_in_the_same_version_is_read_anew() -> None:
+async def test_an_object_that_differs_in_the_same_version_is_read_again() -> None:
     story = Story()
     story.take(PodSeen(replace(story.first, node=NodeName("n2"))))
     story.take(NodeSeen(replace(story.one, unschedulable=True)))
@@ -188,7 +188,7 @@ async def test_an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() ->
     assert story.reserved("n1") == 500
 
 
-async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has_put_it_right() -> None:
+async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has_repaired_it() -> None:
     story = Story()
     row = story.state_machine.state.nodes.row_of[NodeName("n1")]
     story.state_machine.state.ledger.columns.reserved[CPU, row] -= 400
@@ -202,7 +202,7 @@ async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has
     assert story.reserved("n1") == 500
 
 
-def test_what_is_held_wrongly_is_found_by_the_fourth_sample_at_the_latest() -> None:
+def test_wrong_held_amounts_are_found_by_the_fourth_sample_at_the_latest() -> None:
     story = Story()
     story.audit.sample()
     row = story.state_machine.state.nodes.row_of[NodeName("n1")]
@@ -212,7 +212,7 @@ def test_what_is_held_wrongly_is_found_by_the_fourth_sample_at_the_latest() -> N
     assert {name for name, _ in story.state_machine.state.quarantine.items()} == {"n1"}
 
 
-async def test_what_is_held_wrongly_and_a_wrong_total_are_found_and_put_right() -> None:
+async def test_wrong_held_amounts_and_a_wrong_total_are_found_and_repaired() -> None:
     story = Story(round_seconds=0.25)
     one, two = (story.state_machine.state.nodes.row_of[NodeName(name)] for name in ("n1", "n2"))
     assert story.verdicts(a_pod("asks"))["n1"] is Reason.OK
@@ -224,7 +224,7 @@ async def test_what_is_held_wrongly_and_a_wrong_total_are_found_and_put_right() 
     assert len(story.state_machine.state.quarantine) == 0
 
 
-async def test_a_doubted_node_in_order_leaves_quarantine_and_others_are_woken() -> None:
+async def test_a_doubted_node_in_order_leaves_quarantine_and_pods_are_activated() -> None:
     story = Story()
     story.take(NodeGone(NodeName("n2")))
     del story.cluster.nodes_now["n2"]
@@ -259,7 +259,7 @@ async def test_without_an_answer_nothing_is_decided() -> None:
     )
 
 
-async def test_a_wrong_book_is_found_by_sampling_and_put_right_long_before_the_interval_is_over() -> None:
+async def test_a_wrong_sum_is_found_by_sampling_and_repaired_long_before_the_interval_is_over() -> None:
     story = Story(interval_seconds=3600.0, sample_seconds=0.01)
     row = story.state_machine.state.nodes.row_of[NodeName("n2")]
     with anyio.fail_after(60):

@@ -22,7 +22,7 @@ def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> State
     return state_machine
 
 
-def test_what_was_there_before_is_told_first_and_then_only_what_changed() -> None:
+def test_what_was_there_before_is_collected_first_and_then_only_what_changed() -> None:
     state_machine = a_state_machine(a_node("n"), a_pod("p"), a_pod("q", on="n"))
     collector = ChangeCollector(state_machine)
     first = collector.rest()
@@ -40,7 +40,7 @@ def test_what_was_there_before_is_told_first_and_then_only_what_changed() -> Non
     assert collector.rest().budgets is None
 
 
-def test_a_pod_whose_bind_is_on_its_way_stands_on_its_node() -> None:
+def test_a_pod_whose_bind_is_under_way_is_on_its_node() -> None:
     pod = a_pod("p")
     state_machine = a_state_machine(a_node("n"), pod)
     collector = ChangeCollector(state_machine)
@@ -61,7 +61,7 @@ def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> N
     assert told.pod.kind.requests == amounts("3", "2Gi")
 
 
-def test_what_is_gone_or_has_ended_is_told_as_gone() -> None:
+def test_what_is_gone_or_has_ended_is_collected_as_gone() -> None:
     pod, ended = a_pod("p", on="n"), a_pod("e", on="n", ended=True)
     state_machine = a_state_machine(a_node("n"), pod, ended)
     collector = ChangeCollector(state_machine)
@@ -73,7 +73,7 @@ def test_what_is_gone_or_has_ended_is_told_as_gone() -> None:
     assert [(change.uid, change.pod) for change in left.pods] == [(pod.uid, None)]
 
 
-def test_what_the_system_takes_is_nobodys_on_a_node() -> None:
+def test_system_amounts_are_subtracted_from_a_node() -> None:
     state_machine = a_state_machine(
         a_node("n", cpu="4", memory="16Gi"), policy=Policy(nodes=NodePolicy(system=amounts("1", "32Gi")))
     )
@@ -84,7 +84,7 @@ def test_what_the_system_takes_is_nobodys_on_a_node() -> None:
     assert told.seen.allocatable == amounts("4", "16Gi")
 
 
-def test_what_counts_as_it_is_shown_is_told_once_and_everything_else_in_both_forms() -> None:
+def test_pods_that_count_as_shown_are_collected_once_and_others_in_both_forms() -> None:
     plain, grown = (
         a_pod("p", on="n"),
         replace(a_pod("vm", on="n"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)),
@@ -100,7 +100,7 @@ def test_what_counts_as_it_is_shown_is_told_once_and_everything_else_in_both_for
     assert [change.node.unschedulable for change in changes.nodes if change.node is not None] == [True, False]
 
 
-def test_a_part_at_a_time_tells_everything_once() -> None:
+def test_a_part_at_a_time_collects_everything_once() -> None:
     state_machine = a_state_machine(a_node("n"), *(a_pod(f"p{number}") for number in range(10)))
     collector = ChangeCollector(state_machine)
     nodes, pods = collector.some(4)
@@ -110,3 +110,43 @@ def test_a_part_at_a_time_tells_everything_once() -> None:
     assert {change.uid for change in told.pods} == {f"uid-p{number}" for number in range(10)}
     assert {uid: pod for uid, pod, _ in told.pods}[pods[0].uid] is None, "what changed meanwhile is told once more, and last"
     assert [change.name for change in told.nodes] == ["n"]
+
+
+def test_few_takes_the_changed_pods_where_nothing_else_changed() -> None:
+    state_machine = a_state_machine(a_node("n"), a_pod("p"), a_pod("q", on="n"))
+    collector = ChangeCollector(state_machine)
+    assert collector.few(10) is None, "the node has not been collected"
+    collector.rest()
+    assert collector.few(10) == []
+
+    r, s = a_pod("r"), a_pod("s", on="n")
+    state_machine.apply(PodSeen(s), NOW)
+    state_machine.apply(PodSeen(r), NOW)
+    assert collector.few(1) is None, "more pods than may be taken"
+    assert len(collector) == 2, "nothing is taken"
+    assert [(change.uid, change.pod) for change in collector.few(2) or ()] == [(r.uid, r), (s.uid, s)]
+    assert (len(collector), collector.few(2)) == (0, [])
+
+    state_machine.apply(PodGone(r.uid, r.key), NOW)
+    assert [(change.uid, change.pod) for change in collector.few(2) or ()] == [(r.uid, None)]
+
+
+def test_few_takes_nothing_where_a_node_or_a_budget_changed_or_a_part_is_collected() -> None:
+    state_machine = a_state_machine(a_node("n"), a_pod("p"))
+    collector = ChangeCollector(state_machine)
+    collector.rest()
+    state_machine.apply(PodSeen(a_pod("q")), NOW)
+
+    state_machine.apply(NodeSeen(a_node("n", cpu="8")), NOW)
+    assert collector.few(10) is None
+    assert [change.uid for change in collector.rest().pods] == ["uid-q"], "nothing was taken before"
+
+    state_machine.apply(BudgetSeen(a_budget("b", allowed=1, app="a")), NOW)
+    assert collector.few(10) is None
+    collector.rest()
+
+    for name in ("r", "s"):
+        state_machine.apply(PodSeen(a_pod(name)), NOW)
+    collector.some(1)
+    assert collector.few(10) is None, "the other pod of the set that `some` began is still to be collected"
+    assert len(collector.rest().pods) == 1

@@ -13,7 +13,8 @@ from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.snapshot_replica import SnapshotReplica, everything
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.builders import whole_cluster
 from tests.support.devices import (
     Obj,
     ask,
@@ -55,7 +56,7 @@ def an_intake() -> AuxiliaryIntake:
     return intake
 
 
-def test_devices_are_handed_out_when_they_change_and_alone() -> None:
+def test_devices_are_sent_when_they_change_and_alone() -> None:
     intake = an_intake()
     first = intake.changes().devices
     assert first is not None
@@ -71,7 +72,7 @@ def test_devices_are_handed_out_when_they_change_and_alone() -> None:
 
 def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() -> None:
     cluster = cluster_of(node_body("a"), node_body("b"), pod_body("p", "mine"))
-    changes = replace(everything(cluster.nodes, cluster.pods), devices=an_intake().changes().devices)
+    changes = replace(whole_cluster(cluster.nodes, cluster.pods), devices=an_intake().changes().devices)
     decoder, arrived = Decoder(), None
     for frame in Encoder(FRAMED_TYPES).frames(changes):
         arrived = decoder.take(frame)
@@ -84,19 +85,19 @@ def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() ->
     taken = claim_body("other", devices_of(ask(1)), "a/gpu-0", node="a", users=["someone"])
     intake = an_intake()
     intake.take(seen("resourceclaims", taken))
-    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
     assert fitting(replica) == []
 
 
 def test_a_taint_rule_reaches_plans_when_it_appears_and_goes() -> None:
     cluster, intake, replica = cluster_of(node_body("a"), pod_body("p", "mine")), an_intake(), SnapshotReplica()
-    replica.take(replace(everything(cluster.nodes, cluster.pods), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster(cluster.nodes, cluster.pods), devices=intake.changes().devices))
     assert fitting(replica) == ["a"]
     intake.take(seen("devicetaintrules", taint_rule_body("broken", pool="a")))
-    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
     assert fitting(replica) == []
     intake.take(AuxiliaryGone("devicetaintrules", AuxiliaryKey("", "broken")))
-    replica.take(replace(everything((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
     assert fitting(replica) == ["a"]
 
 

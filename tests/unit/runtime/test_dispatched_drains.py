@@ -45,7 +45,7 @@ def anyio_backend() -> object:
         (EVICT, LATER, [EvictionEnded(UID, NODE, "unreachable", "later")]),
     ],
 )
-async def test_the_end_of_each_call_is_told_once(effect: ApiEffect, outcomes: list[Outcome], want: list[Event]) -> None:
+async def test_the_end_of_each_call_is_reported_once(effect: ApiEffect, outcomes: list[Outcome], want: list[Event]) -> None:
     told: list[Event] = []
     config = DispatcherConfig(write_seconds=0.3)
     async with running(ScriptedWriter(script=list(outcomes)), config, told.append) as dispatcher:

@@ -42,7 +42,7 @@ def anyio_backend() -> object:
     ],
     ids=["accepted", "gone", "refused", "retried"],
 )
-async def test_a_victims_end_is_told(outcomes: list[Outcome], want: list[Event]) -> None:
+async def test_the_end_of_a_victims_deletion_is_reported(outcomes: list[Outcome], want: list[Event]) -> None:
     told: list[Event] = []
     async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
         await dispatcher.submit(VICTIM).ended()
@@ -60,7 +60,7 @@ async def test_a_call_that_never_succeeds_ends_within_its_time(effect: DeleteVic
     assert told == [want]
 
 
-async def test_what_the_annotations_write_found_is_told_before_its_end() -> None:
+async def test_what_the_annotations_write_found_is_reported_before_its_end() -> None:
     told: list[Event] = []
     outcomes = [DONE, Outcome("refused", 404, "gone", event=GONE)]
     async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
@@ -69,7 +69,7 @@ async def test_what_the_annotations_write_found_is_told_before_its_end() -> None
     assert told == [PreemptingWritten(UID, "text"), GONE, PreemptingNotWritten(UID, "text", "gone")]
 
 
-async def test_one_flight_for_each_victim_also_while_it_runs() -> None:
+async def test_one_deletion_for_each_victim_also_while_it_runs() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
         first = dispatcher.submit(VICTIM)

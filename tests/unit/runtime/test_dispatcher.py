@@ -61,7 +61,7 @@ async def test_effects_on_one_pod_run_one_after_another_in_order() -> None:
     assert writer.asked == [nominate, TOUCH, ReadPod(UID, KEY)]
 
 
-async def test_a_waiting_equal_effect_is_joined_and_a_running_bind_too_but_not_a_running_touch() -> None:
+async def test_a_waiting_equal_effect_is_joined_and_a_running_bind_too_but_not_a_running_activation() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
         first = dispatcher.submit(BIND)
@@ -179,7 +179,7 @@ async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> No
     assert events == [BindEnded(UID, NodeName("n"), "unknown", "no answer in time")]
 
 
-async def test_the_state_machine_is_notified_before_whoever_waits() -> None:
+async def test_the_state_machine_is_notified_before_the_waiting_caller() -> None:
     order: list[str] = []
     async with running(ScriptedWriter(), on_event=lambda _: order.append("world")) as dispatcher:
         await dispatcher.submit(BIND).ended()
@@ -262,7 +262,7 @@ async def test_nothing_is_left_in_the_dispatcher_once_all_ended() -> None:
         assert dispatcher.stats.waiting == 0
 
 
-async def test_a_bind_does_not_wait_behind_a_touch_of_its_own_pod() -> None:
+async def test_a_bind_does_not_wait_behind_an_activation_of_its_own_pod() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
         dispatcher.submit(TOUCH)
@@ -282,7 +282,7 @@ async def test_stopping_is_bounded_for_what_waits_in_a_lane_too() -> None:
             await anyio.wait_all_tasks_blocked()
 
 
-async def test_a_touch_that_is_given_up_is_told() -> None:
+async def test_an_activation_that_is_given_up_is_reported() -> None:
     events: list[Event] = []
     script = [Outcome("again", 503)] * 100
     async with running(ScriptedWriter(script=script), DispatcherConfig(write_seconds=0.2), events.append) as dispatcher:
@@ -290,23 +290,23 @@ async def test_a_touch_that_is_given_up_is_told() -> None:
     assert events == [ActivationLost(UID, KEY, "why")]
 
 
-async def test_binds_stand_in_line_where_all_are_under_way_and_one_is_slow() -> None:
+async def test_binds_are_queued_where_all_are_under_way_and_one_is_slow() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     binds = [Bind(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), NodeName("n")) for number in range(3)]
     async with running(writer, DispatcherConfig(max_binds=3)) as dispatcher:
         tickets = [dispatcher.submit(bind) for bind in binds[:2]]
         await anyio.sleep(0.6)
-        assert not dispatcher.binds_stand_in_line(), "two are slow, and a third may begin at once"
+        assert not dispatcher.binds_are_queued(), "two are slow, and a third may begin at once"
         tickets.append(dispatcher.submit(binds[2]))
-        assert dispatcher.binds_stand_in_line()
+        assert dispatcher.binds_are_queued()
         assert writer.open_gate is not None
         writer.open_gate.set()
         for ticket in tickets:
             await ticket.ended()
         await anyio.wait_all_tasks_blocked()
-        assert not dispatcher.binds_stand_in_line()
+        assert not dispatcher.binds_are_queued()
         writer.open_gate = anyio.Event()
         for bind in binds:
             dispatcher.submit(bind)
-        assert not dispatcher.binds_stand_in_line(), "many, and just begun"
+        assert not dispatcher.binds_are_queued(), "many, and just begun"
         writer.open_gate.set()

@@ -34,7 +34,7 @@ def dumped(state_machine: StateMachine, now: float = 0.0) -> dict[str, Any]:
     return json.loads(json.dumps(document(take(state_machine, Instant(now)))))  # type: ignore[no-any-return]
 
 
-def test_the_dump_says_what_the_design_promises() -> None:
+def test_the_dump_has_the_documented_parts() -> None:
     state_machine = a_state_machine()
     pod = a_pod("held", cpu="1")
     state_machine.filter(pod, state_machine.state.nodes.rows_of(["b"]), Instant(0))

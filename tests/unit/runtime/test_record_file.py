@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 def lives(recording: Recording, pods: int) -> RecordedStateMachine:
     """Some nodes, and pods that are filtered, scored and bound, with randomised scores."""
-    state_machine = RecordedStateMachine(Policy(randomize_scores=True), seed=7, tell=recording.tell)
+    state_machine = RecordedStateMachine(Policy(randomize_scores=True), seed=7, write_frame=recording.write_frame)
     for number in range(5):
         state_machine.apply(NodeSeen(a_node(f"n{number}")), Instant(0.0))
     state_machine.apply(Synced(), Instant(0.0))
@@ -53,7 +53,7 @@ async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20, keep
     return recording
 
 
-async def test_what_was_told_is_read_back_and_replays(tmp_path: Path) -> None:
+async def test_recorded_frames_are_read_back_and_replay(tmp_path: Path) -> None:
     path = tmp_path / "r.rec"
     recording = await recorded(path)
     replay = Replay(frames_of(str(path)))
@@ -159,7 +159,7 @@ async def test_records_of_earlier_starts_stay_and_the_oldest_is_dropped(tmp_path
         assert replay.decisions == 3 * pods
 
 
-async def test_without_a_number_to_keep_a_start_makes_the_file_anew_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_without_a_number_to_keep_a_start_replaces_the_file_readable_by_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "r.rec"
     for _ in range(2):
         await recorded(path, pods=1, keep=0)

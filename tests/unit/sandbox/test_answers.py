@@ -56,7 +56,7 @@ async def test_a_list_goes_on_from_its_first_page_whatever_happens_meanwhile(ser
     assert server.request("GET", PODS, params=more).status == 410
 
 
-async def test_a_watch_of_a_forgotten_version_is_told_so(server: ApiServer) -> None:
+async def test_a_watch_of_a_forgotten_version_is_refused(server: ApiServer) -> None:
     since = make(server, "a")["metadata"]["resourceVersion"]
     make(server, "b")
     server.store.compact()

@@ -99,7 +99,7 @@ def test_what_failed_comes_last_in_the_summary_and_behind_the_log_of_the_stage(t
     ]
 
 
-def test_a_stage_with_tests_names_those_that_failed_and_their_words(tmp_path: Path) -> None:
+def test_a_stage_with_tests_names_those_that_failed_and_their_messages(tmp_path: Path) -> None:
     records = [Record(test="t.py::test_a"), *(Record(test=f"t.py::test_{n}", outcome="failed", why="no") for n in range(52))]
     lines = "\n".join(json.dumps(asdict(record)) for record in records)
     script = f"import os, pathlib\nfolder = pathlib.Path(os.environ[{RECORDS!r}])\nfolder.mkdir()\n"
@@ -125,12 +125,12 @@ def test_the_cpu_of_a_stage_is_that_of_all_its_processes(tmp_path: Path) -> None
     assert ran.results["b"].cpu < 0.5 <= ran.results["b"].seconds
 
 
-def test_each_stage_is_told_where_to_record_its_tests(tmp_path: Path) -> None:
+def test_each_stage_gets_the_file_to_record_its_tests_in(tmp_path: Path) -> None:
     ran = Ran(Plan(computing=((A,),)), tmp_path, {"a": f"import os; print(os.environ[{RECORDS!r}])"})
     assert ran.run.log(A).read_text().strip() == str(ran.run.records(A).absolute())
 
 
-def test_a_command_that_cannot_be_started_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_started_keeps_no_stage_waiting(tmp_path: Path) -> None:
     plan = Plan(waiting=(A,), computing=((Stage(name="b", needs=("a",)),),))
 
     def broken(_stage: Stage) -> Sequence[str]:

@@ -20,6 +20,7 @@ from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headr
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.clouds import open_clouds
+from slackwater.app.cluster_autoscaler import LAST_UPDATED
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
     drain_limits_of,
@@ -59,12 +60,11 @@ from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
 _log = structlog.get_logger(__name__)
 
-_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
 _NOT_FOUND: Final = 404
 _READ_SECONDS: Final = 5.0
 
 
-class Scaling:
+class AutoscalerService:
     """The autoscaler of one `Service`: its objects, connected with each other."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Scaling:
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._arrivals = self._persisted_arrivals()
         self._autoscaler: Autoscaler | None = None
-        self._shrinks: ScaleDownLoop | None = None
+        self._scale_down_loop: ScaleDownLoop | None = None
         self._remover: MachineRemover | None = None
 
     @property
@@ -138,16 +138,16 @@ class Scaling:
         """For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it."""
         row = self._state_machine.state.nodes.row_of.get(name)
         node = None if row is None else self._state_machine.state.nodes.by_row[row]
-        if self._shrinks is None or node is None:
+        if self._scale_down_loop is None or node is None:
             return None, ()
-        return self._shrinks.held_back(name, group, ready=node.ready)
+        return self._scale_down_loop.held_back(name, group, ready=node.ready)
 
-    def look(self) -> None:
+    def after_event(self) -> None:
         """Wakes the parts that follow the state machine; to be called after each of its events."""
         if self._arrivals is not None:
-            self._arrivals.arrival_watch.look()
+            self._arrivals.arrival_watch.after_event()
         if self._autoscaler is not None:
-            self._autoscaler.look()
+            self._autoscaler.after_event()
 
     async def run(self, planning: LoopPlanner) -> None:
         """Runs `watch` and `act` until cancelled. The state machine's own objects must have been listed before."""
@@ -172,7 +172,7 @@ class Scaling:
             if self._arrivals is not None:
                 group.start_soon(self._arrivals.run, name="arrivals")
                 await self._arrivals.begun()
-            scale_down_loop = self._shrinks = self._scale_down_loop()
+            scale_down_loop = self._scale_down_loop = self._new_scale_down_loop()
             self._autoscaler = Autoscaler(
                 Observer(state_machine=self._state_machine, providers=clouds.providers),
                 group_registry=self._group_registry,
@@ -208,7 +208,7 @@ class Scaling:
         store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
         return PersistedArrivals(ArrivalWatch(self._state_machine, classes, steady=self._steady), self._group_registry, store)
 
-    def _scale_down_loop(self) -> ScaleDownLoop:
+    def _new_scale_down_loop(self) -> ScaleDownLoop:
         settings = self._settings
         self._state_machine.adopt_drain_rules(drain_rules_of(settings), drain_limits_of(settings))
         policy = scale_down_policy_of(settings)
@@ -231,8 +231,8 @@ class Scaling:
             assert self._remover is not None
             self._remover.take(report)
         else:
-            assert self._shrinks is not None
-            self._shrinks.take(report)
+            assert self._scale_down_loop is not None
+            self._scale_down_loop.take(report)
 
     def _on_event(self, event: Event) -> None:
         self._submit(self._state_machine.apply(event, self._times.monotonic()))
@@ -256,7 +256,7 @@ class Scaling:
         if record.slack is not None:
             await self._buffers.write((each.buffer, each.status) for each in record.slack.headroom.buffers)
         self._on_record(record)
-        await self._config_map.write({"status": self._status.of(record)}, {_LAST_UPDATED: stamp(record.at)})
+        await self._config_map.write({"status": self._status.of(record)}, {LAST_UPDATED: stamp(record.at)})
 
     async def _notes(self) -> Sequence[str]:
         """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""

@@ -95,7 +95,7 @@ class ReplicaIdentity:
     namespace: str
 
 
-def own_place() -> ReplicaIdentity:
+def own_identity() -> ReplicaIdentity:
     """This replica's identity, read from the environment and the host name."""
     host = socket.gethostname()
     name = os.environ.get(POD_NAME) or host
@@ -132,7 +132,7 @@ class Election:
         self.forwarder: CountedForwarder | None = None
         self._elector: LeaseFollower | LeaderElector | None = None
         if self.mode == "none":
-            self.leadership.prolong(Instant(math.inf))
+            self.leadership.extend(Instant(math.inf))
             return
         self.lease = ApiLease(client, namespace=settings.leader_election.resource_namespace, name=lease_name(settings))
         identity = identity or f"{place.name}_{uuid.uuid4()}"
@@ -192,7 +192,7 @@ def _elector(
 async def open_election(settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> AsyncIterator[Election]:
     """Opens the election and the forwarder to the leader. `client` must not be a `LedApi`, which writes only while this replica
     leads: a replica writes the Lease to become the leader."""
-    election = Election(settings, client, place=own_place(), rng=rng, times=times)
+    election = Election(settings, client, place=own_identity(), rng=rng, times=times)
     async with AsyncExitStack() as stack:
         if election.mode != "none":
             agents = settings.listeners.agents

@@ -147,16 +147,16 @@ class _ServiceRunner:
             await service.intake.listed()
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
-            if service.scaling is not None:
-                life.start_soon(service.scaling.watch, name="intake of auxiliary objects")
+            if service.autoscaler_service is not None:
+                life.start_soon(service.autoscaler_service.watch, name="intake of auxiliary objects")
             if service.leadership_term is not None:
                 await self._lead(service, service.leadership_term, life)
             life.start_soon(service.history.loop.run, name="history")
             if service.wait_events is not None:
                 life.start_soon(service.wait_events.run, name="events on waiting pods")
             life.start_soon(service.audit.run, name="audit")
-            if service.scaling is not None:
-                life.start_soon(service.scaling.act, service.replica, name="autoscaler")
+            if service.autoscaler_service is not None:
+                life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
             if service.nomination_loop is not None:
                 life.start_soon(service.nomination_loop.run, name="steering")
             if self._on_ready is not None:
@@ -179,9 +179,11 @@ class _ServiceRunner:
         life.start_soon(service.intake.run, name="intake")
         life.start_soon(service.replica.run, name="planning process")
         life.start_soon(service.ops.state.observer.run, name="dashboard observer")
-        await life.start(serve_direct, service.extender_front, extender.sock, extender.certificates, name="extender listener")
+        await life.start(
+            serve_direct, service.extender_application, extender.sock, extender.certificates, name="extender listener"
+        )
         connections = max_connections(service.settings.listeners.agents)
-        front = service.agents_front
+        front = service.agents_application
         await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
         if self._config_path is not None:
             life.start_soon(service.watch_settings, Path(self._config_path), name="settings")

@@ -40,7 +40,7 @@ from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import agents_app
-from slackwater.app.autoscaler import Scaling
+from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.event_sources import families, status_of
 from slackwater.app.explain.object_state import HeldBack
 from slackwater.app.explain.service import Clocks, ExplainService
@@ -132,18 +132,18 @@ class Service:
             on_report=self._report,
         )
         self.permit_service = PermitService(self.state_machine, self.dispatcher.submit_all, times.monotonic)
-        self.scaling = self._scaling(client, kinds, rng) if settings.autoscaler.enabled else None
-        feed = ReplicaFeed(self.state_machine, None if self.scaling is None else self.scaling.intake)
+        self.autoscaler_service = self._autoscaler_service(client, kinds, rng) if settings.autoscaler.enabled else None
+        feed = ReplicaFeed(self.state_machine, None if self.autoscaler_service is None else self.autoscaler_service.intake)
         self.replica = (make_replica or replica_process)(feed, settings, times)
         self.nomination_loop = self._nomination_loop() if settings.steers else None
-        looking = (each.look for each in (self.scaling, self.nomination_loop) if each is not None)
-        self.intake.connect(self.dispatcher, self.permit_service.wake, *looking)
+        after_event = (each.after_event for each in (self.autoscaler_service, self.nomination_loop) if each is not None)
+        self.intake.connect(self.dispatcher, self.permit_service.wake, *after_event)
         truth, config = ApiAuditReads(client, PodDecoder(kinds, kubernetes)), audit_config_of(settings)
         self.audit = Audit(self.state_machine.state, truth, self.intake.take, config=config, measure=times.monotonic)
         self.registry = registry = self._registry()
         self.extender = self._extender(decoder, registry)
         self.agents = self._agents(client, registry)
-        self.extender_front, self.agents_front = self._fronts()
+        self.extender_application, self.agents_application = self._applications()
         self.explaining = self._explaining()
         self.wait_events = self._wait_events()
         self.ops = self._ops(registry)
@@ -169,7 +169,7 @@ class Service:
             nodes=lambda: self.state_machine.state.nodes.row_of,
         )
 
-    def _fronts(self) -> tuple[Application, Application]:
+    def _applications(self) -> tuple[Application, Application]:
         """The applications of the extender and the agents listener. On a standby, the first refuses its calls and the second
         forwards them to the leader."""
         if self.leadership_term is None or self._election is None:
@@ -206,7 +206,7 @@ class Service:
             metrics=ExtenderMetrics(registry),
             max_body_bytes=self._settings.extender.max_body_bytes,
             backpressure=FilterBackpressure(
-                self.dispatcher.binds_stand_in_line, most_seconds=backpressure_seconds_of(self._settings)
+                self.dispatcher.binds_are_queued, most_seconds=backpressure_seconds_of(self._settings)
             ),
             choice=None
             if self.nomination_loop is None
@@ -223,7 +223,7 @@ class Service:
             settings=self._view,
             clock=self._times.monotonic,
             wall=self._times.wall,
-            autoscaler=lambda: None if self.scaling is None else self.scaling.document(),
+            autoscaler=lambda: None if self.autoscaler_service is None else self.autoscaler_service.document(),
             event_sources=self._event_source_statuses,
             leader=self._leader,
             decision_log=self.decision_log,
@@ -242,7 +242,7 @@ class Service:
         )
 
     def _group_registry_view(self) -> GroupRegistryView | None:
-        return None if self.scaling is None else self.scaling.view()
+        return None if self.autoscaler_service is None else self.autoscaler_service.view()
 
     def _wait_events(self) -> WaitEvents | None:
         """Builds the writer of Events on waiting pods; None if the settings turn them off. With the autoscaler, pods of all
@@ -256,11 +256,11 @@ class Service:
     def _report(self, report: DrainReport) -> None:
         if isinstance(report, DrainEnd):
             self.history.loop.drained(report)
-        if self.scaling is not None:
-            self.scaling.take(report)
+        if self.autoscaler_service is not None:
+            self.autoscaler_service.take(report)
 
     def _held_back(self, node: NodeName, group: NodeGroup) -> HeldBack:
-        return (None, ()) if self.scaling is None else self.scaling.held_back(node, group)
+        return (None, ()) if self.autoscaler_service is None else self.autoscaler_service.held_back(node, group)
 
     def _cancel_drain(self, node: NodeName) -> CancelAnswer:
         now = self._times.monotonic()
@@ -271,8 +271,8 @@ class Service:
         _log.info("drain cancelled" if answer == "cancelled" else "drain not cancelled", node=node, answer=answer)
         return answer
 
-    def _scaling(self, client: ApiPort, kinds: KindInterner, rng: Random) -> Scaling:
-        return Scaling(
+    def _autoscaler_service(self, client: ApiPort, kinds: KindInterner, rng: Random) -> AutoscalerService:
+        return AutoscalerService(
             self._settings,
             client,
             self.state_machine,
@@ -338,16 +338,16 @@ class Service:
         registry.register(CertificateCollector(self._certificates))
         registry.register(HistoryCollector(self.history.history.counts, lambda: self.history.loop.writes))
         registry.register(PlannerCollector(self.replica.observation))
-        if self.scaling is not None:
-            scaling = self.scaling
-            registry.register(AutoscalerCollector(lambda: scaling.last, scaling.counts))
+        if self.autoscaler_service is not None:
+            autoscaler_service = self.autoscaler_service
+            registry.register(AutoscalerCollector(lambda: autoscaler_service.last, autoscaler_service.counts))
         return registry
 
     def _event_source_metrics(self) -> Iterator[Metric]:
         return families({name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed)
 
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
-        return {**self._reflectors, **({} if self.scaling is None else self.scaling.reflectors)}
+        return {**self._reflectors, **({} if self.autoscaler_service is None else self.autoscaler_service.reflectors)}
 
     def _event_source_statuses(self) -> dict[str, EventSourceStatus]:
         return {name: status_of(reflector.stats()) for name, reflector in self._every_reflector().items()}
@@ -387,9 +387,9 @@ def _waiting_for_restart(change: SettingsChange) -> str | None:
 
 
 def _state_machine(policy: Policy, seed: int, recording: Recording | None) -> StateMachine:
-    return (
-        StateMachine(policy, seed=seed) if recording is None else RecordedStateMachine(policy, seed=seed, tell=recording.tell)
-    )
+    if recording is None:
+        return StateMachine(policy, seed=seed)
+    return RecordedStateMachine(policy, seed=seed, write_frame=recording.write_frame)
 
 
 def _always() -> bool:

@@ -34,11 +34,11 @@ class AcceptedPreemptions:
     """The latest accepted preemption of each preemptor, until the preemptor is bound or gone. Oldest first."""
 
     def __init__(self) -> None:
-        self._agreed: dict[PodUid, _AcceptedPreemption] = {}
+        self._accepted: dict[PodUid, _AcceptedPreemption] = {}
 
     def note(self, preemptor: PodUid, victims: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> None:
-        self._agreed.pop(preemptor, None)
-        self._agreed[preemptor] = _AcceptedPreemption(victims, now)
+        self._accepted.pop(preemptor, None)
+        self._accepted[preemptor] = _AcceptedPreemption(victims, now)
 
     def overtaken(
         self,
@@ -54,29 +54,29 @@ class AcceptedPreemptions:
         some of these victims still count on the node, and all of them are being deleted or the preemption was accepted just
         now; or all victims are gone and the pod fits there.
         """
-        agreed = self._agreed.get(preemptor)
-        if agreed is None or agreed.ends_at <= now:
+        accepted = self._accepted.get(preemptor)
+        if accepted is None or accepted.ends_at <= now:
             return False
-        fresh = agreed.at + _LAG_SECONDS > now
+        fresh = accepted.at + _LAG_SECONDS > now
         asked = set(proposed)
-        for node, uids in agreed.victims.items():
+        for node, uids in accepted.victims.items():
             if node in asked:
                 continue
             left = [pod for uid in uids if (pod := seen_on(uid, node)) is not None]
             if (fresh or all(pod.deleting for pod in left)) if left else fits(node):
-                if agreed.overtaken_at is None:
-                    self._agreed[preemptor] = replace(agreed, overtaken_at=now)
+                if accepted.overtaken_at is None:
+                    self._accepted[preemptor] = replace(accepted, overtaken_at=now)
                 return True
         return False
 
     def awaited(self, preemptor: PodUid, seen_on: Callable[[PodUid, NodeName], Pod | None], now: Instant) -> bool:
         """Whether a preemption by kube-scheduler is under way for the pod: some victim still exists, and the preemption was
         accepted just now or some victim is being deleted."""
-        agreed = self._agreed.get(preemptor)
-        if agreed is None or agreed.ends_at <= now:
+        accepted = self._accepted.get(preemptor)
+        if accepted is None or accepted.ends_at <= now:
             return False
-        left = [pod for node, uids in agreed.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
-        return bool(left) and (agreed.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
+        left = [pod for node, uids in accepted.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
+        return bool(left) and (accepted.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
     def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
         """The victims on that node that were accepted for the preemptor; empty if there are none."""
@@ -84,29 +84,29 @@ class AcceptedPreemptions:
 
     def victims_of(self, preemptor: PodUid, now: Instant) -> Mapping[NodeName, Sequence[PodUid]]:
         """The victims that were accepted for the preemptor, by node; empty if nothing was accepted, or too long ago."""
-        agreed = self._agreed.get(preemptor)
-        return {} if agreed is None or agreed.ends_at <= now else agreed.victims
+        accepted = self._accepted.get(preemptor)
+        return {} if accepted is None or accepted.ends_at <= now else accepted.victims
 
     def preemptor_of(self, victim: PodUid) -> PodUid | None:
         """The one preemptor for which this victim was accepted on some node; None if there is none, or several."""
-        found = [uid for uid, agreed in self._agreed.items() if any(victim in uids for uids in agreed.victims.values())]
+        found = [uid for uid, accepted in self._accepted.items() if any(victim in uids for uids in accepted.victims.values())]
         return found[0] if len(found) == 1 else None
 
     def forget(self, preemptor: PodUid) -> None:
-        self._agreed.pop(preemptor, None)
+        self._accepted.pop(preemptor, None)
 
     def expire(self, now: Instant) -> list[PodUid]:
         """Forgets entries that are out of date. Returns the preemptors that were answered "no victims" and have now waited for
         the allowed lag."""
         over = {
-            uid: agreed
-            for uid, agreed in self._agreed.items()
-            if agreed.at + _KEPT_SECONDS <= now
-            or (agreed.overtaken_at is not None and agreed.overtaken_at + _LAG_SECONDS <= now)
+            uid: accepted
+            for uid, accepted in self._accepted.items()
+            if accepted.at + _KEPT_SECONDS <= now
+            or (accepted.overtaken_at is not None and accepted.overtaken_at + _LAG_SECONDS <= now)
         }
         for uid in over:
-            del self._agreed[uid]
-        return [uid for uid, agreed in over.items() if agreed.overtaken_at is not None]
+            del self._accepted[uid]
+        return [uid for uid, accepted in over.items() if accepted.overtaken_at is not None]
 
     def __len__(self) -> int:
-        return len(self._agreed)
+        return len(self._accepted)

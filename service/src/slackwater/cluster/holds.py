@@ -70,7 +70,7 @@ class Holds:
         #: The pods whose holds are open.
         self._open: dict[PodUid, None] = {}
         #: What open holds would take of each row. Computed at the first use, and kept until there is no open hold.
-        self._coming: Int64 | None = None
+        self._open_amounts: Int64 | None = None
         #: Lower bounds of the deadlines: of holds that end by time alone, and of those whose bind may come. So most ticks look
         #: at no hold.
         self._expires_at = self._doubtful_at = _NEVER
@@ -116,7 +116,7 @@ class Holds:
             self._expires_at = min(self._expires_at, hold.deadline)
         if hold.is_open:
             self._open[uid] = None
-            self._count_coming(hold, 1)
+            self._count_open(hold, 1)
         if uid.startswith(_FORMER):
             self._former.setdefault(of_former(uid), []).append(uid)
             self._former_holds = max(self._former_holds, _number_of(uid) + 1)
@@ -149,14 +149,14 @@ class Holds:
         if hold is None:
             return None
         if len(hold.counted):
-            self._ledger.unhold(hold.counted, hold.amounts)
+            self._ledger.release_held(hold.counted, hold.amounts)
         if hold.nominee is not None:
             for row in hold.counted.tolist():
                 self.nominated.release(row, hold.nominee, hold.amounts)
         if hold.is_open:
             del self._open[uid]
-            self._count_coming(hold, -1)
-            self._coming = self._coming if self._open else None
+            self._count_open(hold, -1)
+            self._open_amounts = self._open_amounts if self._open else None
         if uid.startswith(_FORMER):
             names = self._former[of_former(uid)]
             names.remove(uid)
@@ -193,7 +193,7 @@ class Holds:
     def _earliest(self, *, bind_may_come: bool) -> Instant:
         return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)
 
-    def guessed_on(self, row: Row) -> Amounts:
+    def open_amounts_on(self, row: Row) -> Amounts:
         """The sum of the open holds that count on this row. Filter offered several nodes for their pods, so kube-scheduler may
         still bind these pods to other nodes."""
         guesses = (self._holds[uid] for uid in self._open)
@@ -201,24 +201,24 @@ class Holds:
 
     # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
 
-    def may_come_to(self, rows: Rows) -> Int64 | None:
+    def open_holds_on(self, rows: Rows) -> Int64 | None:
         """The room that pods with open holds would take of each row in addition to what counts there already, if all of them
         were bound there; shape (resources, len(rows)). None if no hold is open."""
         if not self._open:
             return None
         n_rows = self._ledger.columns.n_rows
-        if self._coming is None or self._coming.shape[1] != n_rows:
-            self._coming = np.zeros((len(RESOURCES), n_rows), np.int64)
+        if self._open_amounts is None or self._open_amounts.shape[1] != n_rows:
+            self._open_amounts = np.zeros((len(RESOURCES), n_rows), np.int64)
             for uid in self._open:
-                self._count_coming(self._holds[uid], 1)
-        return self._coming.take(rows, axis=1)
+                self._count_open(self._holds[uid], 1)
+        return self._open_amounts.take(rows, axis=1)
 
-    def _count_coming(self, hold: Hold, sign: int) -> None:
-        if self._coming is not None and self._coming.shape[1] != self._ledger.columns.n_rows:
-            self._coming = None  # nodes joined since; the next use sums all open holds
-        if self._coming is not None:
-            self._coming[:, hold.rows] += sign * vertical(hold.amounts)
-            self._coming[:, hold.counted] -= sign * vertical(hold.amounts)
+    def _count_open(self, hold: Hold, sign: int) -> None:
+        if self._open_amounts is not None and self._open_amounts.shape[1] != self._ledger.columns.n_rows:
+            self._open_amounts = None  # nodes joined since; the next use sums all open holds
+        if self._open_amounts is not None:
+            self._open_amounts[:, hold.rows] += sign * vertical(hold.amounts)
+            self._open_amounts[:, hold.counted] -= sign * vertical(hold.amounts)
 
     def count_on(self, row: Row) -> None:
         """Makes every open hold that has this row count there, because a pod that grows in place is on the row or about to be.
@@ -229,19 +229,19 @@ class Holds:
                 self._taken(uid)
                 self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
 
-    def lift(self, uid: PodUid) -> list[Hold]:
-        """Removes and returns all holds of the pod, so that the pod can be judged again; the caller must call `lay_down`
+    def suspend(self, uid: PodUid) -> list[Hold]:
+        """Removes and returns all holds of the pod, so that the pod can be judged again; the caller must call `restore`
         afterwards."""
         return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
 
-    def lay_down(self, uid: PodUid, lifted: Sequence[Hold], until: Instant) -> None:
+    def restore(self, uid: PodUid, suspended: Sequence[Hold], until: Instant) -> None:
         """Restores those of the lifted holds that still count after the pod was judged again.
 
         If kube-scheduler binds, a bind that a lifted hold allowed may still come. Such a hold counts until its own deadline, or
         `until` if that is earlier. The other holds have ended.
         """
         now = self._holds.get(uid)
-        for hold in lifted:
+        for hold in suspended:
             rows = hold.counted if now is None else hold.counted[~np.isin(hold.counted, now.counted)]
             if not len(rows):
                 continue

@@ -93,7 +93,7 @@ class NodeTable:
             self.room_appeared(row)
         return grown
 
-    def open_again(self, name: NodeName) -> None:
+    def recompute_capacity(self, name: NodeName) -> None:
         """Computes Total and Watermark of the node again from what it reports; only audits call this."""
         row = self.row_of[name]
         node = self.by_row[row]

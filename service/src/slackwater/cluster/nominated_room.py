@@ -85,13 +85,13 @@ class NominatedRoom:
         columns = self._ledger.columns
         nominated_amounts = self._holds.nominated.below(priority, columns.n_rows)
         return (
-            self._lifted(priority, number, nominated_amounts)
+            self._without_lower_nominees(priority, number, nominated_amounts)
             if self._nominees or nominated_amounts is not None
             else nullcontext()
         )
 
     @contextmanager
-    def _lifted(self, priority: int, number: int | None, nominated_amounts: Int64 | None) -> Iterator[None]:
+    def _without_lower_nominees(self, priority: int, number: int | None, nominated_amounts: Int64 | None) -> Iterator[None]:
         found = (
             self._holds.get(holder(uid))
             for uid, nominee in self._nominees.items()
@@ -99,14 +99,14 @@ class NominatedRoom:
         )
         lifted = [hold for hold in found if hold is not None]
         for hold in lifted:
-            self._ledger.unhold(hold.counted, hold.amounts)
+            self._ledger.release_held(hold.counted, hold.amounts)
         if nominated_amounts is not None:
-            self._ledger.hold_all(-nominated_amounts)
+            self._ledger.hold_on_all(-nominated_amounts)
         try:
             yield
         finally:
             if nominated_amounts is not None:
-                self._ledger.hold_all(nominated_amounts)
+                self._ledger.hold_on_all(nominated_amounts)
             for hold in lifted:
                 self._ledger.hold(hold.counted, hold.amounts)
 

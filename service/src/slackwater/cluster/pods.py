@@ -12,7 +12,7 @@ from slackwater.model.objects import Pod
 #: before the deletion must not bring the pod back. UIDs are never reused, so remembering them too long does no harm.
 _GONE_SECONDS: Final = 300.0
 #: How long a pod that only a filter call contained counts as existing: the watch shows it within moments, or it is gone.
-_OVERHEARD_SECONDS: Final = 60.0
+_FROM_FILTER_SECONDS: Final = 60.0
 
 
 class Disruption(NamedTuple):
@@ -35,7 +35,7 @@ class PodTable:
         self._uid_of: dict[PodKey, PodUid] = {}
         #: Deleted pods: when to forget the deletion, and whether a read (not the watch) showed it.
         self._gone: dict[PodUid, tuple[Instant, bool]] = {}
-        self._overheard: dict[PodUid, tuple[Pod, Instant]] = {}
+        self._from_filter: dict[PodUid, tuple[Pod, Instant]] = {}
         #: The UIDs of pods that were added, changed or removed.
         self.journal = ChangeJournal[PodUid]()
         #: Pods that somebody began to disrupt.
@@ -73,22 +73,22 @@ class PodTable:
         self._pods[pod.uid] = pod
         (self.leaving.add if pod.deleting else self.leaving.discard)(pod.uid)
         self._uid_of[pod.key] = pod.uid
-        self._overheard.pop(pod.uid, None)
+        self._from_filter.pop(pod.uid, None)
         self.journal.note(pod.uid)
         return True
 
-    def overhear(self, pod: Pod, now: Instant) -> None:
+    def note_from_filter(self, pod: Pod, now: Instant) -> None:
         """Notes a pod that a filter call contained; ignored if the watch has already shown it."""
         if pod.uid not in self._pods and pod.uid not in self._gone:
-            self._overheard.pop(pod.uid, None)
-            self._overheard[pod.uid] = (pod, Instant(now + _OVERHEARD_SECONDS))
+            self._from_filter.pop(pod.uid, None)
+            self._from_filter[pod.uid] = (pod, Instant(now + _FROM_FILTER_SECONDS))
 
     def drop(self, uid: PodUid, key: PodKey, now: Instant, *, read: bool = False) -> Pod | None:
         """Removes a pod that is gone, as the watch or (with `read`) a read shows. Returns its last state, None if it was
         unknown."""
         self._gone.pop(uid, None)
         self._gone[uid] = (Instant(now + _GONE_SECONDS), read)
-        self._overheard.pop(uid, None)
+        self._from_filter.pop(uid, None)
         if self._uid_of.get(key) == uid:
             del self._uid_of[key]
         dropped = self._pods.pop(uid, None)
@@ -113,8 +113,8 @@ class PodTable:
         """The pod as the watch shows it, or else as a filter call contained it; None if neither."""
         pod = self._pods.get(uid)
         if pod is None:
-            overheard = self._overheard.get(uid)
-            pod = overheard[0] if overheard else None
+            known_from_filter = self._from_filter.get(uid)
+            pod = known_from_filter[0] if known_from_filter else None
         return pod
 
     def is_gone(self, uid: PodUid) -> bool:
@@ -130,11 +130,11 @@ class PodTable:
         # Both tables are in order of time, since all entries of one table live equally long.
         while self._gone and self._gone[first := next(iter(self._gone))][0] <= now:
             del self._gone[first]
-        strangers = []
-        while self._overheard and self._overheard[first := next(iter(self._overheard))][1] <= now:
-            del self._overheard[first]
-            strangers.append(first)
-        return strangers
+        expired = []
+        while self._from_filter and self._from_filter[first := next(iter(self._from_filter))][1] <= now:
+            del self._from_filter[first]
+            expired.append(first)
+        return expired
 
     def __iter__(self) -> Iterator[Pod]:
         return iter(self._pods.values())

@@ -142,7 +142,7 @@ class Reservations:
             self.priority_shares.release(row, reservation.priority, reservation.pod_resources.reserved)
             self._nodes.count_vertical(row, -reservation.vertical)
 
-    def place_again(self, name: NodeName, row: Row) -> None:
+    def recompute_row(self, name: NodeName, row: Row) -> None:
         """Computes again on which row the reservations of a node count, without changing the ledger; only audits call this."""
         for uid in self._by_node.get(name, ()):
             self.placed[uid] = PlacedPod(row=row, reserved=self._reservations[uid].pod_resources.reserved)

@@ -48,7 +48,7 @@ class SampleMisses:
         if sample_miss is not None:
             sample_miss.due = None
 
-    def hasten(self, uid: PodUid, now: Instant) -> None:
+    def nominate_now(self, uid: PodUid, now: Instant) -> None:
         """Makes the nomination due now, because kube-scheduler has reported the end of the failed cycle."""
         sample_miss = self._pods.get(uid)
         if sample_miss is not None and sample_miss.due is not None:

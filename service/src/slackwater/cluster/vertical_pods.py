@@ -11,8 +11,8 @@ from slackwater.model.ledger.ledger import (
     PodResources,
     certain_resources,
     ordinary_resources,
+    resources_of_unknown_permit,
     restored_resources,
-    unheard_resources,
 )
 from slackwater.model.ledger.transitions import bounds_changed, migration_found, scaling_disabled, use_changed
 from slackwater.model.objects import Pod
@@ -203,7 +203,7 @@ class VerticalPods:
             return restored_resources(vertical, permit=own.permit, permit_limit=own.permit_limit)
         if migration is None and pod.kind.scheduler_name != scheduler_name:
             return _placed_resources(vertical)
-        pod_resources = unheard_resources(vertical)
+        pod_resources = resources_of_unknown_permit(vertical)
         if migration is None or written is None:
             return pod_resources
         # Its machine has arrived on another node, so what it shows as used may be used there.

@@ -41,7 +41,7 @@ _GIVEN: Final = ("kubernetes.io/", "beta.kubernetes.io/", "failure-domain.beta.k
 _GIVEN_KEYS: Final = frozenset({"node.kubernetes.io/instance-type", NODE_GROUP})
 
 
-def is_passing(key: str) -> bool:
+def is_transient(key: str) -> bool:
     """Does a taint with this key describe a temporary state of the node?"""
     return key in _ENDS or key.startswith(_STARTING)
 
@@ -59,7 +59,7 @@ def until_over(node: Node, key: str) -> Change:
     return NodeEdit(words=words, node=node.name, edit=edit)
 
 
-def is_given(key: str) -> bool:
+def describes_machine(key: str) -> bool:
     """Does a label with this key describe the machine, so that setting it by hand makes no sense?"""
     return key in _GIVEN_KEYS or key.startswith(_GIVEN)
 
@@ -87,7 +87,7 @@ def n_taints(asked: PodQuery) -> Int64:
 
 
 def _n_obstacles(taints: list[Taint]) -> int:
-    passing = {taint.key for taint in taints if is_passing(taint.key)}
+    passing = {taint.key for taint in taints if is_transient(taint.key)}
     return len(passing - {UNSCHEDULABLE}) + sum(taint.key not in passing for taint in taints)
 
 
@@ -110,7 +110,7 @@ def taint_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
     obstacle."""
     node = asked.snapshot.facts.nodes[row]
     taints = _untolerated(asked, node.taints)
-    passing = dict.fromkeys(taint.key for taint in taints if is_passing(taint.key))
+    passing = dict.fromkeys(taint.key for taint in taints if is_transient(taint.key))
     for key in passing:
         if key != UNSCHEDULABLE or not node.unschedulable:  # `cordon_obstacles` reports a cordon
             texts = (f"taint {taint_text(taint)}" for taint in taints if taint.key == key)
@@ -186,7 +186,7 @@ def affinity_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
 
 
 def _label_changes(asked: PodQuery, node: Node, key: str, value: str) -> Iterator[Change]:
-    if not is_given(key):
+    if not describes_machine(key):
 
         def edit(node: Node) -> Node:
             return replace(node, labels={**node.labels, key: value})

@@ -21,7 +21,7 @@ from slackwater.controllers.scaleup.groups import (
     upcoming_name,
 )
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.controllers.scaleup.pending import Demand, which_count
+from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.explain import obstacles
 from slackwater.explain.explain_input import ExplainInput, after
@@ -196,7 +196,7 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     """Explains why a group has not grown, and which changes would make it grow."""
     found = list(skip_reasons(explain_input, name))
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
-    demand = which_count(list(explain_input.pending.values()), rules=rules, now=None)
+    demand = pending_demand(list(explain_input.pending.values()), rules=rules, now=None)
     waiting = _by_kind(explain_input, demand)
     plan = _planned(explain_input, demand)
     grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
@@ -206,7 +206,7 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     found += _refused(explain_input, name, waiting)
     if not helpless and not grows:
         found.append(of_wait_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
-    remedies = [] if not helpless or grows else _letting_grow(explain_input, name, Demand(counted=tuple(helpless)))
+    remedies = [] if not helpless or grows else _growth_remedies(explain_input, name, Demand(counted=tuple(helpless)))
     pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
     return Explanation(
         object=f"group {name}",
@@ -242,7 +242,7 @@ def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tup
     ]
 
 
-def _letting_grow(explain_input: ExplainInput, name: GroupName, demand: Demand) -> list[Remedy]:
+def _growth_remedies(explain_input: ExplainInput, name: GroupName, demand: Demand) -> list[Remedy]:
     found = []
     for change in group_changes(explain_input, name):
         with after(explain_input, (change,)) as then:

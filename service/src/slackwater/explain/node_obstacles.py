@@ -28,18 +28,26 @@ _FINE: Final = 1000
 
 
 def obstacle(
-    explain_input: ExplainInput, look: EligibilityInput, row: Row, unremovable_reason: UnremovableReason, detail: str
+    explain_input: ExplainInput,
+    candidate: EligibilityInput,
+    row: Row,
+    unremovable_reason: UnremovableReason,
+    detail: str,
 ) -> Obstacle:
     """The obstacle for a rule that forbids the removal, by its reason and detail; with the changes that might help."""
-    objects = [f"node {look.node.name}"] + ([f"group {look.group}"] if look.group is not None else [])
+    objects = [f"node {candidate.node.name}"] + ([f"group {candidate.group}"] if candidate.group is not None else [])
     finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
-    if look.group is None:
+    if candidate.group is None:
         return Obstacle(finding)
-    return Obstacle(finding, tuple(_changes(explain_input, look, row, look.group, unremovable_reason)))
+    return Obstacle(finding, tuple(_changes(explain_input, candidate, row, candidate.group, unremovable_reason)))
 
 
 def _changes(
-    explain_input: ExplainInput, look: EligibilityInput, row: Row, group: GroupName, unremovable_reason: UnremovableReason
+    explain_input: ExplainInput,
+    candidate: EligibilityInput,
+    row: Row,
+    group: GroupName,
+    unremovable_reason: UnremovableReason,
 ) -> Iterator[Change]:
     match unremovable_reason:
         case UnremovableReason.DISABLED_FOR_GROUP:
@@ -48,13 +56,13 @@ def _changes(
                 words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True))
             )
         case UnremovableReason.DISABLED_ANNOTATION:
-            words = f"remove annotation scale-down-disabled from node {look.node.name}"
-            yield NodeEdit(words=words, node=look.node.name, edit=lambda node: replace(node, keep=False))
+            words = f"remove annotation scale-down-disabled from node {candidate.node.name}"
+            yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: replace(node, keep=False))
         case UnremovableReason.UNREADY_DISABLED:
             words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
             yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
         case UnremovableReason.NOT_UNDERUTILIZED:
-            yield from _threshold(look, group)
+            yield from _threshold(candidate, group)
         case UnremovableReason.GROUP_MIN_SIZE:
             yield _smaller(explain_input, group)
         case UnremovableReason.CLUSTER_MINIMUM:
@@ -67,15 +75,15 @@ def _of_group(policy: ScaleDownPolicy, group: GroupName, change: Callable[[Group
     return replace(policy, groups={**policy.groups, group: change(policy.groups.get(group, GroupPolicy()))})
 
 
-def _threshold(look: EligibilityInput, group: GroupName) -> Iterator[Change]:
-    assert look.rules is not None
-    share = math.ceil(look.utilization.share * _FINE) / _FINE
-    if look.utilization.of_gpu:
-        before = look.rules.gpu_utilization_threshold
+def _threshold(candidate: EligibilityInput, group: GroupName) -> Iterator[Change]:
+    assert candidate.rules is not None
+    share = math.ceil(candidate.utilization.share * _FINE) / _FINE
+    if candidate.utilization.of_gpu:
+        before = candidate.rules.gpu_utilization_threshold
         words = f"raise scaleDown.gpuUtilizationThreshold from {before:g} to {share:g}"
         yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
     else:
-        words = f"raise the utilization threshold of group {group} from {look.rules.utilization_threshold:g} to {share:g}"
+        words = f"raise the utilization threshold of group {group} from {candidate.rules.utilization_threshold:g} to {share:g}"
         yield ScaleDownEdit(
             words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, utilization_threshold=share))
         )

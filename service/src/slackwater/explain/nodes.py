@@ -153,7 +153,7 @@ def unremovable_reasons(explain_input: ExplainInput, row: Row) -> list[Obstacle]
     found += blocked
     evacuated = _evacuated(explain_input, row, begun=bool(blocked))
     if isinstance(evacuated, NotEvacuated):
-        found += _homeless(explain_input, row, evacuated)
+        found += _unplaced_pods(explain_input, row, evacuated)
     return found
 
 
@@ -161,7 +161,7 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
     node = explain_input.snapshot.facts.nodes[row]
     group = explain_input.group_of.get(node.name)
     rules = None if group is None else _rules(explain_input, group)
-    look = EligibilityInput(
+    candidate = EligibilityInput(
         node=node,
         group=group,
         rules=rules,
@@ -170,12 +170,12 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
         policy=explain_input.scale_down,
         now=explain_input.now,
     )
-    words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(look)) is not None]
+    words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(candidate)) is not None]
     if group is not None:
         minima = RemainingMinima(_planning_input(explain_input), ScaleDownState(), explain_input.scale_down.minimum)
         refusal = minima.refusal(row, group, explain_input.groups[group].group.min_size)
         words += [] if refusal is None else [refusal]
-    return [node_obstacles.obstacle(explain_input, look, row, *word) for word in words]
+    return [node_obstacles.obstacle(explain_input, candidate, row, *word) for word in words]
 
 
 def _utilization(explain_input: ExplainInput, row: Row, rules: GroupRules | None) -> Utilization:
@@ -220,7 +220,7 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
         return evacuations.evacuate(row, rows=rows, begun=begun)
 
 
-def _homeless(explain_input: ExplainInput, row: Row, kept: NotEvacuated) -> list[Obstacle]:
+def _unplaced_pods(explain_input: ExplainInput, row: Row, kept: NotEvacuated) -> list[Obstacle]:
     """The obstacle that a pod finds no place: why no other node takes it, and changes after which one of the nearest would."""
     running_pod = next(running_pod for running_pod in explain_input.running_pods.on(row) if running_pod.pod.uid == kept.pod.uid)
     snapshot = explain_input.snapshot

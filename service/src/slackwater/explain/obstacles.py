@@ -115,7 +115,7 @@ def counts(asked: PodQuery) -> Int64:
     return total
 
 
-def nearness(asked: PodQuery) -> Int64:
+def relative_shortage(asked: PodQuery) -> Int64:
     """The sum of the lacking amounts on each row, in millionths of the node's allocatable; shape (n_rows,). Among rows with
     equally many obstacles, the one with the smaller sum is nearer to taking the pod."""
     snapshot = asked.snapshot

@@ -96,12 +96,12 @@ def obstacles(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> It
     if reason is Reason.SPREAD_SKEW or reason is Reason.SPREAD_LABEL_MISSING:
         yield from _spread(asked, row, finding)
     elif reason in _IN_THE_WAY:
-        yield from _leavers(asked, row, reason, finding)
+        yield from _blocking_pods(asked, row, reason, finding)
     else:
-        yield Obstacle(finding, tuple(_own_words(asked, reason)))
+        yield Obstacle(finding, tuple(_constraint_edits(asked, reason)))
 
 
-def _own_words(asked: PodQuery, reason: Reason) -> Iterator[Change]:
+def _constraint_edits(asked: PodQuery, reason: Reason) -> Iterator[Change]:
     pod = asked.pod.key
     match reason:
         case Reason.POD_AFFINITY:
@@ -123,13 +123,13 @@ def _own_words(asked: PodQuery, reason: Reason) -> Iterator[Change]:
 def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
     """One obstacle for each constraint that is violated by itself. If none is, one for each hard constraint."""
     hard = [constraint for constraint in asked.asks.spread if constraint.hard]
-    broken = [each for each in hard if _breaks(asked, row, each)] or hard
+    broken = [each for each in hard if _violates(asked, row, each)] or hard
     for constraint in broken:
         named = replace(finding, objects=(f"topologySpreadConstraint {constraint.topology_key}",))
         yield Obstacle(named, tuple(_loosen(asked, row, constraint)))
 
 
-def _breaks(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> bool:
+def _violates(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> bool:
     """Is the constraint violated by itself? All others are made soft, because hard ones restrict which nodes are counted."""
     spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
     return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
@@ -172,7 +172,7 @@ def _rows_at(asked: PodQuery, row: Row, key: str) -> list[Row]:
     return [Row(at) for at in np.flatnonzero((ids == ids[row]) & facts.live[: facts.n_rows])[:_MOST_ROWS].tolist()]
 
 
-def _repelled(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+def _excluded_by_own_terms(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     """Pods to which the pod's own required anti-affinity applies, in the row's topology domains."""
     snapshot = asked.snapshot
     for term in asked.asks.anti_affinity:
@@ -201,7 +201,7 @@ def _repelling(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
                     yield at, running_pod
 
 
-def _at_my_ports(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
+def _with_same_ports(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     for running_pod in asked.explain_input.running_pods.on(row):
         theirs = asked.snapshot.of(running_pod.kind).asks.host_ports
         if any(_clash(mine, their) for mine in asked.asks.host_ports for their in theirs):
@@ -230,15 +230,15 @@ def _with_devices(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]
 
 #: For each reason, the pods that cause it as (row, pod); a pod may occur twice.
 _IN_THE_WAY: Final[dict[Reason, Callable[[PodQuery, Row], Iterator[tuple[Row, RunningPod]]]]] = {
-    Reason.POD_ANTI_AFFINITY: _repelled,
+    Reason.POD_ANTI_AFFINITY: _excluded_by_own_terms,
     Reason.EXISTING_ANTI_AFFINITY: _repelling,
-    Reason.HOST_PORTS: _at_my_ports,
+    Reason.HOST_PORTS: _with_same_ports,
     Reason.DISK_CONFLICT: _with_my_disks,
     Reason.DEVICES_SHORT: _with_devices,
 }
 
 
-def _leavers(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
+def _blocking_pods(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
     """One obstacle for each pod that causes the verdict. If there are more than `_MOST_LEAVING`, one obstacle that only a
     change of the asking pod removes."""
     pods = {running_pod.pod.uid: (at, running_pod) for at, running_pod in _IN_THE_WAY[reason](asked, row)}

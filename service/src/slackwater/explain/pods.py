@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.pending import which_count
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.explain import obstacles
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation, Finding, MinimalSet, Obstacle, PodQuery, Remedy, of_reason, of_wait_reason
@@ -65,7 +65,7 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         placed = of_wait_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
         instead = placed_instead(explain_input, pod, quarantined=word.quarantined)
         return Explanation(object=name, state="placed", reasons=(placed,), facts=facts, instead=instead)
-    explain_input = _beside(explain_input, pod, word)
+    explain_input = _with_pending(explain_input, pod, word)
     asked = PodQuery(explain_input, pod)
     reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
@@ -74,7 +74,7 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
     left_out = _not_counted(explain_input, pod)
     coming = [] if left_out else on_its_way(explain_input, pod)
-    remedies, minimal = _helps(explain_input, pod, word, with_groups=not left_out and not _is_coming(coming))
+    remedies, minimal = _helps(explain_input, pod, word, with_groups=not left_out and not _node_is_coming(coming))
     words = group_verdicts(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
@@ -97,7 +97,7 @@ def _facts(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _beside(explain_input: ExplainInput, pod: Pod, word: PodContext) -> ExplainInput:
+def _with_pending(explain_input: ExplainInput, pod: Pod, word: PodContext) -> ExplainInput:
     """Adds the pod to the pending pods of the input. If filter rejects the pod for a missing request, makes the snapshot's
     accounting do so too."""
     explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
@@ -129,7 +129,7 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
 # --- what would help ------------------------------------------------------------------------------------------------------
 
 
-def _is_coming(found: Sequence[Finding]) -> bool:
+def _node_is_coming(found: Sequence[Finding]) -> bool:
     """Does an upcoming node take the pod? Then no group has to change."""
     return any(finding.code == WaitReason.COMING for finding in found)
 
@@ -170,7 +170,7 @@ def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal
 def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
     """The `_NEAREST` rows with the fewest obstacles; among equally many, those that lack least come first. Only one row of each
     number of obstacles and verdict is returned. `leave_out` and `but` are excluded."""
-    counts, far = obstacles.counts(asked), obstacles.nearness(asked)
+    counts, far = obstacles.counts(asked), obstacles.relative_shortage(asked)
     facts = asked.snapshot.facts
     open_rows = facts.live[: facts.n_rows].copy()
     open_rows[[facts.row_of[name] for name in leave_out if name in facts.row_of]] = False
@@ -193,5 +193,5 @@ def _through_groups(explain_input: ExplainInput, pod: Pod) -> list[Remedy]:
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
     """Why scale-up passes the pod over, whatever the groups are; empty if it does not. Its age is not taken into account."""
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
-    demand = which_count([replace(pod, nominated_node=None)], rules=rules, now=None)
+    demand = pending_demand([replace(pod, nominated_node=None)], rules=rules, now=None)
     return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

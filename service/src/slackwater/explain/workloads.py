@@ -33,7 +33,7 @@ def places(
     snapshot unchanged."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
-        asked = _lifted(explain_input, running_pod, row, wanted)
+        asked = _taken_off(explain_input, running_pod, row, wanted)
         snapshot.close(row)
         rows = feasible(snapshot, asked.kind).rows
         return [snapshot.facts.nodes[at].name for at in rows.tolist()], why_nowhere(asked)
@@ -43,7 +43,7 @@ def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Ro
     """Single changes after which another node would take the pod if it requested `wanted`; no changes of the pod itself."""
     snapshot = explain_input.snapshot
     with snapshot.fork():
-        asked = _lifted(explain_input, running_pod, row, wanted)
+        asked = _taken_off(explain_input, running_pod, row, wanted)
         tried = [
             change
             for near in nearest(asked, but=row)
@@ -70,7 +70,7 @@ def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row
         name = explain_input.snapshot.facts.nodes[row].name
         change = PodLeaves(words=f"move pod {other.pod.key} off node {name}", pod=other.pod, row=row)
         with after(explain_input, (change,)) as then:
-            asked = _lifted(then, running_pod, row, wanted)
+            asked = _taken_off(then, running_pod, row, wanted)
             if not list(_short(asked, row)):
                 return [Remedy(changes=(change,))]
     return []
@@ -81,7 +81,7 @@ def _short(asked: PodQuery, row: Row) -> Iterator[Finding]:
     yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
 
 
-def _lifted(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> PodQuery:
+def _taken_off(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> PodQuery:
     """Removes the pod from its row in the present trial, and returns the query for a node with at least the amounts
     `wanted`."""
     take_off(explain_input.snapshot, running_pod.kind, row, running_pod.pod.uid)

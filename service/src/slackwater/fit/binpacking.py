@@ -123,11 +123,11 @@ def place_pods(
     To find the reasons why pods are left costs as much as placing them; without `reasons` this is skipped.
     """
     packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
-    everyone = np.arange(len(kinds))
+    all_rows = np.arange(len(kinds))
     if hints.pods is not None:
-        for kind, run in _runs(kinds, everyone[packing.knows(hints.pods)]):
+        for kind, run in _runs(kinds, all_rows[packing.knows(hints.pods)]):
             packing.try_at(kind, run, hints.pods[run])
-    for kind, run in _runs(kinds, everyone[packing.at == NOWHERE]):
+    for kind, run in _runs(kinds, all_rows[packing.at == NOWHERE]):
         packing.place(kind, run, hint=hints.kinds.get(kind, NOWHERE))
     return packing.result()
 
@@ -168,7 +168,7 @@ class _Packing:
         """Places those pods of a run that fit at their own hints; the others stay unplaced and get no reasons."""
         if self._is_cut():
             return
-        if _heeds_its_copies(self._snapshot, self._snapshot.of(kind)):
+        if _copies_limit_each_other(self._snapshot, self._snapshot.of(kind)):
             for pod, hint in zip(pods, hints, strict=True):
                 if self._is_cut():
                     return
@@ -292,7 +292,7 @@ def _batches(snapshot: ClusterSnapshot, kind: NumberedGroup, pods: Rows) -> Iter
         yield pods
 
 
-def _heeds_its_copies(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+def _copies_limit_each_other(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     """Whether a copy may close a row for the next copy by something else than filling it."""
     asks = kind.asks
     rules = asks.disks or asks.affinity or asks.anti_affinity or has_claims(snapshot, kind)

@@ -23,7 +23,7 @@ _FIRST_CAPACITY: Final = 64
 _OK: Final = np.uint8(Reason.OK)
 
 
-def let_pass(codes: Codes) -> Mask:
+def feasible_mask(codes: Codes) -> Mask:
     """A mask that is true where the verdict is `Reason.OK`."""
     found: Mask = codes == _OK
     return found

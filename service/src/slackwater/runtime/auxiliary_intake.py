@@ -105,7 +105,7 @@ class AuxiliaryIntake:
         else:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, ControllerScale | Workload) else 0
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Makes `changes` return everything again, because the reader has lost its copies."""
         self._changed.update(self._event_sources)
 

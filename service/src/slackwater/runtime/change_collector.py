@@ -29,7 +29,7 @@ class ChangeCollector:
         #: Pods moved out of `_pods` and not returned yet. A pod that changes again is added to `_pods` again.
         self._old_pods: list[PodUid] = []
         self._budgets_version = -1
-        self.begin_again()
+        self.reset()
         state_machine.state.pods.journal.add_reader(self._pods)
         state_machine.state.reservations.journal.add_reader(self._pods)
         state_machine.state.nodes.journal.add_reader(self._nodes)
@@ -41,7 +41,7 @@ class ChangeCollector:
         state_machine.state.reservations.journal.remove_reader(pods)
         state_machine.state.nodes.journal.remove_reader(nodes)
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Makes everything due for collection again, because the reader may not have applied what it got last."""
         self._pods.update(pod.uid for pod in self._state_machine.state.pods)
         self._nodes.update(self._state_machine.state.nodes.row_of)

@@ -29,6 +29,7 @@ from slackwater.model.effects import (
 )
 from slackwater.model.permits import read_written
 from slackwater.model.resources import Amounts
+from slackwater.model.texts import first_few
 from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
 
@@ -182,8 +183,7 @@ def _needed_by(needed_by: NeededBy | None) -> str:
     if needed_by.for_placeholders:
         return f", to keep room for pods to come: {needed_by.n_pods} placeholders"
     pods = [str(key) for key in needed_by.first]
-    more = needed_by.n_pods - len(pods)
-    return f", for {', '.join(pods)}" + (f" and {more} more" if more else "")
+    return f", for {first_few(pods, len(pods), total=needed_by.n_pods)}"
 
 
 def _pods_of(needed_by: NeededBy | None) -> tuple[str, ...]:

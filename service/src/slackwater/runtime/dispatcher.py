@@ -212,7 +212,7 @@ class Dispatcher:
         lane = self._lanes.get(name)
         return lane[-1] if lane else self._running.get(name)
 
-    def binds_stand_in_line(self) -> bool:
+    def binds_are_queued(self) -> bool:
         """Are so many binds running, and so slowly, that a bind submitted now might miss its deadline?"""
         since = self._binding_since
         return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
@@ -317,7 +317,7 @@ class Dispatcher:
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
         if isinstance(effect, NominateInAdvance):
-            self._steer_ended(effect, outcome)
+            self._advance_nomination_ended(effect, outcome)
         elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else given_up(effect, outcome) or event
             _log.warning(
@@ -331,7 +331,7 @@ class Dispatcher:
             self._on_event(end_event)
         ticket.finish()
 
-    def _steer_ended(self, effect: NominateInAdvance, outcome: Outcome) -> None:
+    def _advance_nomination_ended(self, effect: NominateInAdvance, outcome: Outcome) -> None:
         """Reports the end of a nomination in advance. A failure is not logged: it does no harm, and there may be thousands."""
         if self._group is not None:
             self._on_event(AdvanceNominationEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
@@ -349,12 +349,12 @@ def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
     return newer or last.effect == effect
 
 
-async def _taken(limiter: anyio.CapacityLimiter, borrower: object) -> None:
+async def _taken(limiter: anyio.CapacityLimiter, holder: object) -> None:
     """Acquires a slot of the limiter. If one is free this does not yield to the event loop, unlike the limiter's own method."""
     try:
-        limiter.acquire_on_behalf_of_nowait(borrower)
+        limiter.acquire_on_behalf_of_nowait(holder)
     except anyio.WouldBlock:
-        await limiter.acquire_on_behalf_of(borrower)
+        await limiter.acquire_on_behalf_of(holder)
 
 
 def _worst(before: Outcome, outcome: Outcome) -> Outcome:

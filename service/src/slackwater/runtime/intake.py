@@ -146,7 +146,7 @@ class Intake:
             self.failed[kind] += 1
             _log.exception("event not applied", resource=kind, object=object_of(event))
             effects = self._closed(event, f"{type(error).__name__}: {error}")
-        self._hand_on(effects)
+        self._submit(effects)
 
     def _closed(self, event: Event, why: str) -> list[Effect]:
         unreadable = unreadable_after(event, why)
@@ -158,7 +158,7 @@ class Intake:
             _log.exception("node not closed", object=unreadable.name, node=unreadable.node)
             return []
 
-    def _hand_on(self, effects: Iterable[Effect]) -> None:
+    def _submit(self, effects: Iterable[Effect]) -> None:
         assert self._dispatcher is not None
         if not self._standby:
             self._dispatcher.submit_all(effects)

@@ -51,11 +51,11 @@ class PodLifecycle:
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by another scheduler.
-            let_pass = self._admit(pod.uid, node)
-            expected = reservation is None and not policy.binds and let_pass
+            admitted = self._admit(pod.uid, node)
+            expected = reservation is None and not policy.binds and admitted
             self._cluster_state.event_counts.confirmed += expected
             self._cluster_state.event_counts.adopted += synced and not expected
-            self._count(pod, node, policy, let_pass=let_pass)
+            self._count(pod, node, policy, admitted=admitted)
         else:
             self.recount(pod, reservation, policy)
             if reservation.state != "seen":
@@ -89,15 +89,15 @@ class PodLifecycle:
     def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
         """Replaces the pod's reservation by one computed from the API object. Called if another scheduler bound the pod, or if
         its reservation has to be computed again."""
-        self._count(pod, node, policy, let_pass=self._admit(pod.uid, node))
+        self._count(pod, node, policy, admitted=self._admit(pod.uid, node))
 
-    def _count(self, pod: Pod, node: NodeName, policy: Policy, *, let_pass: bool) -> None:
+    def _count(self, pod: Pod, node: NodeName, policy: Policy, *, admitted: bool) -> None:
         if pod.vertical is not None and not policy.binds:
             self._count_beside(node)
         self._cluster_state.reservations.drop(pod.uid)
         vertical_pods = self._cluster_state.vertical_pods
         pod_resources = (
-            vertical_pods.placed(pod) if let_pass else vertical_pods.found(pod, scheduler_name=policy.scheduler_name)
+            vertical_pods.placed(pod) if admitted else vertical_pods.found(pod, scheduler_name=policy.scheduler_name)
         )
         priority, vertical = pod.priority, pod.vertical is not None
         place = Reservation(

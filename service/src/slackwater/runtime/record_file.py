@@ -58,14 +58,14 @@ class Recording:
         self._waiting_bytes = 0
         self._unflushed = 0
         try:
-            _make_way(Path(path), keep)
+            _rotate(Path(path), keep)
             # Readable by its owner only: the record names every pod of the cluster.
             self._raw: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         except OSError as error:
             raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
         self._zipped = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=_LEVEL, mtime=0)
 
-    def tell(self, frame: bytes) -> None:
+    def write_frame(self, frame: bytes) -> None:
         """Adds a frame to those that wait for the thread; costs one append to a list. Does nothing if the record has ended."""
         if self.ended:
             return
@@ -89,7 +89,7 @@ class Recording:
                 await anyio.to_thread.run_sync(self._close)
 
     def _append(self) -> None:
-        """Writes the waiting frames; runs in the thread. Replaces the list first, because the event loop may call `tell`
+        """Writes the waiting frames; runs in the thread. Replaces the list first, because the event loop may call `write_frame`
         meanwhile."""
         frames, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for waiting in frames:
@@ -133,7 +133,7 @@ class Recording:
             self._finish()
 
 
-def _make_way(path: Path, keep: int) -> None:
+def _rotate(path: Path, keep: int) -> None:
     """Renames each earlier record to the next number; the oldest is overwritten. With `keep` 0 nothing is renamed."""
     names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep + 1))]
     for newer, older in reversed([*pairwise(names)]):

@@ -149,7 +149,7 @@ class _Restoring:
             attempts=entry["attempts"],
             oscillating=entry["oscillating"],
             lowered_from=_amounts(entry["loweredFrom"]),
-            written_at=self._at_or(entry["writtenInSeconds"], float("-inf")),
+            written_at=self._instant_or(entry["writtenInSeconds"], float("-inf")),
             settle_at=self._at(entry["settleInSeconds"]),
             settle_for=_amounts(entry["settleFor"]),
         )
@@ -157,7 +157,7 @@ class _Restoring:
 
     def _hold(self, entry: Json) -> None:
         rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
-        deadline = self._at_or(entry["endsInSeconds"], float("inf"))
+        deadline = self._instant_or(entry["endsInSeconds"], float("inf"))
         amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
         key = PodKey(entry["namespace"], entry["name"])
         hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
@@ -212,7 +212,7 @@ class _Restoring:
     def _at(self, seconds: float | None) -> Instant | None:
         return None if seconds is None else Instant(self._now + seconds)
 
-    def _at_or(self, seconds: float | None, never: float) -> Instant:
+    def _instant_or(self, seconds: float | None, never: float) -> Instant:
         return Instant(never if seconds is None else self._now + seconds)
 
 

@@ -185,7 +185,7 @@ class StateMachine:
                 self.state.budgets.drop(namespace, name)
             case PausesSeen(pauses) if pauses != self.pausing.pauses:
                 effects = self.pausing.seen(pauses, now)
-                self._put_in_force()
+                self._apply_policies()
                 return effects
         return []
 
@@ -195,10 +195,10 @@ class StateMachine:
                 return self._ticked(now)
             case StandbyTimePassed():
                 self.state.pods.expire(now)
-                self.permit_limits.nobody_waits()
+                self.permit_limits.forget_blocked_nodes()
             case LeadershipTaken():  # starts again from the API objects: the former leader may have written them
-                self.migrating.begin_again()
-                self.permit_limits.begin_again()
+                self.migrating.reset()
+                self.permit_limits.reset()
                 self._pod_lifecycle.adopt_growing(self.policy, now)
             case Synced():
                 self.synced = True
@@ -210,9 +210,9 @@ class StateMachine:
     def adopt_policy(self, policy: Policy) -> None:
         """Puts a changed configuration into force for all nodes, from the next question on. Activates all refused pods."""
         self.generation, self._configured = Generation(self.generation + 1), policy
-        self._put_in_force()
+        self._apply_policies()
 
-    def _put_in_force(self) -> None:
+    def _apply_policies(self) -> None:
         policy = with_pauses(self._configured, self.pausing.paused)
         self.permit_limits.adopt_policy(policy)
         if policy.nodes != self.policy.nodes:
@@ -242,7 +242,7 @@ class StateMachine:
         self.advance_nominations.seen(pod, self.policy, now)
         self._scheduling_gates.seen(pod, self.policy, now)
         if self._conditions.newly_failed(before, pod):
-            self.state.sample_misses.hasten(pod.uid, now)
+            self.state.sample_misses.nominate_now(pod.uid, now)
         return []
 
     def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
@@ -288,10 +288,10 @@ class StateMachine:
         effects += self.state.unschedulable_pods.activate_held() if expired else []
         effects += self._pod_lifecycle.activate_all_of(self.state.bind_backoff.expire(now), "denial-ended")
         effects += self._pod_lifecycle.activate_all_of(self.state.accepted_preemptions.expire(now), "victims-awaited")
-        for stranger in self.state.pods.expire(now):
-            self.state.unschedulable_pods.forget(stranger)
-            self._conditions.forget(stranger)
-            self.advance_nominations.choices.ended(stranger, None)
+        for uid in self.state.pods.expire(now):
+            self.state.unschedulable_pods.forget(uid)
+            self._conditions.forget(uid)
+            self.advance_nominations.choices.ended(uid, None)
         effects += [*self._binding.overdue(self.policy, now), *self._activation.due(self.policy, now)]
         to_read = self.state.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in to_read), *self._sample_nominations.due(self.policy, now)]

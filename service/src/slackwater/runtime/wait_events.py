@@ -85,7 +85,7 @@ class WaitEvents:
         self._due: dict[PodUid, Instant] = {}
         self._heap: list[tuple[Instant, PodUid]] = []
         self._notes: OrderedDict[_Alike, tuple[Instant, str | None]] = OrderedDict()
-        self._rests_until = Instant(0.0)
+        self._explaining_again_at = Instant(0.0)
 
     async def run(self) -> None:
         """Follows the pods and announces on those that wait, until cancelled."""
@@ -133,7 +133,7 @@ class WaitEvents:
             if pod is None:
                 return
             note = self._fresh_note(pod)
-            if note is None and (explained or self._clock() < self._rests_until):
+            if note is None and (explained or self._clock() < self._explaining_again_at):
                 self._put_off(pod.uid, 0.0)
                 return
             if note is None:
@@ -178,7 +178,7 @@ class WaitEvents:
         except Exception:  # a pod that cannot be explained must not end the service
             _log.exception("pod not explained", pod=str(pod.key))
         finally:
-            self._rests_until = Instant(self._clock() + self._policy.rest * (self._clock() - began))
+            self._explaining_again_at = Instant(self._clock() + self._policy.rest * (self._clock() - began))
         note = self._notes[pod.kind, pod.priority] = (self._clock(), text)
         self._notes.move_to_end((pod.kind, pod.priority))
         if len(self._notes) > self._policy.most_kept:

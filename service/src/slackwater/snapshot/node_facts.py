@@ -134,7 +134,7 @@ class NodeFacts:
         before, self.nodes[row] = self.nodes[row], node
         if before.images != node.images or not self.live[row]:
             self._forget_images()
-        if self.live[row] and _said(before) == _said(node):
+        if self.live[row] and _judged_fields(before) == _judged_fields(node):
             return False
         if node.name != before.name:
             if self.row_of.get(before.name) == row:
@@ -246,7 +246,7 @@ def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
     return [replace(template, name=name, labels={**template.labels, HOSTNAME: name}) for name in names]
 
 
-def _said(node: Node) -> tuple[object, ...]:
+def _judged_fields(node: Node) -> tuple[object, ...]:
     """The fields of a node that verdicts read."""
     return (
         node.name,

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from slackwater.model.auxiliary import Targets
-from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.changes import Changes, PodChange
 from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
@@ -79,7 +79,7 @@ class SnapshotReplica:
         #: How many pods of each priority have a node.
         self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
-        self._strangers: Sequence[Pod] = ()
+        self._outside_pods: Sequence[Pod] = ()
         self._kinds_at_first = 0
 
     def on(self, row: Row) -> list[RunningPod]:
@@ -93,7 +93,7 @@ class SnapshotReplica:
         node = self._place.get(uid)
         return self.pending.get(uid) if node is None else self._pods_on_node[node][uid].pod
 
-    def everyone(self) -> Iterator[RunningPod]:
+    def bound_pods(self) -> Iterator[RunningPod]:
         """All pods that have a node."""
         for by_uid in self._pods_on_node.values():
             yield from by_uid.values()
@@ -138,7 +138,7 @@ class SnapshotReplica:
 
         If their selectors read labels that the snapshot was built without, the snapshot is rebuilt.
         """
-        self._strangers = (*self._strangers, *pods) if more else pods
+        self._outside_pods = (*self._outside_pods, *pods) if more else pods
         try:
             self.snapshot.number(pods)
         except UnreadLabel:
@@ -155,7 +155,7 @@ class SnapshotReplica:
         nodes = {name: node for name, node, _ in changes.nodes}
         pods = {uid: pod for uid, pod, _ in changes.pods}
         before, self.kubernetes = self.kubernetes, changes.kubernetes or self.kubernetes
-        rebuild = changes.namespaces is not None or self._is_much(len(pods), len(nodes)) or self.kubernetes != before
+        rebuild = changes.namespaces is not None or self._is_large_change(len(pods), len(nodes)) or self.kubernetes != before
         self.namespaces = self.namespaces if changes.namespaces is None else changes.namespaces
         if not rebuild:
             try:
@@ -177,19 +177,16 @@ class SnapshotReplica:
         The pods' selectors must not read labels that the snapshot was built without.
         """
         _note_seen(self.seen_pods, changes)
-        moves: list[tuple[KindId, int, int]] = []
-        for uid, pod, _ in changes:
-            kind = _UNNUMBERED if pod is None else self.snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
-            if pod is not None and self._stays(pod, kind):
-                continue
-            if (move := self._leave(uid)) is not None:
-                moves.append(move)
-            if pod is not None and self._enter(pod, kind) and pod.node in self._nodes:
-                moves.append((kind, self.row_of(pod.node), 1))
-        if moves:
-            self._move(moves)
+        self._apply_pods(
+            (
+                uid,
+                pod,
+                _UNNUMBERED if pod is None else self.snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting),
+            )
+            for uid, pod, _ in changes
+        )
 
-    def _is_much(self, n_pods: int, n_nodes: int) -> bool:
+    def _is_large_change(self, n_pods: int, n_nodes: int) -> bool:
         known = len(self._place) + len(self.pending)
         kinds = len(self.snapshot.kinds)
         stale = kinds > _FEW_KINDS and kinds > _KINDS_GROWTH * self._kinds_at_first
@@ -200,20 +197,26 @@ class SnapshotReplica:
     def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
         """Applies changes one by one; None stands for a node or pod that is gone. The pods' equivalence groups are determined
         first: if that raises `UnreadLabel`, nothing has changed yet."""
-        there = [pod for pod in pods.values() if pod is not None]
-        numbers = self._numbers(there)
+        numbers = iter(self._numbers([pod for pod in pods.values() if pod is not None]))
         for name, node in nodes.items():
             if node is None:
                 self._close(name)
             else:
                 self._open(name, node)
-        moved = [(pod, kind) for pod, kind in zip(there, numbers, strict=True) if not self._stays(pod, kind)]
-        leaving = [*(uid for uid, pod in pods.items() if pod is None), *(pod.uid for pod, _ in moved)]
-        moves = [move for uid in leaving if (move := self._leave(uid)) is not None]
-        for pod, kind in moved:
-            if self._enter(pod, kind) and pod.node in self._nodes:
+        self._apply_pods((uid, pod, _UNNUMBERED if pod is None else next(numbers)) for uid, pod in pods.items())
+
+    def _apply_pods(self, pods: Iterable[tuple[PodUid, Pod | None, KindId]]) -> None:
+        """Puts each pod where it is now, with its equivalence group; None: it is gone."""
+        moves: list[tuple[KindId, int, int]] = []
+        for uid, pod, kind in pods:
+            if pod is not None and self._stays(pod, kind):
+                continue
+            if (move := self._leave(uid)) is not None:
+                moves.append(move)
+            if pod is not None and self._enter(pod, kind) and pod.node in self._nodes:
                 moves.append((kind, self.row_of(pod.node), 1))
-        self._move(moves)
+        if moves:
+            self._move(moves)
 
     def _numbers(self, pods: Sequence[Pod]) -> list[KindId]:
         if len(pods) <= _HANDFUL:
@@ -317,17 +320,17 @@ class SnapshotReplica:
 
     def _build(self) -> None:
         running_pods = [running_pod.pod for by_uid in self._pods_on_node.values() for running_pod in by_uid.values()]
-        everyone = [*running_pods, *self.pending.values()]
+        all_pods = [*running_pods, *self.pending.values()]
         self.snapshot = ClusterSnapshot.build(
             list(self._nodes.values()),
-            everyone,
-            also=[pod.kind for pod in self._strangers],
+            all_pods,
+            also=[pod.kind for pod in self._outside_pods],
             namespaces=self.namespaces,
             storage=self.storage,
             kubernetes=self.kubernetes,
             devices=self.devices,
         )
-        numbers = iter(self.snapshot.number(everyone).tolist())
+        numbers = iter(self.snapshot.number(all_pods).tolist())
         for by_uid in self._pods_on_node.values():
             for uid, running_pod in by_uid.items():
                 by_uid[uid] = RunningPod(running_pod.pod, KindId(next(numbers)))
@@ -342,12 +345,3 @@ def _note_seen(known: dict[Name, Seen], changes: Iterable[tuple[Name, Seen | Non
             known[name] = seen
         elif known:
             known.pop(name, None)
-
-
-def everything(nodes: Iterable[Node], pods: Iterable[Pod]) -> Changes:
-    """The changes that contain a whole cluster: for a first snapshot, and for a cluster read from files."""
-    return Changes(
-        generation=Generation(0),
-        nodes=[NodeChange(node.name, node) for node in nodes],
-        pods=[PodChange(pod.uid, None if pod.ended else pod) for pod in pods],
-    )

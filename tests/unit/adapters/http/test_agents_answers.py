@@ -61,7 +61,7 @@ async def test_a_permit_in_slots_is_never_rounded_up() -> None:
         assert (await service.post(a_request(version=5, mem=4))).json()["permit"]["mem"] == 1
 
 
-async def test_everything_that_was_sent_reaches_the_desk_exactly() -> None:
+async def test_everything_that_was_sent_reaches_the_permit_service_exactly() -> None:
     async with an_agent_service() as service:
         await service.post(a_request(version=6, cpu="1750m", lastPermit={"vCPUs": 1, "mem": "4Gi"}, metrics=EXTENDED))
         [asked] = service.permit_service.asked
@@ -84,7 +84,7 @@ async def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
         assert service.permit_service.asked[-1].load is not None
 
 
-async def test_migrate_is_there_only_when_the_desk_says_so() -> None:
+async def test_migrate_is_there_only_when_the_permit_service_says_so() -> None:
     async with an_agent_service() as service:
         service.permit_service.to_migrate.add(PodKey("default", "vm"))
         first, second = await service.post(a_request()), await service.post(a_request())
@@ -93,7 +93,7 @@ async def test_migrate_is_there_only_when_the_desk_says_so() -> None:
         assert service.counted("slackwater_agent_migrations_told_total") == 1
 
 
-async def test_a_ceiling_that_is_not_written_yet_is_counted() -> None:
+async def test_a_permit_limit_that_is_not_written_yet_is_counted() -> None:
     async with an_agent_service() as service:
         service.permit_service.pending = True
         await service.post(a_request())

@@ -85,7 +85,7 @@ async def test_what_is_refused_is_refused_at_once_and_changes_nothing(
         assert cluster.state() == before
 
 
-async def test_who_speaks_for_a_pod_of_another_node_is_refused_and_changes_nothing() -> None:
+async def test_a_request_for_a_pod_of_another_node_is_refused_and_changes_nothing() -> None:
     async with a_real_permit_service(caller=Caller(node=NodeName("other"), name="system:node:other")) as cluster:
         before = cluster.state()
         answer = await cluster.post(request(cpu=2))

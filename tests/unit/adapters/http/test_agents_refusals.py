@@ -189,7 +189,7 @@ async def test_checks_come_in_the_order_of_the_protocol() -> None:
         assert answer.status_code == 404
 
 
-async def test_pods_that_are_no_vm_are_refused_as_the_desk_says() -> None:
+async def test_pods_that_are_no_vm_are_refused_as_the_permit_service_says() -> None:
     async with an_agent_service() as service:
         service.permit_service.has_pod("plain", on="n", is_vm=False)
         answer = await service.post(a_request(name="plain"))

@@ -51,7 +51,7 @@ async def test_the_certificates_node_is_the_callers(tmp_path: Path, name: str | 
             assert (await http.post(url, json=a_request())).status_code == want_status
 
 
-async def test_where_a_certificate_is_demanded_nobody_else_is_heard(tmp_path: Path) -> None:
+async def test_where_a_certificate_is_demanded_other_callers_are_refused(tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     async with served(pki, optional=False) as url:
         for client in (None, pki.client("system:node:n", by=pki.stranger)):

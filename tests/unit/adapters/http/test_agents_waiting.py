@@ -136,7 +136,7 @@ async def test_a_fault_at_once_is_500_too() -> None:
         assert [log["event"] for log in logs] == ["agent request failed"]
 
 
-async def test_more_requests_than_allowed_are_told_to_come_again() -> None:
+async def test_more_requests_than_allowed_get_a_retry_after() -> None:
     few, permit_service = replace(PATIENT, max_requests=2), _Stuck()
     async with an_agent_service(permit_service=permit_service, limits=few) as service, anyio.create_task_group() as group:
         for _ in range(2):
@@ -228,7 +228,7 @@ async def test_a_question_that_comes_while_another_waits_has_its_turn() -> None:
         assert answers.index(b'"vCPUs":4') < answers.index(b'"vCPUs":1')
 
 
-async def test_what_is_no_http_is_told_so_in_plain_text() -> None:
+async def test_what_is_no_http_is_refused_in_plain_text() -> None:
     async with an_agent_service() as service, connected(service) as stream:
         await stream.send(b"\x16\x03\x01 not http at all\r\n\r\n")
         answer = await stream.receive()

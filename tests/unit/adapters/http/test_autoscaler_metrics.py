@@ -113,7 +113,7 @@ def an_end(name: str, outcome: Literal["removed", "gone", "rolled-back"], *, evi
     )
 
 
-def test_removals_are_told_by_cluster_autoscalers_names_empty_and_drained_nodes_apart() -> None:
+def test_removals_have_cluster_autoscalers_names_empty_and_drained_nodes_apart() -> None:
     scale_down = ScaleDownRecord(
         status="throttled",
         unneeded={A: 3, B: 1},

@@ -63,7 +63,7 @@ async def test_a_page_of_another_origin_may_not() -> None:
     assert (await post("cancelled", origin="http://ops"))[0].status_code == 200
 
 
-async def test_what_is_not_there_or_too_late_is_told() -> None:
+async def test_what_is_not_there_or_too_late_is_answered() -> None:
     assert (await post("none"))[0].status_code == 404
     answer, _ = await post("too-late")
     assert (answer.status_code, answer.json()["detail"]) == (409, "node n1: too late, its provider was asked to delete it")

@@ -74,7 +74,7 @@ class Watching:
         return [(seq, event, json.loads(data)) for seq, event, data in await self.frames.after(seen)]
 
 
-async def test_who_has_seen_nothing_gets_everything_and_then_what_changed() -> None:
+async def test_the_first_frame_has_everything_and_later_ones_what_changed() -> None:
     state_machine = a_state_machine()
     watching = Watching(state_machine)
     [(seq, event, board)] = await watching.after(0)
@@ -96,7 +96,7 @@ async def test_pending_pods_come_with_their_reason_the_most_important_first() ->
     assert board["pending"]["total"] == 2
 
 
-async def test_other_nodes_mean_everything_anew() -> None:
+async def test_other_nodes_need_a_whole_frame() -> None:
     state_machine = a_state_machine()
     watching = Watching(state_machine)
     [(seq, _, _)] = await watching.after(0)
@@ -105,7 +105,7 @@ async def test_other_nodes_mean_everything_anew() -> None:
     assert (event, board["nodes"]["names"]) == ("board", ["n0", "n2"])
 
 
-async def test_a_cordon_is_told_though_no_amount_changed() -> None:
+async def test_a_cordon_is_sent_though_no_amount_changed() -> None:
     state_machine = a_state_machine()
     watching = Watching(state_machine)
     [(seq, _, _)] = await watching.after(0)
@@ -114,7 +114,7 @@ async def test_a_cordon_is_told_though_no_amount_changed() -> None:
     assert (event, change["nodes"]["rows"], change["nodes"]["numbers"][-1]) == ("change", [2], [2])
 
 
-async def test_who_is_far_behind_gets_everything() -> None:
+async def test_a_listener_that_is_far_behind_gets_a_whole_frame() -> None:
     watching = Watching(a_state_machine())
     [(first, _, _)] = await watching.after(0)
     seen = first
@@ -167,7 +167,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
         await until(lambda: not len(listeners))
 
 
-async def test_one_listener_too_many_is_refused_and_told_when_to_come_back() -> None:
+async def test_one_listener_too_many_is_refused_with_a_retry_after() -> None:
     listeners = Listeners(most=1)
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),

@@ -155,7 +155,7 @@ async def test_pipelined_requests_keep_their_order_though_the_first_takes_long()
         assert answers == [b"POST /later/1 0", b"POST /2 0", b"POST /later/3 0", b"POST /4 0"]
 
 
-async def test_who_expects_a_word_before_the_body_gets_it() -> None:
+async def test_a_caller_that_expects_100_continue_gets_it() -> None:
     async with called(App()) as caller:
         await caller.sends(b"POST /e HTTP/1.1\r\nhost: t\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")
         assert (await caller.hears())[0] == 100
@@ -193,7 +193,7 @@ async def test_endless_headers_are_refused() -> None:
 @pytest.mark.parametrize(
     "junk", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GARBAGE\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n"]
 )
-async def test_what_is_no_http_is_told_so(junk: bytes) -> None:
+async def test_what_is_no_http_is_refused(junk: bytes) -> None:
     async with called(App()) as caller:
         await caller.sends(junk)
         status, _, body = await caller.hears()
@@ -218,7 +218,7 @@ async def test_an_answer_to_head_has_no_body() -> None:
         assert (await caller.hears())[2] == b"POST /y 0"
 
 
-async def test_a_wrong_method_is_told_the_right_one() -> None:
+async def test_the_answer_to_a_wrong_method_names_the_right_one() -> None:
     async with called(App()) as caller:
         await caller.sends(b"DELETE /x HTTP/1.1\r\nhost: t\r\n\r\n")
         status, headers, _ = await caller.hears()
@@ -231,7 +231,7 @@ async def test_a_request_that_does_not_arrive_ends_its_connection() -> None:
         assert await caller.is_hung_up_on()
 
 
-async def test_half_a_body_is_told_that_it_is_late() -> None:
+async def test_half_a_body_is_answered_as_late() -> None:
     async with called(App(RequestTerms(max_body_bytes=10_000, arrive_seconds=0.05))) as caller:
         await caller.sends(b"POST /x HTTP/1.1\r\ncontent-length: 100\r\n\r\nhalf")
         status, headers, body = await caller.hears()
@@ -290,7 +290,7 @@ async def test_what_is_awaited_ends_with_the_caller_only_where_that_is_wanted(en
     assert app.cancelled is ends
 
 
-async def test_a_caller_that_goes_away_disturbs_nobody() -> None:
+async def test_a_caller_that_goes_away_disturbs_no_other() -> None:
     app = App()
     async with served(app) as port:
         async with await anyio.connect_tcp("127.0.0.1", port) as gone:

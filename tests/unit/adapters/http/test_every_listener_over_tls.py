@@ -46,7 +46,7 @@ async def asked(whole: Whole, listener: str, verify: ssl.SSLContext) -> int:
         return answer.status_code
 
 
-async def test_only_a_trusted_certificate_that_has_not_expired_is_heard(tmp_path: Path) -> None:
+async def test_only_a_trusted_certificate_that_has_not_expired_is_accepted(tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     name = "system:node:n"
     good = pki.context(pki.client(name))

@@ -196,7 +196,7 @@ async def test_t11_full_now_is_resolvable_and_too_large_is_not() -> None:
         assert answer["FailedAndUnresolvableNodes"] == {"small": MEANINGS[Reason.CPU_ABOVE_TOTAL].text}
 
 
-async def test_t12_a_starved_sample_is_counted_and_answered_by_a_nomination() -> None:
+async def test_t12_a_sample_miss_is_counted_and_answered_by_a_nomination() -> None:
     from slackwater.model.effects import Activate, Nominate
     from slackwater.model.events import TimePassed
 

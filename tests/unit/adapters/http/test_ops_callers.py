@@ -92,7 +92,7 @@ def elsewhere() -> str:
         return str(probe.getsockname()[0])
 
 
-async def test_from_elsewhere_everybody_may_look_and_nobody_may_write() -> None:
+async def test_from_elsewhere_every_caller_may_read_and_none_may_write() -> None:
     async with an_ops_listener() as ops:
         for path in READS:
             assert await ops.get(path, elsewhere()) == 200, path
@@ -103,7 +103,7 @@ async def test_from_elsewhere_everybody_may_look_and_nobody_may_write() -> None:
         assert ops.cancelled == []
 
 
-async def test_from_this_machine_a_drain_is_cancelled_but_not_for_whom_a_proxy_speaks() -> None:
+async def test_from_this_machine_a_drain_is_cancelled_but_not_through_a_proxy() -> None:
     async with an_ops_listener() as ops:
         cancel = WRITES[0]
         assert await ops.post(cancel) == 200
@@ -188,7 +188,7 @@ async def test_a_head_without_end_is_refused_and_not_kept(parts: tuple[bytes, ..
         assert await ops.get("/livez") == 200
 
 
-async def test_whoever_sends_nothing_or_half_a_request_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_callers_that_send_nothing_or_half_a_request_are_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_http, "LINGER_SECONDS", 0.1)
     async with an_ops_listener() as ops:
         monkeypatch.setattr(bounded_http, "ARRIVE_SECONDS", 0.2)
@@ -219,7 +219,7 @@ async def test_beyond_the_bound_connections_are_turned_away_with_a_reason(monkey
                 await anyio.sleep(0.01)
 
 
-async def test_what_nobody_reads_of_a_body_is_not_kept() -> None:
+async def test_unread_parts_of_a_body_are_not_kept() -> None:
     async with an_ops_listener() as ops, await anyio.connect_tcp("127.0.0.1", ops.port) as stream:
         await stream.send(b"POST /none HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n")
         with anyio.fail_after(60):

@@ -119,7 +119,7 @@ def sent(service: Service, verb: str, body: object) -> socket.socket:
     return made
 
 
-async def test_filters_that_are_too_many_are_told_so_and_hold_nothing() -> None:
+async def test_too_many_filter_calls_are_refused_and_hold_nothing() -> None:
     statuses: list[int] = []
     async with a_service(max_body_bytes=1 << 24, wait_seconds=600.0) as service:
         service.has(*(a_node(name) for name in NODES))
@@ -136,7 +136,7 @@ async def test_filters_that_are_too_many_are_told_so_and_hold_nothing() -> None:
         assert len(service.state_machine.state.holds) == answered, "who was turned away holds no room"
 
 
-async def test_a_thousand_connections_that_send_slowly_keep_nobody_waiting_and_end() -> None:
+async def test_a_thousand_connections_that_send_slowly_keep_no_other_waiting_and_end() -> None:
     assert raise_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     # Where the machine stands still, slow ones are ended before the quick one has asked: then again, with more time.
     for seconds in (8.0, 32.0, 128.0):
@@ -183,7 +183,7 @@ async def test_bodies_that_never_end_take_no_more_than_their_share_of_memory() -
     assert bodies.held == 0
 
 
-async def test_answers_that_nobody_reads_are_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_answers_are_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "UNREAD_SECONDS", 0.2)
     ended, lost = anyio.Event(), DirectProtocol.connection_lost
 
@@ -214,7 +214,7 @@ def test_a_caller_has_at_most_half_of_the_places_once_they_are_scarce() -> None:
     assert connection_limiter.enter("other") == "8 connections are open, and no more are taken"
     assert isinstance(places[0], ConnectionSlot)
     for _ in range(2):
-        places[0].leave()
+        places[0].release()
     assert len(connection_limiter) == 7, "a place is given back once"
     assert isinstance(connection_limiter.enter("other"), ConnectionSlot)
     assert len(connection_limiter) == 8

@@ -51,7 +51,7 @@ def test_an_error() -> None:
     assert scraped(cluster).get_sample_value(ENDS, {"operation": "preemption", "result": "error"}) == 1
 
 
-def test_a_shut_gate_stands_in_the_dump_and_a_dump_read_back_keeps_no_room() -> None:
+def test_a_shut_gate_is_in_the_dump_and_a_dump_read_back_keeps_no_room() -> None:
     cluster, victim = a_cluster()
     cluster.now += 2.0
     dump = document(take(cluster.state_machine, cluster.at))

@@ -52,7 +52,7 @@ async def test_the_rest_queue_and_others_get_their_turn_between_the_rounds() -> 
     assert 3 in seen, "two rounds, and somebody else between them"
 
 
-async def test_who_would_be_one_too_many_is_told_at_once() -> None:
+async def test_one_question_too_many_is_refused_at_once() -> None:
     costly = Costly()
     answers = [costly.request_queue.queued(costly.question(number)) for number in range(5)]
     with pytest.raises(Overloaded, match="5 questions wait already"):
@@ -60,7 +60,7 @@ async def test_who_would_be_one_too_many_is_told_at_once() -> None:
     assert [await answer for answer in answers] == [0, 1, 2, 3, 4]
 
 
-async def test_who_has_waited_too_long_is_not_answered_and_keeps_nobody_waiting() -> None:
+async def test_a_question_that_has_waited_too_long_is_not_answered_and_delays_no_other() -> None:
     costly = Costly()
     late = costly.request_queue.queued(costly.question(0))
     costly.now += 10.5
@@ -71,7 +71,7 @@ async def test_who_has_waited_too_long_is_not_answered_and_keeps_nobody_waiting(
     assert costly.answered == [1]
 
 
-async def test_a_question_that_fails_fails_for_its_asker_alone() -> None:
+async def test_a_question_that_fails_fails_for_its_caller_alone() -> None:
     costly = Costly()
 
     def broken() -> int:

@@ -32,7 +32,7 @@ async def ask(port: int, told: list[str]) -> None:
         told.append(await answer.text())
 
 
-async def test_whoever_calls_between_two_servers_waits_for_the_next() -> None:
+async def test_a_call_between_two_servers_waits_for_the_next() -> None:
     told: list[str] = []
     with closing(listen("agents", "127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
@@ -50,7 +50,7 @@ async def test_whoever_calls_between_two_servers_waits_for_the_next() -> None:
     assert told == ["first", "second"]
 
 
-async def test_nobody_is_kept_waiting_once_the_socket_is_closed() -> None:
+async def test_no_caller_is_kept_waiting_once_the_socket_is_closed() -> None:
     sock = listen("agents", "127.0.0.1", 0)
     port = sock.getsockname()[1]
     async with anyio.create_task_group() as life:

@@ -108,7 +108,7 @@ async def test_the_scheduler_of_a_standby_gets_an_error_and_no_decision() -> Non
     assert decider.asked == []
 
 
-async def test_a_scheduler_that_has_heard_first_waits_for_us_to_hear_too() -> None:
+async def test_a_scheduler_that_knows_of_the_new_leader_first_waits_until_we_do() -> None:
     decider = Decider()
     assert (await told(LedExtender(decider, Place(hears=True), holder=lambda: ""))).status == 200
     assert len(decider.asked) == 1
@@ -117,7 +117,7 @@ async def test_a_scheduler_that_has_heard_first_waits_for_us_to_hear_too() -> No
 # --- agents ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_waited_for_is_not_promised_when_another_leads_by_then() -> None:
+async def test_what_was_waited_for_is_not_answered_when_another_leads_by_then() -> None:
     decider, place = Decider(until=anyio.Event()), Place(leading=True)
     app = LedAgents(decider, place, holder=lambda: "pod-a_1", forwarder=None)
     found = app.answer(ASKED)
@@ -155,7 +155,7 @@ TARGETS = [
 
 @pytest.mark.parametrize(("method", "target"), TARGETS)
 @pytest.mark.parametrize("token", ["", "authorization: Bearer t\r\n"], ids=["", "with a token"])
-async def test_no_request_makes_a_standby_call_anybody_but_the_leader(method: str, target: str, token: str) -> None:
+async def test_no_request_makes_a_standby_call_any_other_than_the_leader(method: str, target: str, token: str) -> None:
     async with a_leader() as (other, elsewhere), a_leader() as (decider, port), a_forwarder(port) as forwarder:
         standby = LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder)
         async with a_leader(app=standby) as (_, standby_port), await anyio.connect_tcp("127.0.0.1", standby_port) as stream:
@@ -187,7 +187,7 @@ async def test_an_agent_that_showed_a_certificate_has_to_ask_the_leader_itself()
         assert decider.asked == []
 
 
-async def test_without_a_leader_agents_are_told_to_come_again() -> None:
+async def test_without_a_leader_agents_get_a_retry_after() -> None:
     async with a_forwarder(1, leader=None) as forwarder:
         answer = await forwarder.forward(ASKED)
     assert answer == Answer(

@@ -119,7 +119,7 @@ async def test_sequential_is_for_placement_alone() -> None:
     assert permit_service.asked == [("placement", Supposed(sequential=True))]
 
 
-async def test_a_refusal_is_told_with_its_reason() -> None:
+async def test_a_refusal_has_its_reason() -> None:
     answer = await post(PermitService(WhatIfRefused("objects[0].kind: got 'Job'")))
     assert (answer.status_code, answer.json()["detail"]) == (400, "objects[0].kind: got 'Job'")
     assert (await post(PermitService(WhatIfRefused("busy", busy=True)))).status_code == 503

@@ -144,7 +144,7 @@ async def test_a_credential_plugin_is_asked_again_before_its_token_expires_and_n
     assert calls.read_text() == "xxx"
 
 
-async def test_wrong_credentials_are_not_loaded_anew_at_every_401(tmp_path: Path) -> None:
+async def test_wrong_credentials_are_not_loaded_again_at_every_401(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=plugin(tmp_path / "p.py", {"token": "one"}))
     now = [0.0]
     access = await load_access(kubeconfig=path, clock=lambda: now[0])

@@ -58,7 +58,7 @@ def test_a_daemon_set_is_the_pod_that_it_would_make() -> None:
     assert Toleration("own", "Exists", "", "") in pod.kind.tolerations
 
 
-def test_only_what_changed_is_told_again() -> None:
+def test_only_what_changed_is_an_event_again() -> None:
     kinds: list[AuxiliaryKind] = ["namespaces", "storageclasses", "daemonsets", "volumeattachments"]
     intake = AuxiliaryIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
     first = intake.changes()
@@ -116,7 +116,7 @@ def test_how_many_pods_a_controller_wants(kind: str, body: dict[str, Any], want:
     assert event.value == ControllerScale(want)
 
 
-def test_targets_are_told_by_controller_and_forgotten_with_it() -> None:
+def test_targets_are_kept_by_controller_and_forgotten_with_it() -> None:
     kinds: list[AuxiliaryKind] = ["replicasets", "jobs", "daemonsets"]
     intake = AuxiliaryIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
     assert intake.changes().replicas == {}

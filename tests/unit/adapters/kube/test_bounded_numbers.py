@@ -152,7 +152,7 @@ def test_a_bound_pod_that_cannot_be_read_is_given_out_as_unreadable_and_later_as
     assert deleted == [PodGone(PodUid("u"), PodKey("default", "p"))]
 
 
-def test_an_unreadable_pod_of_a_list_is_told_too_and_is_read_again_once_it_is_mended() -> None:
+def test_an_unreadable_pod_of_a_list_is_an_event_too_and_is_read_again_once_it_is_readable() -> None:
     resource = pods(KindInterner(), lambda *_: None)
     given = KnownObjects(resource.gone)
     reader = LineReader(resource, given)
@@ -174,7 +174,7 @@ def test_an_unreadable_pod_that_has_ended_closes_no_node(ended: str) -> None:
     assert event.node is None
 
 
-def test_a_node_that_cannot_be_read_is_told_by_its_name() -> None:
+def test_a_node_that_cannot_be_read_is_reported_by_its_name() -> None:
     resource = nodes(lambda *_: None)
     raw = msgspec.json.encode({"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": {"cpu": "x"}}})
     reader = LineReader(resource, KnownObjects(resource.gone))

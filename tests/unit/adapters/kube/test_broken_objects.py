@@ -10,7 +10,7 @@ from tests.unit.adapters.kube.test_reflector import reflecting
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_stands(api: FakeApi, client: KubeClient) -> None:
+async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_is_kept(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "good")
     api.put(NODES_PATH, "bad")
     async with reflecting(api, client) as story:

@@ -60,7 +60,7 @@ async def test_without_a_server_nothing_was_sent(api: FakeApi, client: KubeClien
     assert f"POST /things: {api.url} cannot be reached" in str(error)
 
 
-async def test_a_connection_cut_before_the_answer_leaves_it_open_what_happened(api: FakeApi, client: KubeClient) -> None:
+async def test_a_connection_cut_before_the_answer_has_an_unknown_outcome(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", "/things", Reply(drop=True))
     error = await failure(client)
     assert isinstance(error, NoAnswer)
@@ -68,7 +68,7 @@ async def test_a_connection_cut_before_the_answer_leaves_it_open_what_happened(a
     assert len(api.asked) == 1, "what may have happened is not sent again"
 
 
-async def test_an_answer_that_does_not_come_in_time_leaves_it_open_too(api: FakeApi, client: KubeClient) -> None:
+async def test_an_answer_that_does_not_come_in_time_has_an_unknown_outcome(api: FakeApi, client: KubeClient) -> None:
     await client.send(Call("GET", "/things", timeout_seconds=60))  # so that there is a connection, which is used again
     api.reply("POST", "/things", Reply(hang=True))
     error = await failure(client, seconds=0.05)

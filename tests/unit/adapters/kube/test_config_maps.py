@@ -32,7 +32,7 @@ async def test_one_that_is_there_is_patched_at_the_version_that_was_seen(api: Fa
     assert json.loads(second.body)["metadata"]["resourceVersion"] == "8"
 
 
-async def test_what_somebody_else_wrote_is_read_before_it_is_replaced(api: FakeApi, client: KubeClient) -> None:
+async def test_what_others_wrote_is_read_before_it_is_replaced(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", OURS, at(7), at(12))
     api.reply("PATCH", OURS, Reply(status=409, body=status(409, "Conflict", "modified")), at(13))
     assert await ConfigMapWriter(client, namespace="kube-system", name="status").write({"status": "fine"}, {})
@@ -53,7 +53,7 @@ async def test_one_that_is_not_there_is_created(api: FakeApi, client: KubeClient
     [Reply(status=403, body=status(403, "Forbidden", "may not")), Reply(status=500), Reply(drop=True)],
     ids=["forbidden", "broken", "dropped"],
 )
-async def test_one_that_cannot_be_written_stops_nobody(api: FakeApi, client: KubeClient, reply: Reply) -> None:
+async def test_a_failed_write_raises_no_error(api: FakeApi, client: KubeClient, reply: Reply) -> None:
     api.reply("GET", OURS, at(7), at(7))
     api.reply("PATCH", OURS, reply, at(8))
     writer = ConfigMapWriter(client, namespace="kube-system", name="status")

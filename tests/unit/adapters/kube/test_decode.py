@@ -167,11 +167,11 @@ def test_a_pod_with_a_deletion_timestamp_is_being_deleted(pods: PodDecoder) -> N
     ],
     ids=["scheduled", "gated", "another condition"],
 )
-def test_only_the_schedulers_own_word_counts_as_unschedulable(pods: PodDecoder, condition: dict[str, str]) -> None:
+def test_only_the_schedulers_own_condition_counts_as_unschedulable(pods: PodDecoder, condition: dict[str, str]) -> None:
     assert pods.decode(pod_json(status={"conditions": [condition]})).unschedulable_message is None
 
 
-def test_who_disrupts_a_pod_is_read(pods: PodDecoder) -> None:
+def test_the_disruptor_of_a_pod_is_read(pods: PodDecoder) -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
     assert pods.decode(pod_json(status={"conditions": [condition]})).disruption == "EvictionByEvictionAPI: evicting"
     assert pods.decode(pod_json(status={"conditions": [{**condition, "status": "False"}]})).disruption is None

@@ -96,7 +96,7 @@ async def test_a_persons_cordon_stays(api: FakeApi, writer: ApiWriter) -> None:
     assert json.loads(api.asked[1].body)["spec"] == {"taints": None}
 
 
-async def test_somebody_who_wrote_in_between_makes_it_try_again(api: FakeApi, writer: ApiWriter) -> None:
+async def test_a_write_by_others_in_between_is_followed_by_another_attempt(api: FakeApi, writer: ApiWriter) -> None:
     api.reply("GET", NODE, node())
     api.reply("PATCH", NODE, Reply(status=409, body=status(409, "Conflict")))
     assert (await perform(writer, MARK)).verdict == "again"
@@ -130,7 +130,7 @@ async def test_by_force_the_pod_is_deleted(api: FakeApi, writer: ApiWriter) -> N
     assert json.loads(api.asked[0].body) == {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "p1"}}
 
 
-async def test_a_budget_that_blocks_is_told_from_a_server_with_too_much_to_do(api: FakeApi, writer: ApiWriter) -> None:
+async def test_a_blocking_budget_is_distinguished_from_an_overloaded_server(api: FakeApi, writer: ApiWriter) -> None:
     body = {**status(429, "TooManyRequests"), "details": {"causes": [{"reason": "DisruptionBudget", "message": "needs 3"}]}}
     api.reply("POST", f"{POD}/eviction", Reply(status=429, body=body))
     outcome = await perform(writer, EVICT)

@@ -49,7 +49,7 @@ async def announce(recorder: Recorder, effect: Announce = NOTE) -> Outcome:
     return await recorder.announce(effect, timeout_seconds=60)
 
 
-async def test_an_event_says_who_what_and_about_whom(api: FakeApi, recorder: Recorder) -> None:
+async def test_an_event_has_its_reporter_action_and_object(api: FakeApi, recorder: Recorder) -> None:
     api.reply("POST", EVENTS, CREATED)
     assert (await announce(recorder)).verdict == "done"
     event = json.loads(api.asked[0].body)
@@ -133,7 +133,7 @@ async def test_a_failed_event_is_not_tried_again_by_anyone(api: FakeApi, recorde
     assert recorder.stats.failed == 3
 
 
-async def test_a_series_whose_event_has_expired_begins_anew(api: FakeApi, recorder: Recorder, time: Watch) -> None:
+async def test_a_series_whose_event_has_expired_begins_again(api: FakeApi, recorder: Recorder, time: Watch) -> None:
     api.reply("POST", EVENTS, CREATED, CREATED)
     await announce(recorder)
     time.seconds += 20
@@ -152,7 +152,7 @@ async def test_memory_is_bounded_and_the_oldest_words_are_forgotten_first(
     assert [asked.method for asked in api.asked] == ["POST"] * 4
 
 
-async def test_a_long_note_is_cut_to_what_the_api_takes_in_sight(api: FakeApi, recorder: Recorder) -> None:
+async def test_a_long_note_is_visibly_cut_to_what_the_api_takes(api: FakeApi, recorder: Recorder) -> None:
     api.reply("POST", EVENTS, CREATED)
     await announce(recorder, replace(NOTE, note="ü" * 2000))
     note = json.loads(api.asked[0].body)["note"]

@@ -72,7 +72,7 @@ def test_local_volumes_that_an_annotation_gives_free_do_not_count() -> None:
     assert decoded(metadata={"annotations": free}, spec={"volumes": VOLUMES}).eviction_facts.local_volumes == ("logs",)
 
 
-def test_replicas_share_their_ties() -> None:
+def test_replicas_share_their_eviction_facts() -> None:
     pods = PodDecoder(KindInterner())
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": True}
     one, other = (decoded(pods, metadata={"ownerReferences": [owner]}) for _ in range(2))

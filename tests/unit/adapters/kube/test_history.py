@@ -68,7 +68,7 @@ async def test_what_is_written_is_read_again(api: FakeApi, store: ConfigMapHisto
         "\u00e9t\u00e9",
     ],
 )
-async def test_a_config_map_that_somebody_has_changed_is_left_out(api: FakeApi, store: ConfigMapHistory, text: str) -> None:
+async def test_a_config_map_that_others_have_changed_is_left_out(api: FakeApi, store: ConfigMapHistory, text: str) -> None:
     good = packed({"format": 1, "ring": "waits", "number": 0, "entries": []})
     in_slots(api, acts_1=text, waits_0=good)
     assert await store.read() == [chunk_of("waits", 0, [])]

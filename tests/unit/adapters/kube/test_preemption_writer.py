@@ -115,7 +115,7 @@ async def test_the_annotation_is_written_and_taken_away(api: FakeApi, writer: Ap
         assert json.loads(api.asked[-1].body) == want
 
 
-async def test_a_preemptor_that_is_gone_is_told(api: FakeApi, writer: ApiWriter) -> None:
+async def test_a_preemptor_that_is_gone_is_reported(api: FakeApi, writer: ApiWriter) -> None:
     api.reply("PATCH", POD, refuses(404))
     outcome = await perform(writer, WritePreempting(UID, KEY, "text"))
     assert (outcome.verdict, outcome.event) == ("refused", GONE)

@@ -162,7 +162,7 @@ async def test_after_410_a_new_list_gives_out_only_the_difference(api: FakeApi, 
 
 
 @pytest.mark.parametrize("code", [410, 400, 404])
-async def test_a_list_whose_token_the_server_does_not_take_begins_anew(api: FakeApi, client: KubeClient, code: int) -> None:
+async def test_a_list_whose_token_the_server_refuses_begins_again(api: FakeApi, client: KubeClient, code: int) -> None:
     for number in range(9):
         api.put(NODES_PATH, f"n{number}")
     api.reply("GET", NODES_PATH, _page(api, 0, 3, "next"), Reply(status=code, body=status(code, "Odd")))
@@ -349,7 +349,7 @@ async def test_the_server_says_how_long_to_stay_away(api: FakeApi, client: KubeC
 
 
 @pytest.mark.parametrize("asked", ["3600", "9" * 5000])
-async def test_a_feed_stays_away_for_half_a_minute_at_most(
+async def test_a_reflector_pauses_for_half_a_minute_at_most(
     api: FakeApi, client: KubeClient, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "LONGEST_WAIT_SECONDS", 0.3)

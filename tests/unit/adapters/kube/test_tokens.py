@@ -17,7 +17,7 @@ async def review(client: KubeClient, *audiences: str) -> TokenReview:
     return await KubeTokenReviewer(client, audiences).review("the-token", timeout_seconds=60)
 
 
-async def test_a_bound_token_tells_account_and_node(api: FakeApi, client: KubeClient) -> None:
+async def test_a_bound_token_has_account_and_node(api: FakeApi, client: KubeClient) -> None:
     api.reply("POST", REVIEWS, reviewed(node="node-7"))
     assert await review(client) == TokenReview(verdict="known", user=AGENT, node="node-7")
     asked = json.loads(api.asked[0].body)
@@ -47,7 +47,7 @@ async def test_the_token_has_to_be_for_one_of_our_audiences(api: FakeApi, client
     [Reply(status=403, body=status(403, "Forbidden", "may not")), Reply(status=500), Reply(body=b"<html>"), Reply(drop=True)],
     ids=["forbidden", "broken", "garbled", "dropped"],
 )
-async def test_no_word_of_the_server_is_no_verdict(api: FakeApi, client: KubeClient, reply: Reply) -> None:
+async def test_without_an_answer_there_is_no_verdict(api: FakeApi, client: KubeClient, reply: Reply) -> None:
     api.reply("POST", REVIEWS, reply)
     found = await review(client)
     assert found.verdict == "unasked"

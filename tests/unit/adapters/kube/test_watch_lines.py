@@ -67,7 +67,7 @@ def test_what_a_list_does_not_show_is_gone(given: KnownObjects[str]) -> None:
     assert len(given) == 2
 
 
-def test_a_list_that_broke_off_and_begins_anew_forgets_what_the_first_half_had_shown(given: KnownObjects[str]) -> None:
+def test_a_list_that_broke_off_and_begins_again_forgets_what_the_first_half_had_shown(given: KnownObjects[str]) -> None:
     given.watched(found("b", 11))
     given.begin_list()
     given.listed(found("a", 10))

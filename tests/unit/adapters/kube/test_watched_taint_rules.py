@@ -36,7 +36,7 @@ class Watched:
 
     def pools(self) -> dict[str, str | None]:
         """The pool that each known rule selects."""
-        self.intake.begin_again()
+        self.intake.reset()
         devices = self.intake.changes().devices
         assert devices is not None
         return {name: rule.selector.pool for name, rule in devices.taint_rules.items() if rule.selector is not None}

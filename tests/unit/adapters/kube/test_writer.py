@@ -81,7 +81,7 @@ async def test_a_bind_names_the_pods_uid(api: FakeApi, writer: ApiWriter) -> Non
     ],
     ids=["bound before", "bound elsewhere", "a successor", "gone", "not bound"],
 )
-async def test_after_a_conflict_the_pod_itself_tells_what_became_of_the_bind(
+async def test_after_a_conflict_the_pod_shows_the_outcome_of_the_bind(
     api: FakeApi, writer: ApiWriter, found: Reply, want: tuple[str, str]
 ) -> None:
     api.reply("POST", f"{POD}/binding", refuses(409, "pod web-1 is already assigned"))
@@ -187,7 +187,7 @@ async def _time_passes_once_asked(api: FakeApi, seconds: float) -> None:
     vars(loop)["time"] = lambda: clock() + seconds
 
 
-async def test_each_touch_is_a_change(api: FakeApi, writer: ApiWriter) -> None:
+async def test_each_activation_is_a_change(api: FakeApi, writer: ApiWriter) -> None:
     api.reply("PATCH", POD, pod(), pod())
     assert [(await perform(writer, TOUCH)).verdict for _ in range(2)] == ["done", "done"]
     bodies = [json.loads(asked.body) for asked in api.asked]
@@ -215,7 +215,7 @@ async def test_a_nomination_patches_the_status_of_that_pod_alone(api: FakeApi, w
     ],
     ids=["bound by now", "a successor", "a successor, in other words", "gone", "too many wrote at once"],
 )
-async def test_a_patch_that_does_not_apply_teaches_what_became_of_the_pod(  # noqa: PLR0917
+async def test_a_patch_that_does_not_apply_shows_what_became_of_the_pod(  # noqa: PLR0917
     api: FakeApi, writer: ApiWriter, effect: ApiEffect, path: str, code: int, found: Reply, want: tuple[str, Any]
 ) -> None:
     api.reply("PATCH", path, refuses(code))

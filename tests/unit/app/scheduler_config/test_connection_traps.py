@@ -75,7 +75,7 @@ def test_a_password_in_the_url_is_no_authentication() -> None:
     assert "secret" not in str(finding)
 
 
-def test_plain_http_to_another_machine_is_open_to_everybody() -> None:
+def test_plain_http_to_another_machine_can_be_read_by_others() -> None:
     file = changed(x_urlPrefix="http://10.0.0.1:10297/scheduler")
     assert traps(file) == [(f"{X}.urlPrefix", "plain-http", "warning")]
 

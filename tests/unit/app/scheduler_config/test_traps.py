@@ -121,7 +121,7 @@ def test_an_extender_that_is_called_after_the_choice() -> None:
     assert found(left_out, several) == []
 
 
-def test_a_plug_in_of_others_whose_scores_nobody_here_knows() -> None:
+def test_a_plug_in_of_others_whose_scores_are_unknown() -> None:
     profile = {**CLEAN["profiles"][0], "plugins": {"score": {"enabled": [{"name": "Trimaran", "weight": 5}]}}}
     (finding,) = found(changed(profiles=[profile]), Settings())
     assert (finding.path, finding.trap) == ("profiles[0].plugins", "choice-by-default-scores")
@@ -129,7 +129,7 @@ def test_a_plug_in_of_others_whose_scores_nobody_here_knows() -> None:
     assert "extender.bind: true" in finding.fix
 
 
-def test_a_verb_that_nobody_serves() -> None:
+def test_a_verb_that_is_not_served() -> None:
     assert traps(changed(x_filterVerb="predicates")) == [(f"{X}.filterVerb", "verb", "error")]
 
 
@@ -200,7 +200,7 @@ def profile(plugins: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("point", ["filter", "multiPoint"])
-def test_a_disabled_filter_is_checked_by_nobody(point: str) -> None:
+def test_a_disabled_filter_is_not_checked(point: str) -> None:
     file = profile({point: {"disabled": [{"name": "NodePorts"}]}})
     (finding,) = found(file)
     assert (finding.path, finding.trap) == ("profiles[0].plugins", "filters-disabled")

@@ -33,7 +33,7 @@ def test_every_decision_is_about_a_key_that_exists() -> None:
     assert set(NEEDS) <= known
 
 
-def test_a_key_that_nobody_decided_on_is_an_error() -> None:
+def test_a_key_without_a_decision_is_an_error() -> None:
     with pytest.raises(KeyError):
         needs(("extender", "somethingNew"))
 

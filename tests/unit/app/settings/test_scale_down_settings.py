@@ -67,7 +67,7 @@ def test_priority_groups_are_ordered_and_take_the_place_of_the_one() -> None:
     assert [limits.group_of(priority) for priority in (-9, -5, 4, 5, 9)] == [0, 0, 0, 1, 1]
 
 
-def test_minima_and_who_blocks_are_told() -> None:
+def test_minima_and_blocking_rules_are_read() -> None:
     found = settings({"minimum": {"nodes": 3, "cpu": "16", "memory": "1Gi"}, "blockedBy": {"fixedMachines": False}})
     assert scale_down_policy_of(found).minimum == ClusterMinimum(nodes=3, cpu=16_000, memory=1 << 30)
     assert drain_rules_of(found).machines_evicted

@@ -282,7 +282,7 @@ def test_a_file_has_to_say_what_it_is() -> None:
     ]
 
 
-def test_a_file_of_another_kind_or_version_is_told_so() -> None:
+def test_a_file_of_another_kind_or_version_is_refused() -> None:
     with pytest.raises(SettingsError) as caught:
         loads("apiVersion: config.slackwater.dev/v1beta1\nkind: KubeSchedulerConfiguration")
     assert [str(problem) for problem in caught.value.problems] == [

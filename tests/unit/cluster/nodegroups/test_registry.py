@@ -60,7 +60,7 @@ def test_after_a_restart_an_old_or_used_node_is_not_taken_for_a_new_one(born: fl
     group_registry.observe([group], observations(half=["a"], born=born, used=used), at(0))
     assert group_registry.group_status[G].unready == ("a",)
     group_registry.observe([group], observations(half=["a"], born=born, used=False), at(2 * PROVISION_TIMEOUT))
-    assert group_registry.chores(at(2 * PROVISION_TIMEOUT)) == ()
+    assert group_registry.due_cleanups(at(2 * PROVISION_TIMEOUT)) == ()
 
 
 def test_what_is_being_deleted_is_neither_there_nor_coming() -> None:
@@ -127,7 +127,7 @@ def test_a_group_that_grows_as_a_whole_is_not_grown_in_part() -> None:
 def test_a_group_that_is_switched_off_is_left_as_it_is() -> None:
     group_registry = NodeGroupRegistry(NodeGroupPolicy(off=frozenset({G})))
     group_registry.observe([a_group(instances=[an_instance("x", state="creating", error="other")])], {}, at(0))
-    assert group_registry.chores(at(0)) == ()
+    assert group_registry.due_cleanups(at(0)) == ()
     assert group_registry.grant([ScaleUpInfo(group=G, nodes=1)], at(0)).scale_ups == ()
     assert group_registry.group_status[G].closed(at(0)) == "switched off"
 
@@ -142,9 +142,9 @@ def test_failed_instances_are_deleted_and_a_few_of_them_are_no_reason_to_stop() 
     group_registry.grow_ended(scale_up, None, "", at(0))
     failed = [an_instance(f"bad{number}", state="creating", error="other") for number in range(5)]
     group_registry.observe([a_group(instances=[*many(95), *failed])], {}, at(1))
-    (chore,) = group_registry.chores(at(1))
-    assert isinstance(chore, Delete)
-    assert {lost.instance.id for lost in chore.lost} == {instance.id for instance in failed}
+    (cleanup,) = group_registry.due_cleanups(at(1))
+    assert isinstance(cleanup, Delete)
+    assert {lost.instance.id for lost in cleanup.lost} == {instance.id for instance in failed}
     assert (group_registry.group_status[G].in_creation, group_registry.group_status[G].upcoming) == (95, 100)
     assert group_registry.group_status[G].closed(at(1)) is None
     group_registry.observe([a_group(instances=many(95))], {}, at(2))
@@ -189,9 +189,9 @@ def test_a_failure_is_counted_once_however_long_its_deletion_takes() -> None:
 def test_an_instance_that_never_registers_is_deleted_and_still_counts_against_the_limit() -> None:
     group_registry = a_group_registry(a_group(instances=[an_instance("x")]))
     group_registry.observe([a_group(instances=[an_instance("x")])], {}, at(PROVISION_TIMEOUT + 1))
-    (chore,) = group_registry.chores(at(PROVISION_TIMEOUT + 1))
-    assert isinstance(chore, Delete)
-    assert (chore.lost[0].code, group_registry.group_status[G].in_creation) == ("timeout", 1)
+    (cleanup,) = group_registry.due_cleanups(at(PROVISION_TIMEOUT + 1))
+    assert isinstance(cleanup, Delete)
+    assert (cleanup.lost[0].code, group_registry.group_status[G].in_creation) == ("timeout", 1)
 
 
 def test_a_lost_machine_whose_deletion_fails_is_replaced_after_a_while() -> None:
@@ -202,7 +202,7 @@ def test_a_lost_machine_whose_deletion_fails_is_replaced_after_a_while() -> None
     assert group_registry.group_status[G].upcoming == 1
     group_registry.observe([failed], {}, at(61))
     assert group_registry.group_status[G].upcoming == 0
-    assert len(group_registry.chores(at(61))) == 1
+    assert len(group_registry.due_cleanups(at(61))) == 1
 
 
 def test_a_node_that_registers_and_is_never_ready_is_deleted() -> None:
@@ -210,23 +210,23 @@ def test_a_node_that_registers_and_is_never_ready_is_deleted() -> None:
     group_registry = NodeGroupRegistry(NodeGroupPolicy())
     group_registry.observe([group], observations(half=["x"], born=5.0), at(6))
     group_registry.observe([group], observations(half=["x"], born=5.0), at(PROVISION_TIMEOUT))
-    assert group_registry.chores(at(PROVISION_TIMEOUT)) == ()
+    assert group_registry.due_cleanups(at(PROVISION_TIMEOUT)) == ()
     group_registry.observe([group], observations(half=["x"], born=5.0), at(PROVISION_TIMEOUT + 6))
-    assert [type(chore) for chore in group_registry.chores(at(PROVISION_TIMEOUT + 6))] == [Delete]
+    assert [type(cleanup) for cleanup in group_registry.due_cleanups(at(PROVISION_TIMEOUT + 6))] == [Delete]
 
 
 def test_a_provider_may_be_more_patient() -> None:
     group = a_group(instances=[an_instance("x")], options=GroupOptions(provision_seconds=5000.0))
     group_registry = a_group_registry(group)
     group_registry.observe([group], {}, at(4000))
-    assert group_registry.chores(at(4000)) == ()
+    assert group_registry.due_cleanups(at(4000)) == ()
 
 
 def test_growth_that_never_appears_is_given_up() -> None:
     group_registry = a_group_registry(a_group(target=3, instances=[an_instance("a")]))
     seen = observations(started=["a"])
     group_registry.observe([a_group(target=3, instances=[an_instance("a")])], seen, at(PROVISION_TIMEOUT + 1))
-    assert group_registry.chores(at(PROVISION_TIMEOUT + 1)) == (LowerTarget(group=G, provider="cloud", seen=3, to=1),)
+    assert group_registry.due_cleanups(at(PROVISION_TIMEOUT + 1)) == (LowerTarget(group=G, provider="cloud", seen=3, to=1),)
     assert group_registry.group_status[G].closed(at(PROVISION_TIMEOUT + 1)) == "backing off after: timeout"
 
 
@@ -319,7 +319,7 @@ def test_nodes_that_are_never_created_hold_no_place_for_ever_though_the_provider
     group_registry.observe([group], {}, at(0))
     assert group_registry.group_status[G].in_creation == 100
     group_registry.observe([group], {}, at(PROVISION_TIMEOUT + 1))
-    (lower,) = group_registry.chores(at(PROVISION_TIMEOUT + 1))
+    (lower,) = group_registry.due_cleanups(at(PROVISION_TIMEOUT + 1))
     assert isinstance(lower, LowerTarget)
     assert (lower.seen, lower.to) == (100, 0)
     group_registry.observe([group], {}, at(PROVISION_TIMEOUT + 61))
@@ -334,7 +334,7 @@ def test_a_steady_stream_of_new_nodes_is_no_group_that_never_creates_any() -> No
         now = at(10.0 * turn)
         group_registry.observe([a_group(target=2 * turn + 2, instances=many(2 * turn, state="running"))], {}, now)
         assert group_registry.group_status[G].missing == 2
-        assert not [chore for chore in group_registry.chores(now) if isinstance(chore, LowerTarget)]
+        assert not [cleanup for cleanup in group_registry.due_cleanups(now) if isinstance(cleanup, LowerTarget)]
 
 
 def test_only_those_that_are_overdue_are_given_up() -> None:
@@ -342,7 +342,7 @@ def test_only_those_that_are_overdue_are_given_up() -> None:
     group_registry.observe([a_group(target=4)], {}, at(0))
     group_registry.observe([a_group(target=9)], {}, at(PROVISION_TIMEOUT - 10))
     group_registry.observe([a_group(target=9)], {}, at(PROVISION_TIMEOUT + 1))
-    (lower,) = group_registry.chores(at(PROVISION_TIMEOUT + 1))
+    (lower,) = group_registry.due_cleanups(at(PROVISION_TIMEOUT + 1))
     assert isinstance(lower, LowerTarget)
     assert (lower.seen, lower.to) == (9, 5)
 

@@ -20,7 +20,7 @@ def test_a_node_counts_from_the_call_and_calls_are_met_in_their_order() -> None:
     assert starts.seconds == (60, 70)
 
 
-def test_what_was_there_first_and_what_never_starts_tells_nothing() -> None:
+def test_nodes_that_were_there_first_or_never_start_are_not_measured() -> None:
     starts = StartTimes()
     starts.observe(ids("half"), ids(""), Instant(0))
     starts.asked(1, Instant(1))
@@ -33,7 +33,7 @@ def test_a_machine_that_others_asked_for_counts_from_when_it_is_listed() -> None
     starts = StartTimes()
     starts.observe(ids(""), ids(""), Instant(0))
     starts.asked(1, Instant(5))
-    starts.nothing_comes()
+    starts.forget_open_requests()
     starts.observe(ids("a"), ids(""), Instant(100))
     starts.observe(ids("a"), ids("a"), Instant(130))
     assert starts.seconds == (30,)

@@ -54,13 +54,13 @@ def test_many_binds_do_not_push_out_the_one_eviction() -> None:
     assert decision_log.number == 5001
 
 
-def test_what_decides_nothing_is_not_told() -> None:
+def test_what_decides_nothing_is_not_logged() -> None:
     decision_log = a_timeline()
     decision_log.note(Activate(PodUid("a"), PodKey("default", "a"), "room"), DONE)
     assert decision_log.newest(9) == []
 
 
-def test_each_leads_to_an_object_that_can_be_explained() -> None:
+def test_each_decision_links_to_an_object_that_can_be_explained() -> None:
     decision_log = a_timeline()
     taint = Taint("t", "", "NoSchedule")
     decision_log.note(MarkNode(uid="n", name=NodeName("n1"), taint=taint), DONE)
@@ -74,7 +74,7 @@ def test_each_leads_to_an_object_that_can_be_explained() -> None:
     ]
 
 
-def test_a_loop_tells_what_it_asked_for_and_began() -> None:
+def test_a_loop_logs_what_it_requested_and_began() -> None:
     decision_log = a_timeline()
     grow = Grow(group=GroupName("g"), provider="cloud", seen=2, to=5)
     record = LoopRecord(

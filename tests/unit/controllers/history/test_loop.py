@@ -89,7 +89,7 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     run_virtually(Random(1), main)
 
 
-def test_what_is_decided_is_told_at_once_and_written_soon() -> None:
+def test_decisions_are_answered_at_once_and_written_soon() -> None:
     async def main() -> None:
         store = Store()
         life = Life(store, pods_with(a_pod("a", on="n1")))

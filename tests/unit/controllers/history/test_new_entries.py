@@ -75,7 +75,7 @@ def test_a_pod_that_was_refused_is_placed_once() -> None:
     assert of_pod(pod, refused(NO_CPU), found) is None
 
 
-def test_the_next_pod_of_that_name_is_told_from_the_evicted_one() -> None:
+def test_the_next_pod_of_that_name_is_distinguished_from_the_evicted_one() -> None:
     evicted = HistoryEntry(at_ms=0, action=HistoryAction.EVICTED, pod="default/a", uid=short_uid("another"), node="n1")
     found = of_pod(a_pod("a", on="n2"), evicted)
     assert found is not None
@@ -88,7 +88,7 @@ def disrupted(why: str) -> Disruption:
     return Disruption(PodUid("uid-a"), PodKey("default", "a"), NodeName("n1"), why)
 
 
-def test_what_somebody_else_does_to_a_pod_is_told_with_who_did_it() -> None:
+def test_entries_about_actions_of_others_name_the_actor() -> None:
     why = "PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod"
     found = new_entries.of_disruption(disrupted(why), "", (), None, 10)
     assert found is not None

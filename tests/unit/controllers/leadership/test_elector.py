@@ -51,7 +51,7 @@ def test_the_first_leads_and_keeps_leading() -> None:
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 0.0, 3600.0])
-def test_one_that_is_stopped_is_followed_after_the_lease_and_does_not_lead_when_it_wakes(skew: float) -> None:
+def test_a_stopped_leader_is_replaced_after_the_lease_and_does_not_lead_when_it_continues(skew: float) -> None:
     async def main() -> None:
         server = a_server()
         candidates = [Candidate("a", server, offset=7.0, skew=skew), Candidate("b", server)]
@@ -110,7 +110,7 @@ def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
     run_virtually(Random(3), main)
 
 
-def test_who_cannot_renew_stops_before_another_may_begin() -> None:
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
     async def main() -> None:
         server = a_server()
         a = Candidate("a", server)

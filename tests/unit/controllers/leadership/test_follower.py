@@ -41,7 +41,7 @@ def test_it_leads_exactly_while_the_lease_names_its_pod() -> None:
     run_virtually(Random(1), main)
 
 
-def test_it_hears_of_a_hand_over_at_once() -> None:
+def test_it_notices_a_hand_over_at_once() -> None:
     async def main() -> None:
         server = a_server()
         other, a = Candidate("x", server), Candidate("pod-a", server)
@@ -59,7 +59,7 @@ def test_it_hears_of_a_hand_over_at_once() -> None:
     run_virtually(Random(2), main)
 
 
-def test_a_lease_that_nobody_renews_ends_by_itself() -> None:
+def test_a_lease_that_is_not_renewed_ends_by_itself() -> None:
     async def main() -> None:
         server = a_server()
         other, a = Candidate("x", server), Candidate("pod-a", server)

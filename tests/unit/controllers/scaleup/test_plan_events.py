@@ -10,7 +10,7 @@ from slackwater.runtime.autoscaler.plan_events import Announcer, not_triggered, 
 from tests.support.builders import a_pod
 
 
-def test_pods_of_the_nodes_that_were_asked_for_are_told_the_group_and_its_sizes() -> None:
+def test_pods_of_the_requested_nodes_get_an_event_with_the_group_and_its_sizes() -> None:
     nodes = tuple((a_pod(f"a{number}"), a_pod(f"b{number}")) for number in range(3))
     scale_up = ScaleUp(group=GroupName("g"), nodes=nodes)
     call = Grow(group=GroupName("g"), provider="cloud", seen=4, to=6)

@@ -102,7 +102,7 @@ def test_a_pod_is_of_the_first_class_that_it_fits() -> None:
     assert [each.arrivals.sum() for each in book.observed(at(60))] == [1, 0]
 
 
-def test_what_was_there_before_is_no_arrival_but_tells_what_pods_ask_for() -> None:
+def test_pods_that_were_there_before_are_no_arrivals_but_count_for_the_requests() -> None:
     book = a_log(100)
     book.seen(web("old", 1, on="n"), at(100))
     seen = of_web(book, 200)

@@ -9,8 +9,8 @@ from slackwater.model.ledger.ledger import (
     PodResources,
     certain_resources,
     ordinary_resources,
+    resources_of_unknown_permit,
     restored_resources,
-    unheard_resources,
 )
 from slackwater.model.resources import NOTHING
 from tests.support.builders import a_vertical, amounts
@@ -31,8 +31,8 @@ def test_the_worked_example_of_admission_adds_up() -> None:
     b = a_vertical(using=amounts("500m", "2Gi"), maximum=amounts("2", "8Gi"))
     c = a_vertical(using=amounts("500m", "2Gi"), maximum=amounts("8", "8Gi"))
     pod_resources_of = [
-        unheard_resources(a),
-        unheard_resources(b),
+        resources_of_unknown_permit(a),
+        resources_of_unknown_permit(b),
         certain_resources(c),
         ordinary_resources(amounts("1500m", "4Gi")),
     ]
@@ -79,13 +79,13 @@ def test_reserve_is_never_refused_and_adds_what_the_pod_may_use(
     ledger = a_ledger(cpu="12", memory="12", watermark_ppm=900_000)
     ledger.admit(ROW, PodResources(reserved=amounts(f"{before[0]}"), buffer=amounts(f"{before[1]}")))
     pod = a_vertical(using=amounts(f"{pod_max - buffer}"), maximum=amounts(f"{pod_max}"))
-    ledger.admit(ROW, unheard_resources(pod))
+    ledger.admit(ROW, resources_of_unknown_permit(pod))
     node = ledger.numbers(ROW)
     assert (node.reserved.cpu, node.buffer.cpu) == (want_reserved * 1000, want_buffer * 1000)
     assert (node.reserved.cpu > node.total.cpu) is want_over
 
 
-def test_a_restart_reads_ceiling_and_permit_back() -> None:
+def test_a_restart_reads_permit_limit_and_permit_back() -> None:
     pod = a_vertical(using=amounts("1", "1Gi"), maximum=amounts("4", "4Gi"))
     pod_resources = restored_resources(pod, permit=amounts("1", "1Gi"), permit_limit=amounts("3", "2Gi"))
     assert (pod_resources.reserved, pod_resources.buffer) == (amounts("3", "2Gi"), amounts("2", "1Gi"))
@@ -95,7 +95,7 @@ def test_a_restart_reads_ceiling_and_permit_back() -> None:
 
 def test_what_a_pod_uses_counts_even_above_its_limits() -> None:
     pod = a_vertical(using=amounts("5", "1Gi"), maximum=amounts("4", "4Gi"))
-    assert unheard_resources(pod).reserved == amounts("5", "4Gi")
-    assert unheard_resources(pod).buffer == amounts("0", "3Gi")
+    assert resources_of_unknown_permit(pod).reserved == amounts("5", "4Gi")
+    assert resources_of_unknown_permit(pod).buffer == amounts("0", "3Gi")
     restored = restored_resources(pod, permit=amounts("1", "1Gi"), permit_limit=amounts("2", "1Gi"))
     assert (restored.reserved, restored.buffer) == (amounts("5", "1Gi"), amounts("4", "0"))

@@ -122,7 +122,7 @@ def test_rows_of_the_later_release_that_hold_here_too(
         pytest.param((1000, 0, 0), 100, None, 4000, (100, 0, 0), id="below-min-is-not-raised"),
     ],
 )
-def test_what_is_cut_to_the_bounds_is_no_capacity_pressure(
+def test_a_request_cut_to_the_bounds_is_no_capacity_pressure(
     pod: Numbers, asked: int, last_permit: int | None, maximum: int, want: Numbers
 ) -> None:
     after, _ = ask(pod, (pod[0], 0, 0), asked, last_permit, total=100_000, unit=250, maximum=maximum)
@@ -139,7 +139,7 @@ def test_growth_that_is_granted_whole_is_granted_as_asked_whatever_the_unit() ->
     assert after == (1333, 0, 0)
 
 
-def test_a_pod_about_to_migrate_does_not_grow_and_its_wish_is_pressure() -> None:
+def test_a_pod_about_to_migrate_does_not_grow_and_its_request_is_pressure() -> None:
     assert ask((1000, 0, 0), (5000, 0, 0), 3000, 1000, total=10_000, unit=250, withhold=True) == (
         (1000, 0, 2000),
         (5000, 0, 2000),

@@ -101,8 +101,8 @@ def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
     seen = observations([group], state_machine, NodeGroupPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))
     assert {id_: observation.name for id_, observation in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
     assert seen[InstanceId("i-known")].was_started, "a pod stands there"
-    assert seen[InstanceId("i-known")].born_at is None
-    assert seen[InstanceId("i-unnamed")].born_at == 970.0
+    assert seen[InstanceId("i-known")].created_at is None
+    assert seen[InstanceId("i-unnamed")].created_at == 970.0
 
 
 @dataclass

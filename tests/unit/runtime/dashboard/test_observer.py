@@ -35,10 +35,10 @@ class Observing:
         for event in events:
             self.state_machine.apply(event, Instant(self.now))  # type: ignore[arg-type]
         self.now += seconds
-        await self.observer.look()
+        await self.observer.observe()
 
 
-async def test_a_pod_that_waited_and_was_placed_has_a_story() -> None:
+async def test_the_dashboard_shows_how_a_pod_waited_and_was_placed() -> None:
     observing = Observing()
     await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(a_pod("p")))
     await observing.sees(PodSeen(a_pod("p", message="0/1 nodes are available: 1 Insufficient cpu.")))
@@ -72,12 +72,12 @@ async def test_a_problem_keeps_its_first_time_and_goes_with_its_cause() -> None:
     assert observing.observer.problems == []
 
 
-async def test_a_preemption_is_in_the_story_of_its_preemptor_and_of_each_victim() -> None:
+async def test_a_preemption_is_shown_for_its_preemptor_and_for_each_victim() -> None:
     observing = Observing()
     victim, preemptor = a_pod("victim", on="n", cpu="3"), a_pod("urgent", cpu="3", priority=9)
     await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(victim), PodSeen(preemptor))
     policy, now = observing.state_machine.policy.preemption, Instant(observing.now)
-    observing.state_machine.preemptions.agree(preemptor, NodeName("n"), {victim.uid}, policy, now)
+    observing.state_machine.preemptions.accept_preemption(preemptor, NodeName("n"), {victim.uid}, policy, now)
     await observing.sees()
     await observing.sees()
     want = ["on n, these leave for it: default/victim"]
@@ -108,13 +108,13 @@ async def test_a_preemption_says_which_nodes_were_considered_instead() -> None:
     await observing.sees(NodeSeen(a_node("n", cpu="4")), PodSeen(victim), PodSeen(preemptor))
     policy, now = observing.state_machine.policy.preemption, Instant(observing.now)
     others = (RunnerUp(node=NodeName("m"), n_victims=2, why="instead of 1"),)
-    observing.state_machine.preemptions.agree(preemptor, NodeName("n"), {victim.uid}, policy, now, others=others)
+    observing.state_machine.preemptions.accept_preemption(preemptor, NodeName("n"), {victim.uid}, policy, now, others=others)
     await observing.sees()
     [step] = [step for step in observing.log.story("pods", "default/urgent", 9) if step.kind == "preempt"]
     assert step.instead == "m: 2 victims, instead of 1"
 
 
-def test_a_growth_says_for_which_pods_it_is_and_is_in_their_story() -> None:
+def test_a_scale_up_names_its_pods_and_is_shown_for_each_of_them() -> None:
     pods = tuple(a_pod(f"p{number}") for number in range(5))
     needed_by = {
         GroupName("a"): NeededBy.of(ScaleUp(group=GroupName("a"), nodes=(pods[:2], pods[2:]))),

@@ -49,7 +49,7 @@ def test_a_group_of_equally_old_pods_is_named_by_the_first_name_whatever_their_o
     assert [entry["name"] for entry in _grouped(a_pod(name) for name in names)["entries"]] == ["web-1"]
 
 
-def test_only_the_node_that_changed_is_told() -> None:
+def test_only_the_node_that_changed_is_sent() -> None:
     state_machine = a_state_machine()
     before = take_nodes(state_machine, None)
     state_machine.apply(PodSeen(a_pod("q", on="a", cpu="1")), NOW)
@@ -58,7 +58,7 @@ def test_only_the_node_that_changed_is_told() -> None:
     assert rows.tolist() == [0]
 
 
-def test_a_node_that_moved_to_another_group_is_everything_anew() -> None:
+def test_a_node_that_moved_to_another_group_needs_a_whole_frame() -> None:
     state_machine = a_state_machine()
     before = take_nodes(state_machine, None)
     state_machine.apply(NodeSeen(a_node("b", cpu="8", labels={NODE_GROUP: "g"})), NOW)
@@ -70,7 +70,7 @@ def test_a_cluster_without_nodes_has_a_view_too() -> None:
     assert nodes.numbers.shape == (len(LINES), 0)
 
 
-def test_a_drain_tells_where_each_pod_goes() -> None:
+def test_a_drain_shows_where_each_pod_goes() -> None:
     state_machine = a_state_machine()
     node = state_machine.state.nodes.by_row[state_machine.state.nodes.row_of[NodeName("b")]]
     assert node is not None

@@ -74,7 +74,7 @@ async def test_it_plans_and_follows_what_changed() -> None:
         assert cluster.process.observation().resident_bytes > 10 << 20
 
 
-async def test_growths_hold_the_very_pods_that_were_told() -> None:
+async def test_scale_ups_hold_the_same_pod_objects_that_were_sent() -> None:
     pods = pending(3)
     async with a_process() as cluster:
         cluster.has(*pods)
@@ -155,7 +155,7 @@ async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> 
         await until(lambda: not is_alive(mute), seconds=LONG)
 
 
-async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_begin_anew() -> None:
+async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_be_sent() -> None:
     async with a_process() as cluster:
         broken = {GROUP: replace(a_group_status()[GROUP], group=cast("Any", None))}
         cluster.has(*pending(3))
@@ -174,7 +174,7 @@ async def test_the_process_ends_with_the_service() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-async def test_the_process_ends_when_whoever_started_it_is_killed(how: signal.Signals) -> None:
+async def test_the_process_ends_when_its_parent_is_killed(how: signal.Signals) -> None:
     """The parent has no chance to say anything: the end of the pipe says it."""
     code = (
         "import subprocess, sys, time\n"

@@ -59,7 +59,7 @@ def test_an_answer_has_a_largest_size() -> None:
     assert (kind, words) == (AnswerKind.REFUSED, b"the answer has 11 bytes, want 10 at most: ask about fewer objects")
 
 
-async def test_what_an_answer_raises_is_told_and_ends_nothing() -> None:
+async def test_an_error_in_an_answer_is_reported_and_ends_nothing() -> None:
     async with a_process() as asked:
         with pytest.raises(WhatIfRefused, match="want another question"):
             await asked.process.ask(partial(Refusing, broken=False))
@@ -112,7 +112,7 @@ async def test_an_answer_that_takes_too_long_is_given_up_and_the_replica_stays(t
         assert (await whole(asked)).parent == pid
 
 
-async def test_an_answer_that_is_killed_is_told_and_the_replica_stays() -> None:
+async def test_an_answer_that_is_killed_is_reported_and_the_replica_stays() -> None:
     async with a_process() as asked:
         await whole(asked)
         pid = asked.process.pid
@@ -122,7 +122,7 @@ async def test_an_answer_that_is_killed_is_told_and_the_replica_stays() -> None:
         assert asked.process.observation().restarts == 0
 
 
-async def test_whoever_asked_is_told_that_the_process_has_ended_and_the_next_one_knows_everything() -> None:
+async def test_a_question_fails_when_the_process_ends_and_the_next_process_has_the_whole_state() -> None:
     async with a_process() as asked:
         asked.has(a_pod("a", on="n1", cpu="2"))
         await whole(asked)
@@ -136,7 +136,7 @@ async def test_whoever_asked_is_told_that_the_process_has_ended_and_the_next_one
         assert asked.process.observation().restarts == 1
 
 
-async def test_who_answers_ends_with_the_process(tmp_path: Path) -> None:
+async def test_the_answering_child_ends_with_the_process(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     async with a_process() as asked, anyio.create_task_group() as group:
 
@@ -153,7 +153,7 @@ async def test_who_answers_ends_with_the_process(tmp_path: Path) -> None:
         await until(lambda: not is_alive(child), seconds=LONG)
 
 
-async def test_a_process_that_nobody_asks_ends_and_the_journals_note_nothing_for_it() -> None:
+async def test_an_unused_process_ends_and_the_journals_note_nothing_for_it() -> None:
     async with a_process(idle_seconds=0.2) as asked:
         first = (await whole(asked)).parent
         await until(lambda: asked.process.pid is None and not is_alive(first), seconds=LONG)

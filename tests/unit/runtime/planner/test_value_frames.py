@@ -76,7 +76,7 @@ def test_kinds_and_eviction_facts_are_sent_once_and_shared_at_the_other_end() ->
     assert not any(b"requests" in frame or b"Amounts" in frame for frame in frames)
 
 
-def test_a_kind_that_nobody_has_any_more_is_forgotten_at_both_ends() -> None:
+def test_an_unused_kind_is_forgotten_at_both_ends() -> None:
     pipe = a_pipe()
     for _ in range(50):
         pipe.through(changes(alike(3)))

@@ -157,15 +157,17 @@ class Agents:
         caller = self._authenticator.at_once(request.headers, request.peer)
         if caller is None:
             return self._reviewed(request, self._authenticator, started)
-        return self._let_in(request, caller, started)
+        return self._answer_caller(request, caller, started)
 
     async def _reviewed(self, request: Request, authenticator: CallerAuthenticator, started: float) -> _Outcome:
         with self._noting_hang_up(_Outcome(Answer(_GONE, b"")), started):
             caller = await authenticator.caller(request.headers, request.peer)
-        outcome = self._let_in(request, caller, started)
+        outcome = self._answer_caller(request, caller, started)
         return outcome if isinstance(outcome, _Outcome) else await outcome
 
-    def _let_in(self, request: Request, caller: Caller | PermitRefusal, started: float) -> _Outcome | Awaitable[_Outcome]:
+    def _answer_caller(
+        self, request: Request, caller: Caller | PermitRefusal, started: float
+    ) -> _Outcome | Awaitable[_Outcome]:
         if isinstance(caller, PermitRefusal):
             return _Outcome(_refusal(caller), node=caller.node or "")
         return self._asked(request, caller, started)

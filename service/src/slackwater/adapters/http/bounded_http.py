@@ -62,7 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_late()
         self._forget_unread()
         if self._place is not None:
-            self._place.leave()
+            self._place.release()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

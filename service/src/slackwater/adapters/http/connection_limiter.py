@@ -51,7 +51,7 @@ class ConnectionSlot:
         self._host = host
         self._connection_limiter: ConnectionLimiter | None = connection_limiter
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Gives the place back; further calls do nothing."""
         connection_limiter, self._connection_limiter = self._connection_limiter, None
         if connection_limiter is not None:

@@ -120,7 +120,7 @@ _ASKED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
 )
 
 
-async def nobody(_what: Explained, _namespace: str, _name: str) -> bytes:
+async def not_configured(_what: Explained, _namespace: str, _name: str) -> bytes:
     """Raises `WhatIfRefused` (503); used if no `Explain` is configured."""
     raise WhatIfRefused("nobody explains anything here", busy=True)
 

@@ -194,7 +194,7 @@ class Extender:
     def _in_turn(self, question: "Callable[[], _Found]") -> "_Found":
         if self._request_queue.free:
             return self._request_queue.now(question)
-        return _unfolded(self._request_queue.queued(question))
+        return _finally(self._request_queue.queued(question))
 
     async def _answer_later(self, verb: str, pending: Awaitable[bytes], size: int, started: float) -> Answer:
         try:
@@ -335,7 +335,7 @@ def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
     return Answer(status, extender_messages.encode(extender_messages.ErrorAnswer(message)), headers=headers)
 
 
-async def _unfolded(pending: "Awaitable[_Found]") -> bytes:
+async def _finally(pending: "Awaitable[_Found]") -> bytes:
     found = await pending
     return found if isinstance(found, bytes) else await found
 

@@ -126,15 +126,15 @@ class AgentForwarder:
             with anyio.fail_after(wait + self._limits.answer_seconds):
                 leader = await self._where()
                 if leader is None:
-                    return self._counted("refused", _unled("this replica does not lead, and nobody is known to"))
+                    return self._counted("refused", _no_leader("this replica does not lead, and nobody is known to"))
                 name, host = leader
                 return self._counted("answered", await self._ask(request, host))
         except aiohttp.ClientSSLError as error:
             await self._read_again()
-            return self._counted("unanswered", _unled(f"this replica does not lead; {name}, which does: {error}"))
+            return self._counted("unanswered", _no_leader(f"this replica does not lead; {name}, which does: {error}"))
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             problem = str(error) or "no answer in time"
-            return self._counted("unanswered", _unled(f"this replica does not lead; {name}, which does: {problem}"))
+            return self._counted("unanswered", _no_leader(f"this replica does not lead; {name}, which does: {problem}"))
 
     async def _read_again(self) -> None:
         """Reads the certificate again: the leader presented another one, so the shared certificate may have been renewed."""
@@ -157,7 +157,7 @@ class AgentForwarder:
         return answer
 
 
-def _unled(text: str) -> Answer:
+def _no_leader(text: str) -> Answer:
     return Answer(503, text.encode(), _TEXT, _SOON)
 
 

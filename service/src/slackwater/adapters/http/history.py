@@ -57,7 +57,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {_BAD: {"model": InvalidSince
 _SINCE: Final = Query(description="Not further back than this, as a Kubernetes duration.", examples=["24h"])
 
 
-async def nothing(what: Remembered, namespace: str, name: str, _since: float | None) -> dict[str, Any]:
+async def no_history(what: Remembered, namespace: str, name: str, _since: float | None) -> dict[str, Any]:
     """Answers every question with an empty history; used if no history is kept."""
     named = f"{what} {namespace}/{name}" if namespace else f"{what} {name}"
     return {"object": named, "entries": [], "reaches": {"acts": None, "waits": None}, "notes": ["no history is kept"]}

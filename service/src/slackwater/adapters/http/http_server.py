@@ -147,7 +147,7 @@ class DirectProtocol(asyncio.Protocol):
         self._waiting.clear()
         self._connections.discard(self)
         if self._place is not None:
-            self._place.leave()
+            self._place.release()
         self._give_back(self._held)
         for timer in (self._check, self._late, self._unread):
             if timer is not None:

@@ -18,7 +18,7 @@ from slackwater.adapters.http import extender_messages
 from slackwater.adapters.http.extender_messages import encode
 from slackwater.cluster.name_index import Spans
 from slackwater.cluster.nodes import NodeTable
-from slackwater.model.columns import Codes, Int64, Mask, Rows, let_pass
+from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
 from slackwater.model.reasons import MEANINGS, Reason
 
 _QUOTE: Final = ord('"')
@@ -136,7 +136,7 @@ class RequestNodes:
             entries = of_code.replace(_BETWEEN, b'"%b,"' % text) + text
             (failed if _RESOLVABLE[code] else unresolvable).append(entries)
         return b'{%b,"FailedNodes":{%b},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
-            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, let_pass(codes)),
+            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, feasible_mask(codes)),
             b",".join(failed),
             b",".join(unresolvable),
         )

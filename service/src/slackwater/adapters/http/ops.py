@@ -21,12 +21,12 @@ from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames, check_c
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_series, add_stream
 from slackwater.adapters.http.explain import add_explain
-from slackwater.adapters.http.explain import nobody as nobody_explains
-from slackwater.adapters.http.history import add_history, nothing
+from slackwater.adapters.http.explain import not_configured as explain_not_configured
+from slackwater.adapters.http.history import add_history, no_history
 from slackwater.adapters.http.ops_throttle import OpsThrottle
 from slackwater.adapters.http.state_metrics import node_metrics
 from slackwater.adapters.http.status import EventSourceStatus, SettingsView, StatusOf, StatusSources, add_status
-from slackwater.adapters.http.whatif import add_what_if, nobody
+from slackwater.adapters.http.whatif import add_what_if, not_configured
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
@@ -91,9 +91,9 @@ def ops_app(
     decision_log: DecisionLog | None = None,
     listeners: Listeners | None = None,
     cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
-    what_if: WhatIf = nobody,
-    explain: Explain = nobody_explains,
-    what_happened: HistoryQuery = nothing,
+    what_if: WhatIf = not_configured,
+    explain: Explain = explain_not_configured,
+    what_happened: HistoryQuery = no_history,
     certificates: Mapping[str, Certificates] = MappingProxyType({}),
 ) -> FastAPI:
     """Creates the ASGI application.

@@ -36,7 +36,7 @@ class OpsThrottle:
         self._clock = clock
         self._turn = anyio.Lock()
         self._large = anyio.Semaphore(_MOST_LARGE)
-        self._rested_at = 0.0
+        self._rest_until = 0.0
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,7 +72,7 @@ class OpsThrottle:
 
     async def _made(self, scope: Scope, receive: Receive) -> list[Any]:
         """Waits for the end of the pause, then runs the application and returns its whole answer as ASGI messages."""
-        await anyio.sleep(max(self._rested_at - self._clock(), 0.0))
+        await anyio.sleep(max(self._rest_until - self._clock(), 0.0))
         began = self._clock()
         made: list[Any] = []
 
@@ -84,7 +84,7 @@ class OpsThrottle:
 
         await self._app(scope, receive, keep)
         took = self._clock() - began
-        self._rested_at = self._clock() + min(_REST * took, _LONGEST_REST_SECONDS)
+        self._rest_until = self._clock() + min(_REST * took, _LONGEST_REST_SECONDS)
         return made
 
 

@@ -59,7 +59,7 @@ class RequestQueue(Generic[T]):
         finally:
             self._spent += self._clock() - began
             if self._spent >= self._round_seconds:
-                self._turn_on()
+                self._schedule_round()
 
     def queued(self, question: Callable[[], T]) -> "asyncio.Future[T]":
         """Queues a request; returns a future of the answer, which fails with `Overloaded` after too long a wait.
@@ -70,10 +70,10 @@ class RequestQueue(Generic[T]):
             raise Overloaded(f"{len(self._waiting)} questions wait already, and no more may")
         answer = asyncio.get_running_loop().create_future()
         self._waiting.append((self._clock(), question, answer))
-        self._turn_on()
+        self._schedule_round()
         return answer
 
-    def _turn_on(self) -> None:
+    def _schedule_round(self) -> None:
         if not self._turning:
             self._turning = True
             asyncio.get_running_loop().call_soon(self._round)
@@ -85,7 +85,7 @@ class RequestQueue(Generic[T]):
             if not answer.done():
                 self._answer(since, question, answer)
         if self._waiting:
-            self._turn_on()
+            self._schedule_round()
 
     def _answer(self, since: float, question: Callable[[], T], answer: "asyncio.Future[T]") -> None:
         waited = self._clock() - since

@@ -12,7 +12,7 @@ from slackwater.adapters.http.http_server import Answer, Application, Headers, R
 
 #: How long a standby waits before it refuses a call of kube-scheduler. The kube-scheduler in our Pod may learn that it leads,
 #: and call, milliseconds before this replica learns that it leads too. kube-scheduler's own timeout is longer.
-_HEAR_SECONDS: Final = 1.0
+_LEASE_READ_SECONDS: Final = 1.0
 _TEXT: Final = b"text/plain"
 _SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
@@ -39,9 +39,9 @@ class Forwarder(Protocol):
 class LedExtender:
     """The extender listener's application with leader election. `holder` returns the Lease's holder, "" if there is none."""
 
-    def __init__(self, app: Application, stand: LeadershipView, *, holder: Callable[[], str]) -> None:
+    def __init__(self, app: Application, leadership_view: LeadershipView, *, holder: Callable[[], str]) -> None:
         self._app = app
-        self._stand = stand
+        self._leadership_view = leadership_view
         self._holder = holder
 
     @property
@@ -49,10 +49,10 @@ class LedExtender:
         return self._app.terms
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        return self._app.answer(request) if self._stand.leads() else self._answer_if_leading(request)
+        return self._app.answer(request) if self._leadership_view.leads() else self._answer_if_leading(request)
 
     async def _answer_if_leading(self, request: Request) -> Answer:
-        if await self._stand.awaited(_HEAR_SECONDS):
+        if await self._leadership_view.awaited(_LEASE_READ_SECONDS):
             found = self._app.answer(request)
             return found if isinstance(found, Answer) else await found
         return self.refusal(503, request.path, _standby(self._holder()))
@@ -68,10 +68,10 @@ class LedAgents:
     """
 
     def __init__(
-        self, app: Application, stand: LeadershipView, *, holder: Callable[[], str], forwarder: Forwarder | None
+        self, app: Application, leadership_view: LeadershipView, *, holder: Callable[[], str], forwarder: Forwarder | None
     ) -> None:
         self._app = app
-        self._stand = stand
+        self._leadership_view = leadership_view
         self._holder = holder
         self._forwarder = forwarder
 
@@ -89,8 +89,8 @@ class LedAgents:
         )
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        if not self._stand.leads():
-            return self._unled() if self._forwarder is None else self._forwarder.forward(request)
+        if not self._leadership_view.leads():
+            return self._no_leader() if self._forwarder is None else self._forwarder.forward(request)
         found = self._app.answer(request)
         return found if isinstance(found, Answer) else self._answer_while_leading(found)
 
@@ -100,9 +100,9 @@ class LedAgents:
         The new leader does not know the delayed answer, so nobody would act by it.
         """
         answer = await pending
-        return answer if self._stand.leads() else self._unled()
+        return answer if self._leadership_view.leads() else self._no_leader()
 
-    def _unled(self) -> Answer:
+    def _no_leader(self) -> Answer:
         return Answer(503, _standby(self._holder()).encode(), _TEXT, _SOON)
 
     def refusal(self, status: int, path: str, message: str) -> Answer:

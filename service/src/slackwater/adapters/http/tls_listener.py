@@ -33,7 +33,7 @@ class MakeConnection(Protocol):
     def __call__(self, *, enter: Enter) -> asyncio.Protocol: ...
 
 
-class TlsDoor:
+class TlsAcceptor:
     """Accepts connections at one listening socket and performs their TLS handshakes."""
 
     def __init__(
@@ -53,7 +53,7 @@ class TlsDoor:
                     accepted = await self._accepted(sock)
                     place = self._connection_limiter.enter(_host(accepted))
                     if isinstance(place, ConnectionSlot):
-                        handshakes.start_soon(self._shake_hands, accepted, place)
+                        handshakes.start_soon(self._handshake, accepted, place)
                     else:
                         accepted.close()
                     await anyio.lowlevel.checkpoint()  # many waiting connections must not occupy the event loop
@@ -69,7 +69,7 @@ class TlsDoor:
                     await anyio.sleep(_AGAIN_SECONDS)
             await anyio.lowlevel.checkpoint()
 
-    async def _shake_hands(self, accepted: socket.socket, place: ConnectionSlot) -> None:
+    async def _handshake(self, accepted: socket.socket, place: ConnectionSlot) -> None:
         """Performs one handshake. Afterwards the connection's protocol owns the place, and gives it back on closing."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -79,9 +79,9 @@ class TlsDoor:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
             )
         except OSError:  # not TLS, no trusted certificate, or not finished in time
-            place.leave()
+            place.release()
         except BaseException:
-            place.leave()
+            place.release()
             raise
 
 

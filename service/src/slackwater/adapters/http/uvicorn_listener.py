@@ -19,7 +19,7 @@ from slackwater.adapters.http.bounded_http import BoundedProtocol
 from slackwater.adapters.http.certificates import Certificates, ListenError
 from slackwater.adapters.http.connection_limiter import ConnectionLimiter
 from slackwater.adapters.http.http_server import Application, DirectProtocol
-from slackwater.adapters.http.tls_listener import TlsDoor
+from slackwater.adapters.http.tls_listener import TlsAcceptor
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request that is being sent
 #: would be lost, since Go does not repeat a POST.
@@ -47,7 +47,7 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """A uvicorn server that accepts on a duplicate of `sock`, which stays open.
 
-    So a later server accepts from the same queue, and no caller is refused in between. With `certificates` a `TlsDoor` in
+    So a later server accepts from the same queue, and no caller is refused in between. With `certificates` a `TlsAcceptor` in
     `group` accepts the connections.
     """
 
@@ -82,8 +82,8 @@ class _Server(uvicorn.Server):
             self.servers = [await loop.create_server(here, sock=self._sock.dup(), backlog=_BACKLOG)]
         else:
             self.servers = []
-            door = TlsDoor(self._sock, certificates, self._connection_limiter, make)
-            self._group.start_soon(door.run, name=f"TLS of {certificates.listener}")
+            acceptor = TlsAcceptor(self._sock, certificates, self._connection_limiter, make)
+            self._group.start_soon(acceptor.run, name=f"TLS of {certificates.listener}")
         self.started = True
         self._on_started()
 

@@ -156,7 +156,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-async def nobody(_question: Question, _supposed: Supposed) -> bytes:
+async def not_configured(_question: Question, _supposed: Supposed) -> bytes:
     """Raises `WhatIfRefused` (503); used if no `WhatIf` is configured."""
     raise WhatIfRefused("nobody answers what-if here", busy=True)
 

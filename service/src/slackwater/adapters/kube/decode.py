@@ -142,7 +142,7 @@ class PodDecoder:
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
         namespace = self._names.share(meta.namespace)
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
-        unschedulable, ready, disruption = _said(status.conditions)
+        unschedulable, ready, disruption = _conditions(status.conditions)
         vertical, vertical_problem = _vertical(wire, self.kubernetes)
         kind = self._kind(namespace, labels, wire)
         return Pod(
@@ -290,7 +290,7 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
 
 
-def _said(conditions: list[ConditionWire] | None) -> tuple[str | None, bool, str | None]:
+def _conditions(conditions: list[ConditionWire] | None) -> tuple[str | None, bool, str | None]:
     """Reads a pod's conditions. Returns the message of a failed scheduling attempt, readiness, and the reason of a disruption.
 
     A message or reason that the conditions do not have is None. A pod without a condition `Ready` is ready.

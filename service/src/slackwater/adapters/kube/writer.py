@@ -114,13 +114,13 @@ class PodWriter:
             case OpenGate():
                 return await self._open_gate(effect, deadline)
             case NominateInAdvance():
-                return await self._steer(effect, deadline)
+                return await self._nominate_in_advance(effect, deadline)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
             case Activate() | Nominate() | WritePreempting():
-                return await self._say(effect, deadline)
+                return await self._annotate(effect, deadline)
 
-    async def _say(self, effect: Activate | Nominate | WritePreempting, deadline: float) -> Outcome:
+    async def _annotate(self, effect: Activate | Nominate | WritePreempting, deadline: float) -> Outcome:
         match effect:
             case Activate():
                 annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
@@ -137,7 +137,7 @@ class PodWriter:
         opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
         return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
 
-    async def _steer(self, effect: NominateInAdvance, deadline: float) -> Outcome:
+    async def _nominate_in_advance(self, effect: NominateInAdvance, deadline: float) -> Outcome:
         """Writes the nomination, then removes the gate, so that kube-scheduler never sees the pod without its nomination. If
         the nomination is refused, another writer was faster; the watch will show it."""
         meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}

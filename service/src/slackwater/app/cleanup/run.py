@@ -15,18 +15,12 @@ import anyio
 
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import StatusError
-from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
+from slackwater.adapters.kube.objects import ApiObjects, Json
+from slackwater.app import cluster_autoscaler
 from slackwater.app.cleanup.plan import TYPES, CleanedType, is_managed, last_step, owns, user_keys
-from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
 _ATTEMPTS: Final = 5
 _WIDTH: Final = 8
-#: A Lease that was renewed more recently belongs to a process that still runs.
-_ALIVE_SECONDS: Final = 30.0
-#: Cluster Autoscaler writes its status each loop, some ten seconds apart.
-_AUTOSCALER_SECONDS: Final = 600.0
-_STATUS_PATH: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/cluster-autoscaler-status"
-_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
 
 
 class StillRuns(Exception):
@@ -94,15 +88,14 @@ class Cleaner:
 
     async def _check_nothing_runs(self, leases_path: str) -> None:
         async for lease in self._objects.each(leases_path):
-            spec, name = lease.get("spec") or {}, _name(lease)
-            age = seconds_since(spec.get("renewTime"), self._now)
-            if spec.get("holderIdentity") and owns(lease, "f:spec", "f:renewTime") and age < _ALIVE_SECONDS:
-                raise StillRuns(f"Lease {name} was renewed {age:.0f} s ago: a replica still runs; stop it, or use --force")
-        status = await self._objects.get(_STATUS_PATH)
-        updated = None if status is None else (status["metadata"].get("annotations") or {}).get(_LAST_UPDATED)
-        if status is not None and not is_managed(status) and (age := seconds_since(updated, self._now)) < _AUTOSCALER_SECONDS:
+            age = cluster_autoscaler.lease_age(lease, self._now)
+            if age is not None and owns(lease, "f:spec", "f:renewTime"):
+                seen = f"Lease {_name(lease)} was renewed {age:.0f} s ago"
+                raise StillRuns(f"{seen}: a replica still runs; stop it, or use --force")
+        age = await cluster_autoscaler.status_age(self._objects, self._now)
+        if age is not None:
             raise StillRuns(
-                f"Cluster Autoscaler wrote ConfigMap {_name(status)} {age:.0f} s ago, and its taints on nodes look as ours; "
+                f"Cluster Autoscaler wrote its status ConfigMap {age:.0f} s ago, and its taints on nodes look as ours; "
                 "wait until it removes no node, then use --force"
             )
 

@@ -53,11 +53,11 @@ class Answered:
 
 
 #: Connects to a port inside of a Pod, with TLS or without.
-Knock = Callable[[PodKey, int, bool], Awaitable[Answered]]
+Probe = Callable[[PodKey, int, bool], Awaitable[Answered]]
 
 
 async def agents(
-    objects: ApiObjects, settings: Settings, replicas: Sequence[Json], knock: Knock | None, now: datetime
+    objects: ApiObjects, settings: Settings, replicas: Sequence[Json], probe: Probe | None, now: datetime
 ) -> AsyncIterator[Check]:
     """Yields one check for each thing that an agent needs. `replicas` are our Pods.
 
@@ -74,7 +74,7 @@ async def agents(
     yield _listener(settings)
     yield await _policies(objects, settings, replicas, running if isinstance(running, list) else [])
     for pod in replicas:
-        yield await _knocked(pod, settings, knock, now)
+        yield await _listener_check(pod, settings, probe, now)
 
 
 async def _agents_running(objects: ApiObjects) -> list[Json] | Check:
@@ -133,16 +133,16 @@ def _judged(seen: Judgement, port: int, host_network: bool) -> Check:
     return ok(_POLICY, f"{names} lets agents reach port {port}")
 
 
-async def _knocked(pod: Json, settings: Settings, knock: Knock | None, now: datetime) -> Check:
+async def _listener_check(pod: Json, settings: Settings, probe: Probe | None, now: datetime) -> Check:
     """Checks whether the agents' listener in this Pod answers."""
     key = PodKey(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
     name, port, tls = "agents' port", settings.listeners.agents.address.port, settings.listeners.agents.tls is not None
     if not (pod.get("status") or {}).get("podIP") or _phase(pod) != "Running":
         advice = f"kubectl -n {key.namespace} describe pod {key.name}"
         return problem(name, f"pod {key} has no IP or does not run, so agents pass it over", advice)
-    if knock is None:
+    if probe is None:
         return unknown(name, f"pod {key}: no port-forward is possible here", "try it from an agent's Pod")
-    answered = await knock(key, port, tls)
+    answered = await probe(key, port, tls)
     if answered.forbidden:
         return unknown(name, answered.problem, "ask for the right to get and create pods/portforward in kube-system")
     if answered.problem:
@@ -173,10 +173,10 @@ def _labels(pod: Json) -> dict[str, str]:
     return dict(pod["metadata"].get("labels") or {})
 
 
-def knocking(client: KubeClient) -> Knock:
+def port_forward_probe(client: KubeClient) -> Probe:
     """Returns a function that connects through the API server's port-forward. It reads the certificate without verifying it."""
 
-    async def knock(pod: PodKey, port: int, tls: bool) -> Answered:
+    async def probe(pod: PodKey, port: int, tls: bool) -> Answered:
         async with forward_port(client, pod, port) as forwarded:
             try:
                 with anyio.fail_after(_SECONDS):
@@ -188,7 +188,7 @@ def knocking(client: KubeClient) -> Knock:
             why = forwarded.problem or seen
             return Answered(problem=why, forbidden=f": {HTTPStatus.FORBIDDEN:d} " in why)
 
-    return knock
+    return probe
 
 
 async def _asked(local_port: int, tls: bool) -> Answered:
@@ -196,7 +196,7 @@ async def _asked(local_port: int, tls: bool) -> Answered:
     async with stream:
         if not tls:
             await stream.send(_REQUEST)
-            return _spoke(await stream.receive())
+            return _answer_of(await stream.receive())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         wrapped = await TLSStream.wrap(stream, server_side=False, ssl_context=context, standard_compatible=False)
@@ -205,5 +205,5 @@ async def _asked(local_port: int, tls: bool) -> Answered:
         return Answered(not_after=certificate.not_valid_after_utc)
 
 
-def _spoke(data: bytes) -> Answered:
+def _answer_of(data: bytes) -> Answered:
     return Answered() if data.startswith(b"HTTP/1.") else Answered(problem=f"got {data[:20]!r}, want HTTP")

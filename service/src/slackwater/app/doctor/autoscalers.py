@@ -11,7 +11,7 @@ from typing import Final
 
 from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
-from slackwater.app.cleanup.plan import is_managed
+from slackwater.app.cluster_autoscaler import lease_age, status_age
 from slackwater.app.doctor.check import Check, named, ok, problem, unseen, warning
 from slackwater.app.leader_election import lease_name
 from slackwater.app.settings import Settings
@@ -19,12 +19,6 @@ from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
 #: The greatest difference of clocks that is no problem. Leases, timers of drains and tokens are compared between clocks.
 CLOCK_SECONDS: Final = 5.0
-#: A Lease that was renewed more recently belongs to a process that still runs; Leases of autoscalers last 15 s.
-_ALIVE_SECONDS: Final = 60.0
-#: Cluster Autoscaler writes its status in each loop, that is every ten seconds or so.
-_STATUS_SECONDS: Final = 300.0
-_STATUS: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/cluster-autoscaler-status"
-_LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
 _KINDS: Final = {"cluster-autoscaler": "Cluster Autoscaler", "karpenter": "Karpenter"}
 #: The label of our Pods, whatever their scheduler's name is.
 _APP: Final = "app.kubernetes.io/name=slackwater"
@@ -48,7 +42,9 @@ def clocks_ahead(leases: Sequence[Json], server_now: datetime) -> Check:
     """
     name = "other clocks"
     ahead = [
-        (-age, str(lease["metadata"]["name"])) for lease in leases if (age := _age(_spec(lease), server_now)) < -CLOCK_SECONDS
+        (-age, str(lease["metadata"]["name"]))
+        for lease in leases
+        if (age := seconds_since((lease.get("spec") or {}).get("renewTime"), server_now)) < -CLOCK_SECONDS
     ]
     if not ahead:
         return ok(name, f"none of {len(leases)} Leases (nodes, controllers) was renewed in the future")
@@ -65,7 +61,7 @@ async def others(
         return
     found = dict(_holding(leases, settings, now))
     try:
-        if "Cluster Autoscaler" not in found and await _writes_status(objects, now):
+        if "Cluster Autoscaler" not in found and await status_age(objects, now) is not None:
             found["Cluster Autoscaler"] = "writes its status ConfigMap"
         if "Karpenter" not in found and (count := await _node_pools(objects)):
             found["Karpenter"] = f"has {count} NodePools, and may run outside of the cluster"
@@ -86,16 +82,8 @@ def _holding(leases: Sequence[Json], settings: Settings, now: datetime) -> Itera
         name, namespace = str(lease["metadata"]["name"]), str(lease["metadata"].get("namespace", ""))
         kind = next((kind for part, kind in _KINDS.items() if part in name), None)
         ours = name == lease_name(settings)
-        if kind and not ours and _spec(lease).get("holderIdentity") and _age(_spec(lease), now) < _ALIVE_SECONDS:
+        if kind and not ours and lease_age(lease, now) is not None:
             yield kind, f"runs (Lease {namespace}/{name})"
-
-
-async def _writes_status(objects: ApiObjects, now: datetime) -> bool:
-    status = await objects.get(_STATUS)
-    if status is None or is_managed(status):
-        return False
-    annotations = status["metadata"].get("annotations") or {}
-    return seconds_since(annotations.get(_LAST_UPDATED), now) < _STATUS_SECONDS
 
 
 async def _node_pools(objects: ApiObjects) -> int:
@@ -130,11 +118,3 @@ def _of(pod: Json) -> tuple[str, str]:
     """The namespace and the scheduler's name of a Pod of Slackwater."""
     meta = pod["metadata"]
     return str(meta.get("namespace", "")), str((meta.get("labels") or {}).get(SCHEDULER_NAME_LABEL, ""))
-
-
-def _spec(lease: Json) -> Json:
-    return lease.get("spec") or {}
-
-
-def _age(spec: Json, now: datetime) -> float:
-    return seconds_since(spec.get("renewTime"), now)

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final, Literal
 
 from slackwater.adapters.kube.errors import KubeError, StatusError
+from slackwater.model.texts import first_few
 
 #: `unknown`: it cannot be seen with the user's rights, or the cluster does not show it.
 State = Literal["ok", "warning", "problem", "unknown"]
@@ -47,6 +48,4 @@ def unseen(name: str, error: KubeError, advice: str) -> Check:
 
 def named(names: Iterable[str]) -> str:
     """Joins the first `_MOST_NAMED` names with commas, and says how many more there are."""
-    found = list(names)
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return f"{', '.join(found[:_MOST_NAMED])}{more}"
+    return first_few(list(names), _MOST_NAMED)

@@ -214,7 +214,7 @@ def read_cluster(
         daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw), kubernetes.version)),
     )
     cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
-    _refuse_twins(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
+    _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     return cluster
 
 
@@ -321,7 +321,7 @@ def _each(found: Sequence[Found], decode: Callable[[bytes], T], kubernetes: Kube
     return [item.decoded(decode, kubernetes) for item in found]
 
 
-def _refuse_twins(*groups: Sequence[Found]) -> None:
+def _refuse_duplicates(*groups: Sequence[Found]) -> None:
     for group in groups:
         seen: dict[str, str] = {}
         for item in group:

@@ -17,7 +17,7 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import which_count
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
@@ -73,7 +73,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     snapshot = snapshot_of(counted, policy=policy_of(settings).nodes if accounting else None)
     snapshot.missing_requests_refused = settings.vertical.missing_requests == "reject"
     pending, running_pods = pending_pods(cluster), RunningPods(snapshot, counted.pods)
-    demand = which_count(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
+    demand = pending_demand(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
     slack = slack_inquiry(cluster.pods, settings)
     with snapshot.fork():
         for name in starting:

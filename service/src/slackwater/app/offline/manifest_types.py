@@ -121,11 +121,11 @@ def _bad_amounts(part: object, path: str) -> Iterator[str]:
     elif isinstance(part, dict):
         for key, each in part.items():
             yield from _bad_amounts(each, f"{path}.{key}" if path else key)
-    elif isinstance(part, Quantity) and _AMOUNT.search(path) and _is_bad(part):
+    elif isinstance(part, Quantity) and _AMOUNT.search(path) and _is_invalid_amount(part):
         yield path
 
 
-def _is_bad(amount: Quantity) -> bool:
+def _is_invalid_amount(amount: Quantity) -> bool:
     try:
         return parse_nanos(amount) < 0
     except QuantityError:

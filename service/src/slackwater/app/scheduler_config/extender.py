@@ -104,20 +104,20 @@ def weight_findings(
     # A weight that our own configuration asks for is intended.
     severity: Severity = "advice" if settings is not None and settings.extender.weight == weight else "warning"
     for profile in profiles or [{}]:
-        beaten = {name: own for name, own in in_tree_weights(profile).items() if own < weight}
-        if beaten:
+        outweighed = {name: own for name, own in in_tree_weights(profile).items() if own < weight}
+        if outweighed:
             yield Finding(
                 path=json_path((*at, "weight")),
                 trap="weight",
-                why=_overridden(weight, beaten, profile),
+                why=_overridden(weight, outweighed, profile),
                 fix=f"want {min(in_tree_weights(profile).values())}: as much as one more in-tree plug-in",
                 severity=severity,
             )
             return
 
 
-def _overridden(weight: int, beaten: dict[str, int], profile: dict[str, Any]) -> str:
-    names = ", ".join(f"{MEANINGS[name]} ({100 * beaten[name]})" for name in PREFERENCES if name in beaten)
+def _overridden(weight: int, outweighed: dict[str, int], profile: dict[str, Any]) -> str:
+    names = ", ".join(f"{MEANINGS[name]} ({100 * outweighed[name]})" for name in PREFERENCES if name in outweighed)
     eviction_facts = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
     level = f", and equals {', '.join(eviction_facts)}" if eviction_facts else ""
     return f"scores of 0 to 10 times 10 times {weight} make up to {100 * weight} points: that overrides {names}{level}"

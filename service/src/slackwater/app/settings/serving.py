@@ -46,7 +46,7 @@ class ListenerTLS(Section):
     client certificate."""
 
 
-def _some_accounts(accounts: tuple[str, ...]) -> tuple[str, ...]:
+def _at_least_one_account(accounts: tuple[str, ...]) -> tuple[str, ...]:
     # pydantic's min_length counts only valid entries, so it would report a bad entry a second time.
     if not accounts:
         raise refused("at least one ServiceAccount")
@@ -74,7 +74,7 @@ class AgentCertificates(Section):
 class AgentTokens(Section):
     """Agents authenticate with the ServiceAccount token of their Pod; a TokenReview gives the account and the node."""
 
-    service_accounts: Annotated[tuple[ServiceAccount, ...], AfterValidator(_some_accounts)] = Field(
+    service_accounts: Annotated[tuple[ServiceAccount, ...], AfterValidator(_at_least_one_account)] = Field(
         examples=[["kube-system/autoscaler-agent"]], json_schema_extra={"minItems": 1, "uniqueItems": True}
     )
     """The agents' accounts, as namespace/name. No default: every Pod has a token, so without accounts any Pod on a node could

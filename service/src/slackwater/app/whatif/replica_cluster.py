@@ -82,7 +82,7 @@ def cluster_of(
 
 
 def _pods(replica: SnapshotReplica, *, accounting: bool) -> list[Pod]:
-    found = [*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()]
+    found = [*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()]
     if accounting or not replica.seen_pods:
         return found
     return [_as_requested(pod, replica.seen_pods.get(pod.uid)) for pod in found]

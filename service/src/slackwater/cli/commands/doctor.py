@@ -48,9 +48,9 @@ def _examined(args: argparse.Namespace) -> int:
     settings = None if args.config is None else settings_from(args.config)
 
     async def look(client: "KubeClient") -> "list[Check]":
-        from slackwater.app.doctor import examine, knocking
+        from slackwater.app.doctor import examine, port_forward_probe
 
-        checks = examine(client, settings, lambda: datetime.now(UTC), knock=knocking(client))
+        checks = examine(client, settings, lambda: datetime.now(UTC), probe=port_forward_probe(client))
         return [check async for check in checks]
 
     checks = with_cluster(args, look)

@@ -1,16 +1,15 @@
 """`slackwater dumpstate`: prints the state of a running service, from its ops listener."""
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
-from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
+from slackwater.cli.commands.ops_client import add_listener, decoded, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
 from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.model.texts import first_few
 
 _LISTS: Final = ("holds", "nominations", "gates", "migrations", "migrationQueue")
 _HEADINGS: Final = ("NODE", "STATUS", "PODS", "CORES", "OF", "%", "GIB", "OF", "%")
@@ -43,22 +42,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace) -> int:
     body = fetch("/dumpstate", args)
-    state = _decoded(f"{url_of(args).rstrip('/')}/dumpstate", body)
+    state = decoded(f"{url_of(args).rstrip('/')}/dumpstate", body, "nodes", "a dumpstate")
     if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
         return 0
     print("\n".join(_table(state)))
     return 0
-
-
-def _decoded(source: str, body: bytes) -> dict[str, Any]:
-    try:
-        state = json.loads(body)
-    except ValueError as err:
-        raise CommandFailed([f"{source}: got no JSON: {err}"], code=ANSWERED_NO) from err
-    if not isinstance(state, dict) or not isinstance(state.get("nodes"), list):
-        raise CommandFailed([f"{source}: got JSON without a list of nodes, want a dumpstate"], code=ANSWERED_NO)
-    return state
 
 
 def _table(state: dict[str, Any]) -> Iterator[str]:
@@ -105,6 +94,5 @@ def _pending(pods: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not names:
         yield "pending: none"
         return
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    yield f"pending: {len(names)}: {', '.join(names[:_MOST_NAMED])}{more}"
+    yield f"pending: {len(names)}: {first_few(names, _MOST_NAMED)}"
     yield f"  why: slackwater explain pod {names[0]}"

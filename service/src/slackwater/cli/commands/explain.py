@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 from slackwater.app.progress import shown
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
-from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, fetch, url_of
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
 from slackwater.cli.commands.simulate_common import add_version, grouped, read_source, source_name
 from slackwater.cli.commands.text_sources import settings_from
 from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.model.texts import first_few
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explained(args: argparse.Namespace) -> int:
     body = _answer(args)
-    answer = _decoded(url_of(args), body)
+    answer = decoded(url_of(args), body, "reasons", "an explanation")
     if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
     else:
@@ -98,7 +99,7 @@ def _answer(args: argparse.Namespace) -> bytes:
         return _offline(args)
     try:
         return fetch(path, args)
-    except ServiceNotFound as nobody:
+    except ServiceNotFound as not_found:
         if args.url is not None or args.kind not in _OFFLINE or args.watch:
             raise
         try:
@@ -106,7 +107,7 @@ def _answer(args: argparse.Namespace) -> bytes:
         except _NothingToExplain:
             raise  # the objects could be read, so the missing service is not the cause
         except CommandFailed as failed:
-            own = [line for line in nobody.lines if not any(other.startswith(line) for other in failed.lines)]
+            own = [line for line in not_found.lines if not any(other.startswith(line) for other in failed.lines)]
             raise CommandFailed([*own, *failed.lines], code=failed.code) from failed
         print("slackwater: note: no service answers, explained from the objects of the API", file=sys.stderr)
         return body
@@ -140,16 +141,6 @@ def _path(kind: str, name: str) -> str:
         want = "NAMESPACE/NAME" if namespaced else "a name without a slash"
         raise CommandFailed([f"explain {kind}: got {name!r}, want {want}"])
     return f"/explain/{part}/{'/'.join(quote(piece, safe='') for piece in pieces)}"
-
-
-def _decoded(url: str, body: bytes) -> Mapping[str, Any]:
-    try:
-        answer = json.loads(body)
-    except ValueError as err:
-        raise CommandFailed([f"{url}: got no JSON: {err}"], code=ANSWERED_NO) from err
-    if not isinstance(answer, dict) or "reasons" not in answer:
-        raise CommandFailed([f"{url}: got JSON without reasons, want an explanation"], code=ANSWERED_NO)
-    return answer
 
 
 # --- for people -----------------------------------------------------------------------------------------------------------
@@ -233,9 +224,7 @@ def _together(minimal: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str],
 
 
 def _named(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[: _MOST_NAMED - 1])} and {len(names) - _MOST_NAMED + 1} more"
+    return first_few(names, _MOST_NAMED if len(names) <= _MOST_NAMED else _MOST_NAMED - 1)
 
 
 def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:

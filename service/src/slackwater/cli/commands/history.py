@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
-from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, fetch, url_of
+from slackwater.cli.commands.failure import CommandFailed
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
 
 if TYPE_CHECKING:
@@ -89,24 +89,14 @@ def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
     query = f"?{urlencode({'since': args.since})}" if args.since is not None else ""
     try:
         body = fetch(f"/history/{_KINDS[args.kind][0]}/{name}{query}", args)
-    except ServiceNotFound as nobody:
+    except ServiceNotFound as not_found:
         if args.url is not None:
             raise
         try:
             return _stored(args)
         except CommandFailed as failed:
-            raise CommandFailed([*nobody.lines, *failed.lines], code=failed.code) from failed
-    return _decoded(url_of(args), body)
-
-
-def _decoded(url: str, body: bytes) -> Mapping[str, Any]:
-    try:
-        answer = json.loads(body)
-    except ValueError as err:
-        raise CommandFailed([f"{url}: got no JSON: {err}"], code=ANSWERED_NO) from err
-    if not isinstance(answer, dict) or "entries" not in answer:
-        raise CommandFailed([f"{url}: got JSON without entries, want a history"], code=ANSWERED_NO)
-    return answer
+            raise CommandFailed([*not_found.lines, *failed.lines], code=failed.code) from failed
+    return decoded(url_of(args), body, "entries", "a history")
 
 
 def _stored(args: argparse.Namespace) -> Mapping[str, Any]:

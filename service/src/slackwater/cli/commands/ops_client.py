@@ -8,7 +8,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster
@@ -56,13 +56,13 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
     """
     with shown() as progress:
         if args.url is not None:
-            return _read(Target(args.url, args.url, _trust(args)), path, body, progress)
+            return _read(Target(args.url, args.url, _tls_verification(args)), path, body, progress)
         if not _names_cluster(args) and _listens():
-            return _read(Target(DEFAULT_URL, DEFAULT_URL, _trust(args)), path, body, progress)
+            return _read(Target(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
         from slackwater.cli.commands.port_forward import in_cluster
 
         progress.step("looking for the service in the cluster")
-        with in_cluster(args, _trust(args)) as target:
+        with in_cluster(args, _tls_verification(args)) as target:
             return _read(target, path, body, progress)
 
 
@@ -109,7 +109,7 @@ def _read(target: Target, path: str, body: bytes | None, progress: Progress) -> 
             _asked(client, url, name, body, progress) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
-                reason = _said(answer.read())
+                reason = _error_detail(answer.read())
                 raise CommandFailed([f"{name}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
             for part in answer.iter_bytes():
                 answered += part
@@ -136,7 +136,19 @@ def _asked(client: "httpx.Client", url: str, name: str, body: bytes | None, prog
         yield answer
 
 
-def _said(body: bytes) -> str:
+def decoded(source: str, body: bytes, key: str, want: str) -> dict[str, Any]:
+    """The answer of `source`: a mapping with a list at `key`. Raises `CommandFailed` for any other; `want` says what was
+    expected."""
+    try:
+        answer = json.loads(body)
+    except ValueError as err:
+        raise CommandFailed([f"{source}: got no JSON: {err}"], code=ANSWERED_NO) from err
+    if not isinstance(answer, dict) or not isinstance(answer.get(key), list):
+        raise CommandFailed([f"{source}: got JSON without a list of {key}, want {want}"], code=ANSWERED_NO)
+    return answer
+
+
+def _error_detail(body: bytes) -> str:
     """The message in the body of an error: its `detail`, or the beginning of its text. HTML is not shown, because it cannot
     come from our listeners."""
     try:
@@ -149,7 +161,7 @@ def _said(body: bytes) -> str:
     return "a page of HTML, want Slackwater's ops listener" if text.startswith("<") else text
 
 
-def _trust(args: argparse.Namespace) -> "ssl.SSLContext | bool":
+def _tls_verification(args: argparse.Namespace) -> "ssl.SSLContext | bool":
     if args.key_file and not args.cert_file:
         raise CommandFailed(["--key-file: got no --cert-file, want the certificate of the key"])
     if not (args.ca_file or args.cert_file):

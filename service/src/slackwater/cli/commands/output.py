@@ -26,7 +26,7 @@ def as_json(args: argparse.Namespace) -> bool:
 def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:
     """Formats a table as lines. The first row contains the headings; columns whose index is in `right` are right-aligned."""
     if sys.stdout.isatty() and len(rows) <= _MOST_DRAWN:
-        yield from _drawn(rows, right)
+        yield from _table_lines(rows, right)
         return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -37,7 +37,7 @@ def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> 
         yield "  ".join(cells).rstrip()
 
 
-def _drawn(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Iterator[str]:
+def _table_lines(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Iterator[str]:
     from io import StringIO
 
     from rich.console import Console

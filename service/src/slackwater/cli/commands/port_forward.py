@@ -74,7 +74,7 @@ async def _tunnel(
                 problems.append(f"pod {replica.pod}, port {replica.port}: {problem}")
             else:
                 standby = standby or target
-        yield standby or ServiceNotFound(_nobody(replicas, args.scheduler_name, problems), code=ANSWERED_NO)
+        yield standby or ServiceNotFound(_not_found_text(replicas, args.scheduler_name, problems), code=ANSWERED_NO)
 
 
 def _inside(trust: ssl.SSLContext | bool) -> ssl.SSLContext:
@@ -112,7 +112,7 @@ def _unreadable(error: KubeError, scheduler_name: str) -> list[str]:
     return lines
 
 
-def _nobody(replicas: Replicas, scheduler_name: str, problems: list[str]) -> list[str]:
+def _not_found_text(replicas: Replicas, scheduler_name: str, problems: list[str]) -> list[str]:
     """The error's lines if no replica answers: what was looked for, what was found instead, and what to do."""
     if problems:
         return [*problems, "the Pods are found, and none answers: want the rights to get and create pods/portforward"]

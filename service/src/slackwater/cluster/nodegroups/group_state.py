@@ -16,7 +16,7 @@ from slackwater.cluster.nodegroups.status import (
     after_failure,
     differs,
     expected_of,
-    said_marks,
+    template_marks,
     usual_of,
 )
 from slackwater.model.ids import Instant, NodeName
@@ -85,10 +85,10 @@ class GroupMemory:
         if self.overdue_missing(policy, now):
             self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
         if not group_status.in_creation:
-            self.starts.nothing_comes()
+            self.starts.forget_open_requests()
         if not group_status.in_creation and not group_status.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
-        return self._dressed(group_status, policy)
+        return self._with_group_state(group_status, policy)
 
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
         """The group's status while its provider does not answer: the last status, but after the provision timeout no node
@@ -96,7 +96,7 @@ class GroupMemory:
         self.known = False
         if now - self._observed_at > policy.provision_timeout_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
-        return self._dressed(before, policy)
+        return self._with_group_state(before, policy)
 
     def overdue_missing(self, policy: NodeGroupPolicy, now: Instant) -> int:
         """The number of requested nodes that have not appeared as instances within the provision timeout."""
@@ -155,7 +155,7 @@ class GroupMemory:
         timeout counts as started, whatever it lacks.
         """
         provision_timeout = policy.provision_timeout_of(self.group)
-        since = {id_: self._came_at(id_, observation, now) for id_, observation in observations.items()}
+        since = {id_: self._appeared_at(id_, observation, now) for id_, observation in observations.items()}
         new = {
             id_
             for id_, observation in observations.items()
@@ -163,7 +163,7 @@ class GroupMemory:
         }
         started = [observation.marks for id_, observation in observations.items() if observation.started and id_ not in new]
         self._usual = usual_of(started, self._usual)
-        expected = expected_of(self._usual, said_marks(self.group, policy.taints))
+        expected = expected_of(self._usual, template_marks(self.group, policy.taints))
         late = {
             observation.name: _late_node(there[id_], observation, provision_timeout)
             for id_, observation in observations.items()
@@ -233,8 +233,8 @@ class GroupMemory:
             return LostInstance(instance, "timeout", "its node did not register in time", given_up=False)
         if observation is None or observation.used or observation.name in self._started:
             return None
-        born_at = self._born_at(instance.id, observation)
-        if now - (self._since[instance.id] if born_at is None else born_at) > policy.provision_timeout_of(self.group):
+        created_at = self._created_at(instance.id, observation)
+        if now - (self._since[instance.id] if created_at is None else created_at) > policy.provision_timeout_of(self.group):
             return LostInstance(
                 instance, "timeout", f"node {observation.name} registered and was not ready in time", given_up=False
             )
@@ -248,25 +248,25 @@ class GroupMemory:
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
         """Whether a node had started before. This is assumed for a node that is in use but not ready, and for a node that was
         older than the provision timeout when we first saw its instance."""
-        born_at = self._born_at(id_, observation)
-        if born_at is None or id_ not in self._since:
+        created_at = self._created_at(id_, observation)
+        if created_at is None or id_ not in self._since:
             return observation.was_started
-        return observation.was_started or self._since[id_] - born_at > policy.provision_timeout_of(self.group)
+        return observation.was_started or self._since[id_] - created_at > policy.provision_timeout_of(self.group)
 
-    def _born_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
+    def _created_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
         """The time at which the node was created: the Node's creation timestamp, or None if that is not known.
 
         The timestamp is from another clock than ours. So for an instance that appeared after our first observation, the result
         is not earlier than the time at which we first saw the instance.
         """
-        if observation.born_at is None or self._found is None or id_ in self._found:
-            return observation.born_at
-        return max(observation.born_at, self._since.get(id_, observation.born_at))
+        if observation.created_at is None or self._found is None or id_ in self._found:
+            return observation.created_at
+        return max(observation.created_at, self._since.get(id_, observation.created_at))
 
-    def _came_at(self, id_: InstanceId, observation: NodeObservation, now: Instant) -> Instant:
+    def _appeared_at(self, id_: InstanceId, observation: NodeObservation, now: Instant) -> Instant:
         """When the node was created, or else when its instance was first seen."""
-        born_at = self._born_at(id_, observation)
-        return self._since.get(id_, now) if born_at is None else born_at
+        created_at = self._created_at(id_, observation)
+        return self._since.get(id_, now) if created_at is None else created_at
 
     def _unconfirmed_nodes(self) -> int:
         return 0 if self.unconfirmed is None else self.unconfirmed.to - self.unconfirmed.seen
@@ -282,7 +282,7 @@ class GroupMemory:
             if hopeless or self._failed > max(_FORGIVEN, _FAILED_SHARE * asked):
                 self.back_off(policy, code=problem.code, message=problem.message, now=now)
 
-    def _dressed(self, group_status: NodeGroupStatus, policy: NodeGroupPolicy) -> NodeGroupStatus:
+    def _with_group_state(self, group_status: NodeGroupStatus, policy: NodeGroupPolicy) -> NodeGroupStatus:
         return replace(
             group_status,
             known=self.known,

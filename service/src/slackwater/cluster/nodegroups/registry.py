@@ -6,9 +6,9 @@ from dataclasses import replace
 from slackwater.cluster.nodegroups.group_state import GroupMemory, UnconfirmedScaleUp
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.status import (
-    Chore,
     Delete,
     GrantedScaleUps,
+    GroupCleanup,
     Grow,
     LowerTarget,
     NodeGroupStatus,
@@ -49,10 +49,12 @@ class NodeGroupRegistry:
 
         `observations` are the Nodes, by the ids of their instances.
         """
-        mute = frozenset(silent)
+        silent_providers = frozenset(silent)
         seen = {group.name: group for group in groups}
         before, self._group_status = self._group_status, {}
-        for name in sorted({*seen, *(name for name, group_status in before.items() if group_status.group.provider in mute)}):
+        for name in sorted(
+            {*seen, *(name for name, group_status in before.items() if group_status.group.provider in silent_providers)}
+        ):
             group = seen.get(name)
             if group is None:
                 self._group_status[name] = self._memories[name].unobserved(before[name], self.policy, now)
@@ -78,10 +80,10 @@ class NodeGroupRegistry:
         for name, memory in self._memories.items():
             memory.starts.restore(starts.get(name, ()))
 
-    def chores(self, now: Instant) -> tuple[Chore, ...]:
+    def due_cleanups(self, now: Instant) -> tuple[GroupCleanup, ...]:
         """The requests to providers that clean up before planning. They delete lost instances: those that failed, or did not
         become a started node in time. They lower the target size for requested nodes that never appeared."""
-        found: list[Chore] = []
+        found: list[GroupCleanup] = []
         for name, group_status in self._group_status.items():
             if not group_status.known or group_status.off:
                 continue

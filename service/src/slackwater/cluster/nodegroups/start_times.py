@@ -35,7 +35,7 @@ class StartTimes:
     def asked(self, nodes: int, now: Instant) -> None:
         self._asked.extend([now] * min(nodes, _MOST_ASKED))
 
-    def nothing_comes(self) -> None:
+    def forget_open_requests(self) -> None:
         """Forgets open requests: all requested nodes have appeared, or will not."""
         self._asked.clear()
 

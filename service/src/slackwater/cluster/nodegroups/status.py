@@ -72,13 +72,13 @@ class NodeObservation:
 
     `ready`: its kubelet is ready. `started`: it is ready for pods, with everything that its group's template has. `used`: it
     has pods that do not belong to the node itself. `taken`: one of these pods does not tolerate every taint. `used` and `taken`
-    are computed only for nodes that are new or have not started. `born_at` is None if it is not known. `lacks` says why a ready
-    node has not started.
+    are computed only for nodes that are new or have not started. `created_at` is None if it is not known. `lacks` says why a
+    ready node has not started.
     """
 
     name: NodeName
     started: bool
-    born_at: Instant | None
+    created_at: Instant | None
     ready: bool = False
     used: bool = False
     taken: bool = False
@@ -217,7 +217,7 @@ class Delete:
     lost: tuple[LostInstance, ...]
 
 
-Chore = LowerTarget | Delete
+GroupCleanup = LowerTarget | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +260,7 @@ def marks_of(node: Node, rules: TaintRules) -> Marks:
     return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
 
 
-def said_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
+def template_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
     """The marks of the group's template, which the provider or the configuration states; None without a template."""
     return None if group.template is None else marks_of(group.template, rules)
 

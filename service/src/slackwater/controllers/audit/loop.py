@@ -267,20 +267,20 @@ class Audit:
                 break
         if fresh is None:
             if name in self._state.nodes.row_of:
-                self._put_right(found, NodeGone(name))
+                self._repair(found, NodeGone(name))
         elif compare_node(self._state, fresh) is not None:
             row = self._state.nodes.row_of.get(name)
             known = None if row is None else self._state.nodes.by_row[row]
             replaced = known is not None and known.uid != fresh.uid
-            self._put_right(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
+            self._repair(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
 
     async def _read_pod(self, uid: PodUid, key: PodKey, found: SumDifference) -> None:
         fresh = await self._truth.pod(key, timeout_seconds=self._config.call_seconds)
         if fresh is not None and fresh.uid == uid:
             if compare_pod(self._state, fresh) is not None:
-                self._put_right(found, PodAudited(fresh))
+                self._repair(found, PodAudited(fresh))
         elif self._state.pods.get(uid) is not None:
-            self._put_right(found, PodGone(uid, key, read=True))
+            self._repair(found, PodGone(uid, key, read=True))
 
     async def _close_all_sums(self) -> None:
         """Checks and repairs the sums of all nodes. Ends the quarantine of nodes whose sums are right again."""
@@ -308,7 +308,7 @@ class Audit:
         if quarantined and name not in self._state.quarantine:
             _log.info("quarantine ended: the node's sums are in order", node=name)
 
-    def _put_right(self, found: SumDifference, *events: Event) -> None:
+    def _repair(self, found: SumDifference, *events: Event) -> None:
         self._note(found)
         for event in events:
             self._take(event)

@@ -71,16 +71,16 @@ class AuditRepair:
         effects: list[Effect] = []
         for uid in orphans_on(self._cluster_state, name):
             effects += self._release(uid, now)
-        return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._put_in_order(name, now) else [])
+        return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._repair_sums(name, now) else [])
 
-    def _put_in_order(self, name: NodeName, now: Instant) -> bool:
+    def _repair_sums(self, name: NodeName, now: Instant) -> bool:
         """Repairs the node's sums, and ends its quarantine. True if room may have appeared. False if the node is gone, or if a
         sum is still wrong: the node is then quarantined."""
         cluster_state = self._cluster_state
         row = cluster_state.nodes.row_of.get(name)
         if row is None:
             return False
-        cluster_state.reservations.place_again(name, row)
+        cluster_state.reservations.recompute_row(name, row)
         sums = sums_on(cluster_state, name)
         cluster_state.ledger.restate(
             row,
@@ -91,7 +91,7 @@ class AuditRepair:
             held=wanted_held(cluster_state)[:, row],
         )
         cluster_state.reservations.priority_shares.restate(row, sums.by_priority)
-        cluster_state.nodes.open_again(name)
+        cluster_state.nodes.recompute_capacity(name)
         still = [
             *wrong_on(cluster_state, name),
             *(found for found in wrong_held(cluster_state) if found.object == f"node {name}"),

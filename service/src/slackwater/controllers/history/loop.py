@@ -141,7 +141,7 @@ class HistoryLoop:
                 try:
                     if self._store is not None and self._now_ms() >= self._next_call_ms:
                         await self._persist(self._store)
-                    await self._look()
+                    await self._note_changes()
                 except Exception:  # nothing depends on the history, so a bug in it must not end the service
                     _log.exception("history not continued")
                 await anyio.sleep(self._policy.look_seconds)
@@ -170,7 +170,7 @@ class HistoryLoop:
             seconds = _RETRY_SECONDS if written is None else max(self._policy.min_seconds, written / rate)
         self._next_call_ms = self._now_ms() + round(seconds * 1000)
 
-    async def _look(self) -> None:
+    async def _note_changes(self) -> None:
         """Looks at some of the pods that changed, at disruptions, and at migrations that have ended."""
         now = self._now_ms()
         for _ in range(self._policy.slices):

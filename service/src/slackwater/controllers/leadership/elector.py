@@ -63,12 +63,12 @@ class LeaderElector:
         self._clock = clock
         self._wall = wall
         self._observation = LeaseObservation()
-        self._blind = False
+        self._read_failing = False
         self._released = False
         #: When the next renewal is due: watch events do not cause earlier ones.
         self._renew_at = Instant(0.0)
         self._lease_watcher = LeaseWatcher(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
-        leadership.on_doubt = self._lease_watcher.look_soon
+        leadership.on_doubt = self._lease_watcher.read_soon
 
     async def run(self) -> None:
         """Takes the Lease when it is free, and renews it, until cancelled."""
@@ -102,11 +102,11 @@ class LeaderElector:
             if self._ours() or self._observation.free_at <= self._clock():
                 await self._take()
         except LeaseUnreachable as error:
-            if not self._blind:
+            if not self._read_failing:
                 _log.warning("the lease cannot be reached", problem=str(error), leads=self._leadership.leads())
-            self._blind = True
+            self._read_failing = True
         else:
-            self._blind = False
+            self._read_failing = False
 
     def _ours(self) -> bool:
         return self._observation.lease is not None and self._observation.lease.holder == self.identity
@@ -114,7 +114,7 @@ class LeaderElector:
     async def _read(self) -> None:
         asked_at = self._clock()
         found = await self._store.read(timeout_seconds=self._call_seconds)
-        self._observation.look(found, asked_at=asked_at, answered_at=self._clock())
+        self._observation.note_read(found, asked_at=asked_at, answered_at=self._clock())
         holder = "" if found is None else found.holder
         self._leadership.held_by(holder)
         if holder != self.identity:
@@ -130,9 +130,9 @@ class LeaderElector:
         if written is None:  # another replica wrote the Lease; the read shows which
             await self._read()
             return
-        self._observation.look(written, asked_at=began_at, answered_at=self._clock())
+        self._observation.note_read(written, asked_at=began_at, answered_at=self._clock())
         self._leadership.held_by(self.identity)
-        self._leadership.prolong(Instant(began_at + self._config.renew_seconds))
+        self._leadership.extend(Instant(began_at + self._config.renew_seconds))
         self._renew_at = Instant(began_at + self._config.retry_seconds * (1 - _SPREAD))
 
     def _wanted(self) -> Lease:

@@ -41,8 +41,8 @@ class LeaseFollower:
         self._clock = clock
         self._observation = LeaseObservation()
         self._blind = False
-        self._lease_watcher = LeaseWatcher(store, self._look, retry_seconds=retry_seconds, spread=0.0, rng=rng)
-        leadership.on_doubt = self._lease_watcher.look_soon
+        self._lease_watcher = LeaseWatcher(store, self._read_lease, retry_seconds=retry_seconds, spread=0.0, rng=rng)
+        leadership.on_doubt = self._lease_watcher.read_soon
 
     async def run(self) -> None:
         """Follows the Lease until cancelled."""
@@ -51,7 +51,7 @@ class LeaseFollower:
     async def release(self) -> None:
         """Does nothing: kube-scheduler releases its Lease itself."""
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         asked_at = self._clock()
         try:
             lease = await self._store.read(timeout_seconds=_LOOK_SECONDS)
@@ -61,10 +61,10 @@ class LeaseFollower:
             self._blind = True
             return
         self._blind = False
-        self._observation.look(lease, asked_at=asked_at, answered_at=self._clock())
+        self._observation.note_read(lease, asked_at=asked_at, answered_at=self._clock())
         holder = "" if lease is None else lease.holder
         self._leadership.held_by(holder)
         if holder and holder_name(holder) in self._names:
-            self._leadership.prolong(self._observation.holds_until)
+            self._leadership.extend(self._observation.holds_until)
         else:
             self._leadership.end()

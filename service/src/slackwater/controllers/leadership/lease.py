@@ -36,7 +36,7 @@ class Lease:
     transitions: int = 0
     version: str = ""
 
-    def says_the_same(self, other: "Lease | None") -> bool:
+    def is_same_renewal(self, other: "Lease | None") -> bool:
         """Do both show the same renewal? Other writes to the object change only its version."""
         return other is not None and _record(self) == _record(other)
 
@@ -94,9 +94,9 @@ class LeaseObservation:
         self._seen_at = _NEVER
         self._looked_at = _NEVER
 
-    def look(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
+    def note_read(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
         """Notes what a read returned (None: the Lease does not exist), when the read began, and when it was answered."""
-        if lease is None or not lease.says_the_same(self.lease):
+        if lease is None or not lease.is_same_renewal(self.lease):
             self._written_after, self._seen_at = self._looked_at, answered_at
         self.lease, self._looked_at = lease, asked_at
 
@@ -137,9 +137,9 @@ class LeaseWatcher:
         self._spread = spread
         self._rng = rng
         self._woken = anyio.Event()
-        self._deaf = False
+        self._watch_failing = False
 
-    def look_soon(self) -> None:
+    def read_soon(self) -> None:
         self._woken.set()
 
     async def run(self) -> None:
@@ -158,10 +158,10 @@ class LeaseWatcher:
             try:
                 async with aclosing(self._store.changes()) as changes:
                     async for _ in changes:
-                        self._deaf = False
+                        self._watch_failing = False
                         self._woken.set()
             except LeaseUnreachable as error:
-                if not self._deaf:
+                if not self._watch_failing:
                     _log.warning("the lease cannot be watched, it is looked at instead", problem=str(error))
-                self._deaf = True
+                self._watch_failing = True
             await anyio.sleep(_WATCH_AGAIN_SECONDS)

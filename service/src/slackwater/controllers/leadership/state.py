@@ -29,13 +29,13 @@ class Leadership:
         self.leadership_terms = 0
         #: How often the Lease named another holder than before.
         self.changes = 0
-        #: Makes the elector or the follower read the Lease at once; see `look_soon`.
+        #: Makes the elector or the follower read the Lease at once; see `read_soon`.
         self.on_doubt: Callable[[], None] = lambda: None
 
     def leads(self) -> bool:
         return self._clock() < self.until
 
-    def prolong(self, until: Instant) -> None:
+    def extend(self, until: Instant) -> None:
         """Notes that this replica leads at least until then."""
         began = not self.leads() and self._clock() < until
         self.until = max(self.until, until)
@@ -56,7 +56,7 @@ class Leadership:
             self.holder = holder
             self.notify()
 
-    def look_soon(self) -> None:
+    def read_soon(self) -> None:
         """Starts an early read of the Lease. Called when a client treats this replica as the leader: the Lease may already name
         it although the last read did not show that."""
         self.on_doubt()
@@ -98,7 +98,7 @@ class LeadershipTerm:
         """Waits up to `seconds` for the term to begin; True if it began. Called when a client that should know the leader asks
         this replica.
         """
-        self.leadership.look_soon()
+        self.leadership.read_soon()
         with anyio.move_on_after(seconds):
             while not self.leads():
                 await self.leadership.changed()
@@ -113,5 +113,5 @@ class LeadershipTerm:
 def alone(clock: Clock) -> Leadership:
     """The leadership of a service with a single replica, which always leads."""
     leadership = Leadership(clock)
-    leadership.prolong(Instant(math.inf))
+    leadership.extend(Instant(math.inf))
     return leadership

@@ -41,7 +41,7 @@ class DrainMigrations:
             if pod is None or self._migrating.is_leaving(uid):
                 del self._waiting[uid]
                 continue
-            target_node = self._migrating.choice.leave(pod, policy, now)
+            target_node = self._migrating.choice.choose_for_drain(pod, policy, now)
             if target_node is not None:
                 del self._waiting[uid]
                 effects += self._migrating.start(pod, target_node)

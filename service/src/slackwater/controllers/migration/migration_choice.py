@@ -68,7 +68,11 @@ class MigrationChoice:
         forced = vertical.always_migrate and vertical_pod.load is not None
         row = self._nodes.row_of.get(reservation.node)
         if row is None or not (
-            forced or (self._is_head(pod.uid, reservation.node, now) and self._too_much(reservation.node, row, policy, now))
+            forced
+            or (
+                self._is_head(pod.uid, reservation.node, now)
+                and self._has_too_much_pressure(reservation.node, row, policy, now)
+            )
         ):
             return None
         routes = self._routes()
@@ -83,7 +87,7 @@ class MigrationChoice:
             self.back_off(machine_key(pod), now)
         return target_node
 
-    def leave(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
+    def choose_for_drain(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
         """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
 
         Prefers nodes that stay below their watermark. If there is none, takes any node where the machine fits, because the
@@ -126,7 +130,7 @@ class MigrationChoice:
                 return False
         return False
 
-    def _too_much(self, node: NodeName, row: Row, policy: Policy, now: Instant) -> bool:
+    def _has_too_much_pressure(self, node: NodeName, row: Row, policy: Policy, now: Instant) -> bool:
         numbers = self._ledger.numbers(row)
         if policy.migration.sustained_seconds:
             numbers = numbers._replace(capacity_pressure=self._sustained(node, policy, now))

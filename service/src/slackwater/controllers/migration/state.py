@@ -122,7 +122,7 @@ class Migrating:
             rows: Rows = np.array([row], np.intp)
             self._holds.put(_holder(migration.key), migration.key, rows, migration.amounts, Instant(math.inf))
 
-    def still_leaving(self, uid: PodUid) -> None:
+    def leaving_pod_changed(self, uid: PodUid) -> None:
         """Updates a leaving pod whose resources changed: `accounted_for` stays Reserved + CapacityPressure, without Buffer."""
         reservation = self._reservations.get(uid)
         if reservation is not None and uid in self._by_source:
@@ -168,7 +168,7 @@ class Migrating:
         if migration is not None:
             self._leave(migration, relieving=succeeded)
         elif succeeded and (source := self._pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))) is not None:
-            self._about_to_go(source)
+            self._keep_pressure_accounted(source)
         machine = PodKey(vmm.key.namespace, vmm.machine)
         if known is None or not known.finished:
             if succeeded:
@@ -224,7 +224,7 @@ class Migrating:
             self._leave(migration)
         self._vertical_pods.arriving.pop(key, None)
 
-    def _about_to_go(self, source: Pod) -> None:
+    def _keep_pressure_accounted(self, source: Pod) -> None:
         """Keeps a source pod's pressure accounted for after its machine has arrived, so that no other machine leaves."""
         reservation = self._reservations.get(source.uid)
         if reservation is not None and reservation.pod_resources.accounted_for == NOTHING:
@@ -269,9 +269,9 @@ class Migrating:
         vmm = None if ref is None else self.objects.get(PodKey(pod.key.namespace, ref.name))
         migration = None if ref is None else self.migrations.get(PodKey(pod.key.namespace, ref.name))
         if vmm is not None and vmm.phase == "Succeeded" and not self._is_target(pod, vmm):
-            self._about_to_go(pod)
+            self._keep_pressure_accounted(pod)
         elif ref is None and pod.uid not in self._by_source:
-            self._stays(pod)
+            self._drop_accounted_pressure(pod)
         if migration is not None and self._is_target(pod, vmm):
             self._target_seen(pod, migration, now)
         elif migration is not None and migration.pod is None and pod.node is not None and not self._is_target(pod, vmm):
@@ -279,7 +279,7 @@ class Migrating:
         if pod.uid in self.choice.queue and not (vertical.migratable and ref is None):
             self.choice.queue.drop(pod.uid)
 
-    def _stays(self, pod: Pod) -> None:
+    def _drop_accounted_pressure(self, pod: Pod) -> None:
         """Stops accounting for the pod's pressure: the pod belongs to no migration, so its pressure stays on the node."""
         reservation = self._reservations.get(pod.uid)
         if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
@@ -330,17 +330,17 @@ class Migrating:
             return None  # kube-scheduler did not bind it there in time, so any node will do
         return migration
 
-    def lift(self, migration: Migration) -> Row | None:
+    def drop_target_hold(self, migration: Migration) -> Row | None:
         """Drops the hold on the target node while filter judges the target pod. Returns the node's row; None if it is gone."""
         self._holds.drop(_holder(migration.key))
         return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
 
-    def lower(self, migration: Migration) -> None:
+    def restore_target_hold(self, migration: Migration) -> None:
         """Holds room on the target node again, unless the target pod has a hold of its own or is placed."""
         if not migration.landed and (migration.target is None or self._holds.get(migration.target) is None):
             self._hold_target_node(migration)
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
         for migration in list(self.migrations.values()):
             self._leave(migration)
@@ -374,7 +374,7 @@ class Migrating:
             if late:
                 self._holds.drop(_holder(migration.key))
             elif self._holds.get(_holder(migration.key)) is None:
-                self.lower(migration)
+                self.restore_target_hold(migration)
         self.choice.expire(now)
         effects: list[Effect] = []
         for key, at in self._cleanup.items():

@@ -46,14 +46,14 @@ class NominationWindow:
         """The most nominations whose writes may be under way now; 0 during a pause."""
         return min(self.width, policy.most) if now >= self._resume_at else 0
 
-    def met(self, policy: WindowPolicy, now: Instant) -> None:
+    def note_hit(self, policy: WindowPolicy, now: Instant) -> None:
         self._hits += 1
-        self._look(policy, now)
+        self._adjust_width(policy, now)
 
-    def missed(self, policy: WindowPolicy, now: Instant, *, made_at: Instant) -> None:
+    def note_miss(self, policy: WindowPolicy, now: Instant, *, made_at: Instant) -> None:
         if made_at >= self._halved_at:
             self._misses += 1
-            self._look(policy, now)
+            self._adjust_width(policy, now)
 
     def written(self, seconds: float, policy: WindowPolicy, now: Instant) -> None:
         """Counts a write that took so many seconds, and halves the window if writes are slow."""
@@ -64,7 +64,7 @@ class NominationWindow:
             if self.write_seconds > policy.slow_seconds:
                 self._slow_down(now)
 
-    def _look(self, policy: WindowPolicy, now: Instant) -> None:
+    def _adjust_width(self, policy: WindowPolicy, now: Instant) -> None:
         counted = self._hits + self._misses
         if counted < min(_ENOUGH, max(1, self.width)):
             return

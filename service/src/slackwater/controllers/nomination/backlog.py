@@ -182,7 +182,7 @@ class Eligibility:
             self._may_place(pod)
             and pod.nominated_node is None
             and (not pod.gates or (self.gated and pod.gates == (GATE,)))
-            and (pod.kind.pod_constraints is None or not _hangs_on_others(pod.kind.pod_constraints))
+            and (pod.kind.pod_constraints is None or not _depends_on_other_pods(pod.kind.pod_constraints))
         )
 
     def chosen(self, pod: Pod) -> bool:
@@ -210,7 +210,7 @@ def _scored_by_namespaces(asks: PodConstraints) -> bool:
     return any(weighted.term.namespace_selector is not None for weighted in asks.preferred_pods)
 
 
-def _hangs_on_others(asks: PodConstraints) -> bool:
+def _depends_on_other_pods(asks: PodConstraints) -> bool:
     terms = (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
     return bool(
         asks.claims

@@ -57,7 +57,7 @@ _RESCORE_SECONDS: Final = 30.0
 class NominationLoop:
     """Nominates waiting pods in advance, and answers filter's question for the best node.
 
-    Call `look` after each event of the state machine. `weight`: the extender's weight in kube-scheduler's configuration.
+    Call `after_event` after each event of the state machine. `weight`: the extender's weight in kube-scheduler's configuration.
     `profile`: the score plug-ins of kube-scheduler's profile; None: those of the default profile."""
 
     def __init__(
@@ -82,7 +82,7 @@ class NominationLoop:
         #: The curve with which the cached scores were computed. A reload of the settings may bring another one.
         self._scored_by = state_machine.policy.curve
 
-    def look(self) -> None:
+    def after_event(self) -> None:
         """Wakes the loop if a pod has arrived, or if pods left in the backlog may be nominated now."""
         if not self._wake.is_set() and (
             self._state_machine.advance_nominations.arrived != self._arrived or (self._more and self._may_nominate())
@@ -161,12 +161,12 @@ class NominationLoop:
         self._arrived = self._state_machine.advance_nominations.arrived
         self._wake = anyio.Event()
         await nomination_snapshot.catch_up()
-        self._more = self._steer(nomination_snapshot)
+        self._more = self._nominate_some(nomination_snapshot)
         if self._more and self._may_nominate():
             self._wake.set()
             await anyio.lowlevel.checkpoint()
 
-    def _steer(self, nomination_snapshot: NominationSnapshot) -> bool:
+    def _nominate_some(self, nomination_snapshot: NominationSnapshot) -> bool:
         """Nominates up to `_BATCH` pods. True if pods may be left that can be nominated."""
         state_machine, backlog, now = self._state_machine, nomination_snapshot.backlog, self._clock()
         searched = state_machine.advance_nominations.searched

@@ -58,7 +58,8 @@ class Ranking:
         self._scoring = scoring
         self._facts = self._pods = -1
         self._feasible: Mask = np.zeros(0, np.bool_)
-        #: Rows that pass every predicate but those in `_OF_RESOURCES`; only computed for groups that are not `social`.
+        #: Rows that pass every predicate but those in `_OF_RESOURCES`. Computed only for groups for which
+        #: `depends_on_placements` is false.
         self._open: Mask = np.zeros(0, np.bool_)
         #: Scores by what they read, shape (n_rows,); undefined where a row is not feasible.
         self._of_room: Int64 = np.zeros(0, np.int64)
@@ -67,7 +68,7 @@ class Ranking:
         self._total: Int64 = np.zeros(0, np.int64)
 
     @property
-    def social(self) -> bool:
+    def depends_on_placements(self) -> bool:
         """Do the verdicts or scores for the group's next pod depend on the place of its last pod, beyond that row's
         resources?"""
         snapshot, kind = self._snapshot, self._snapshot.of(self._kind)
@@ -96,15 +97,15 @@ class Ranking:
         if facts == self._facts and pods == self._pods:
             return
         changed = snapshot.journal.since(self._pods, at_most=snapshot.n_rows // _MANY) if facts == self._facts else None
-        social = self.social
-        if changed is None or social:
-            self._renew_all(changed, social=social)
+        depends_on_placements = self.depends_on_placements
+        if changed is None or depends_on_placements:
+            self._renew_all(changed, depends_on_placements=depends_on_placements)
         else:
             self._renew_rows(changed)
         self._facts, self._pods = facts, pods
 
     def _renew_rows(self, changed: Rows) -> None:
-        """Updates these rows only. Valid if nothing but the rows' room has changed, and the group is not `social`."""
+        """Updates these rows only. Valid if nothing but the rows' room has changed, and `depends_on_placements` is false."""
         snapshot = self._snapshot
         fits: Mask = judge_node_resources_fit(snapshot, snapshot.of(self._kind), changed) == Reason.OK
         if snapshot.ledger is not None:
@@ -120,7 +121,7 @@ class Ranking:
         self._of_nodes = self._scored(_OF_NODES, np.flatnonzero(self._feasible))
         self._total = np.where(self._feasible, self._of_room + self._of_nodes, _NOT_FEASIBLE)
 
-    def _renew_all(self, changed: Rows | None, *, social: bool) -> None:
+    def _renew_all(self, changed: Rows | None, *, depends_on_placements: bool) -> None:
         snapshot = self._snapshot
         before, self._feasible = self._feasible, feasible(snapshot, self._kind).feasible
         rows = np.flatnonzero(self._feasible)
@@ -131,7 +132,7 @@ class Ranking:
         if changed is None or not np.array_equal(before, self._feasible):
             self._of_nodes = self._scored(_OF_NODES, rows)
         total = self._of_room + self._of_nodes
-        if social:
+        if depends_on_placements:
             total += self._scored(_OF_OTHERS, rows)
         else:
             self._open = _open_rows(snapshot, self._kind)
@@ -211,7 +212,7 @@ class Chooser:
         unfit: list[Pod] = []
         with snapshot.fork():
             for kind, same in _by_kind(pods, snapshot.number(pods).tolist()):
-                known = not (_is_strict(snapshot, kind) and (kind in unsure or _begins_a_series(snapshot, kind)))
+                known = not (_is_strict(snapshot, kind) and (kind in unsure or _is_first_of_affinity_group(snapshot, kind)))
                 spreads = any(each.hard for each in snapshot.of(kind).asks.spread)
                 most = int(kind not in still) if spreads else len(same)
                 rows = self._rows(snapshot, kind, min(most, len(same))) if known else []
@@ -222,7 +223,7 @@ class Chooser:
     def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
         """Places up to `count` pods of the group in the snapshot. Returns their rows; fewer than `count` if no more fit."""
         ranking = self._ranking(snapshot, kind)
-        at_once = 1 if ranking.social else count
+        at_once = 1 if ranking.depends_on_placements else count
         found: list[int] = []
         while len(found) < count:
             best = ranking.best(min(at_once, count - len(found))).tolist()
@@ -253,7 +254,7 @@ def _is_strict(snapshot: ClusterSnapshot, kind: KindId) -> bool:
     return bool(asks.affinity or asks.anti_affinity or asks.host_ports or asks.disks or any(each.hard for each in asks.spread))
 
 
-def _begins_a_series(snapshot: ClusterSnapshot, kind: KindId) -> bool:
+def _is_first_of_affinity_group(snapshot: ClusterSnapshot, kind: KindId) -> bool:
     """Is no pod placed yet that the group's required pod affinity matches? Then the group's first pod decides where all have to
     go, and a wrong node for it would be wrong for all."""
     numbered = snapshot.of(kind)

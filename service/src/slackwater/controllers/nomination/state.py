@@ -245,7 +245,7 @@ class AdvanceNominations:
         elif nomination is not None:
             self._forget(uid, nomination)
             self.counts.met += 1
-            self.nomination_window.met(policy.nomination.nomination_window, now)
+            self.nomination_window.note_hit(policy.nomination.nomination_window, now)
         self._tries.pop(uid, None)
         self._not_nominated.pop(uid, None)
         self.choices.ended(uid, node)
@@ -342,7 +342,7 @@ class AdvanceNominations:
             return
         self._forget(uid, nomination)
         self.counts.missed[why] += 1
-        self.nomination_window.missed(policy.nomination.nomination_window, now, made_at=nomination.at)
+        self.nomination_window.note_miss(policy.nomination.nomination_window, now, made_at=nomination.at)
 
     def _forget(self, uid: PodUid, nomination: _Nomination) -> None:
         del self._nominations[uid]

@@ -100,7 +100,7 @@ class PermitLimits:
     def _is_lagging(self, uid: PodUid, reservation: Reservation) -> bool:
         """Has the pod grown, within its permit limit, into room that other pods gave back but still have by their persisted
         permits?"""
-        return self._raises(uid, reservation) and self.persisted_permits.crowded(reservation.node, beside=uid)
+        return self._raises(uid, reservation) and self.persisted_permits.is_blocked(reservation.node, beside=uid)
 
     def _raises(self, uid: PodUid, reservation: Reservation) -> bool:
         """Is the pod's present permit more than a restart would certainly count?"""
@@ -138,7 +138,7 @@ class PermitLimits:
         reservation = self._reservations.get(uid)
         if reservation is None or vertical_pod.writing is not None:
             return []  # the end of that write starts the next one
-        if others := self.persisted_permits.in_the_way(reservation.node, beside=uid):
+        if others := self.persisted_permits.blocking_pods(reservation.node, beside=uid):
             self._blocked.setdefault(reservation.node, {})[uid] = None
             return [effect for other in others for effect in self._lower(other, now)]
         vertical_pod.attempts += 1
@@ -148,7 +148,7 @@ class PermitLimits:
     def room_taken(self, node: NodeName, now: Instant) -> None:
         """Schedules, for the next tick, writes that persist what pods of the node gave back: another pod was placed there, and
         may use that room."""
-        for uid in self.still_on_record(node):
+        for uid in self.blocking_pods(node):
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
@@ -161,9 +161,9 @@ class PermitLimits:
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
-    def still_on_record(self, node: NodeName) -> list[PodUid]:
+    def blocking_pods(self, node: NodeName) -> list[PodUid]:
         """The pods whose persisted permits would take the node over Total if this process restarted now."""
-        return self.persisted_permits.in_the_way(node)
+        return self.persisted_permits.blocking_pods(node)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class PermitLimits:
             return []
         if not _is_kept(vertical_pod) or reservation.pod_resources.buffer != NOTHING:
             return self._lower(uid, now)
-        others = self.persisted_permits.in_the_way(reservation.node, beside=uid) if self._raises(uid, reservation) else []
+        others = self.persisted_permits.blocking_pods(reservation.node, beside=uid) if self._raises(uid, reservation) else []
         if not others:
             return self._write(
                 uid, permit=reservation.pod_resources.reserved, permit_limit=reservation.pod_resources.reserved, now=now
@@ -243,7 +243,7 @@ class PermitLimits:
         self._fence(event.pod, vertical_pod)
         if meant is None or event.text != meant.text():
             self._event_counts.permit_write_failures += 1
-        return self._go_on(event.pod, vertical_pod, now)
+        return self._after_write(event.pod, vertical_pod, now)
 
     def not_written(self, event: PermitNotWritten, now: Instant) -> list[Effect]:
         """Handles a write that failed, or whose outcome is unknown. A waiting agent gets what is safe without the write; the
@@ -256,7 +256,7 @@ class PermitLimits:
             vertical_pod.unconfirmed = _extremes((*vertical_pod.unconfirmed, vertical_pod.writing))
         vertical_pod.writing, vertical_pod.attempts = None, _MAX_ATTEMPTS
         vertical_pod.written_at = Instant(now + _WRITE_TIMEOUT_SECONDS)
-        return self._go_on(event.pod, vertical_pod, now)
+        return self._after_write(event.pod, vertical_pod, now)
 
     def _fence(self, uid: PodUid, vertical_pod: VerticalPodState) -> None:
         """Marks all pods of the machine as fenced: earlier writes expect an older text of the annotation, so the API server
@@ -266,7 +266,7 @@ class PermitLimits:
                 found.fenced = True
                 self.persisted_permits.mark(other)
 
-    def _go_on(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> list[Effect]:
+    def _after_write(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> list[Effect]:
         reservation = self._reservations.get(uid)
         effects: list[Effect] = []
         if reservation is not None and vertical_pod.urgent:
@@ -295,7 +295,7 @@ class PermitLimits:
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is None or not vertical_pod.urgent:
                 continue
-            if len(still) > 1 and self.persisted_permits.crowded(node, beside=uid):
+            if len(still) > 1 and self.persisted_permits.is_blocked(node, beside=uid):
                 still[uid] = None
             else:
                 effects += self._write_ahead(uid, vertical_pod, now)
@@ -320,11 +320,11 @@ class PermitLimits:
         self.settled.note(uid)
         self._released.append(node)
 
-    def nobody_waits(self) -> None:
+    def forget_blocked_nodes(self) -> None:
         """Forgets the nodes on which growth was to be tried again. Called on a standby, which decides nothing."""
         self._released.clear()
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Forgets the writes that are due and the growth that waits. Called before the states of all vertical pods are built
         again."""
         self._due.clear()

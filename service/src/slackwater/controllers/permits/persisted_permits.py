@@ -125,7 +125,7 @@ class PersistedPermits:
                 del self._over_reservations[node], self._sums[node]
             self._enter_row(node)
 
-    def in_the_way(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
+    def blocking_pods(self, node: NodeName, *, beside: PodUid | None = None) -> list[PodUid]:
         """The pods other than `beside` whose persisted permits would take the node over Total if this process restarted now."""
         short = self._short(node, beside)
         if not short:
@@ -136,8 +136,8 @@ class PersistedPermits:
             if uid != beside and any(over_reservation_of[r] for r in short)
         ]
 
-    def crowded(self, node: NodeName, *, beside: PodUid) -> bool:
-        """Is `in_the_way` not empty? The cost does not grow with the pods on the node."""
+    def is_blocked(self, node: NodeName, *, beside: PodUid) -> bool:
+        """Is `blocking_pods` not empty? The cost does not grow with the pods on the node."""
         return bool(self._short(node, beside))
 
     def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:

@@ -78,7 +78,7 @@ class PermitService:
         self._for_room: dict[Row, anyio.Event] = {}
         #: The newest wait for room of each pod.
         self._waits: dict[PodUid, anyio.CancelScope] = {}
-        self._for_record: dict[NodeName, anyio.Event] = {}
+        self._for_persisted_permit: dict[NodeName, anyio.Event] = {}
         self.waiting = 0  #: agents that wait for room now
         self._settled, self._freed = set[PodUid](), set[int]()
         state_machine.permit_limits.settled.add_reader(self._settled)
@@ -194,9 +194,9 @@ class PermitService:
         sent.
         """
         with anyio.move_on_after(RECORD_SECONDS):
-            while self._state_machine.permit_limits.still_on_record(node):
-                await self._for_record.setdefault(node, anyio.Event()).wait()
-        if self._state_machine.permit_limits.still_on_record(node):
+            while self._state_machine.permit_limits.blocking_pods(node):
+                await self._for_persisted_permit.setdefault(node, anyio.Event()).wait()
+        if self._state_machine.permit_limits.blocking_pods(node):
             if first:
                 self._submit(self._state_machine.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
                 self.wake()
@@ -217,8 +217,8 @@ class PermitService:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
         self._freed.clear()
-        for node in [n for n in self._for_record if not self._state_machine.permit_limits.still_on_record(n)]:
-            self._for_record.pop(node).set()
+        for node in [n for n in self._for_persisted_permit if not self._state_machine.permit_limits.blocking_pods(n)]:
+            self._for_persisted_permit.pop(node).set()
 
     def _end_waits(self) -> None:
         """Ends waits for writes that have taken too long, and removes ended waits from the front of `_ends`."""

@@ -124,7 +124,7 @@ class Permits:
         vertical_pod.has = held.at_most(case.question.asked)
         target_node = self._migrating.choice.decide(pod, vertical_pod, policy, now)
         leaving = self._migrating.is_leaving(uid)
-        first_odd = self._hear(case, now, leaving=leaving or target_node is not None)
+        first_odd = self._note_report(case, now, leaving=leaving or target_node is not None)
         effects: list[Effect] = []
         notified = self._migrating.is_notified(pod)
         if notified:
@@ -134,7 +134,7 @@ class Permits:
             if target_node is not None:
                 effects += self._migrating.start(pod, target_node)
             elif leaving:
-                self._migrating.still_leaving(uid)
+                self._migrating.leaving_pod_changed(uid)
             # Before a resize: a pod's writes are sent in this order.
             effects = [*self._permit_limits.ensure(uid, now, held=held), *effects]
         reservation = self._reservations.get(uid)
@@ -152,7 +152,7 @@ class Permits:
             effects=tuple(effects),
         )
 
-    def _hear(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
+    def _note_report(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
         """Notes what the agent reported. Returns whether this is the pod's first request that is no multiple of the compute
         unit."""
         vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
@@ -172,7 +172,7 @@ class Permits:
         if pod_resources.buffer == NOTHING:
             return []
         self._reservations.recount(case.pod.uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
-        self._migrating.still_leaving(case.pod.uid)
+        self._migrating.leaving_pod_changed(case.pod.uid)
         self._permit_limits.recorded(case.pod.uid)
         return self._room_given(now)
 

@@ -126,7 +126,7 @@ class Binding:
             free = columns.total[r, row] - columns.reserved[r, row]
             if wanted[r] and wanted[r] > free:
                 return full
-            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.guessed_on(row)[r]:
+            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.open_amounts_on(row)[r]:
                 return Reason.HELD_FOR_OTHERS
         return Reason.OK
 

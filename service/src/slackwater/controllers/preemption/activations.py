@@ -66,16 +66,16 @@ class Activations:
 
     def due(self, now: Instant) -> list[Pod]:
         """The pods to activate again now."""
-        woken = []
+        activated = []
         for uid, expected in list(self._expected.items()):
             if expected.due > now:
                 continue
             expected.again += 1
             expected.due = Instant(now + _BACKOFF.seconds(expected.again + 1))
-            woken.append(expected.pod)
+            activated.append(expected.pod)
             if expected.again >= _MOST_AGAIN:
                 del self._expected[uid]
-        return woken
+        return activated
 
     def __len__(self) -> int:
         return len(self._expected) + len(self._later)

@@ -23,7 +23,7 @@ from slackwater.controllers.preemption.victims import (
     PotentialVictim,
     PreemptionNode,
     fits,
-    given_back,
+    freed_by,
     importance,
     needed_victims,
 )
@@ -35,7 +35,7 @@ from slackwater.model.resources import Amounts
 
 def suffices(wanted: Amounts, free: Amounts, proposed: Sequence[PotentialVictim]) -> bool:
     """Does a pod that needs `wanted` fit once the proposed victims are gone? `free`: the free room now; it may be negative."""
-    return fits(wanted, given_back(free, proposed))
+    return fits(wanted, freed_by(free, proposed))
 
 
 def added_victims(
@@ -51,7 +51,7 @@ def added_victims(
         wanted,
         PreemptionNode(
             node=preemption_node.node,
-            free=given_back(preemption_node.free, proposed),
+            free=freed_by(preemption_node.free, proposed),
             potential_victims=preemption_node.potential_victims,
         ),
     )
@@ -119,11 +119,11 @@ class ExtenderCandidates:
     def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
         if self._preemptions.number_of(pod.uid) is not None:
             return
-        agreed = self._accepted_preemptions.victims_on(pod.uid, node, now)
-        waiting = {uid for uid in agreed if self._potential_victims.seen_on(uid, node) is not None}
+        accepted = self._accepted_preemptions.victims_on(pod.uid, node, now)
+        waiting = {uid for uid in accepted if self._potential_victims.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
             others = self._not_chosen(pod, node, now)
-            self._preemptions.agree(pod, node, waiting, policy.preemption, now, others=others)
+            self._preemptions.accept_preemption(pod, node, waiting, policy.preemption, now, others=others)
 
     def _not_chosen(self, pod: Pod, node: NodeName, now: Instant) -> tuple[RunnerUp, ...]:
         """The cheapest of the other nodes that were kept for the pod. Victims that have left their nodes are not counted."""

@@ -36,6 +36,6 @@ def preemption_families(preemptions: Preemptions) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "slackwater_preemptors_touched_again",
         "Preemptors woken once more, as kube-scheduler had not come back to them.",
-        value=counts.touched_again,
+        value=counts.activated_again,
     )
     yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=preemptions.shut_gates())

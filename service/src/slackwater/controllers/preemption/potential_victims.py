@@ -44,13 +44,15 @@ class PotentialVictims:
         Whether a victim violates a PodDisruptionBudget depends on the evictions before it. These are assumed to be those of
         `after`, and then those of the potential victims that are more important.
         """
-        takeable = [
-            (self.potential_victim(found), found) for uid in uids if (found := self._takeable(pod, uid, node, now)) is not None
+        possible = [
+            (self.potential_victim(found), found)
+            for uid in uids
+            if (found := self._possible_victim(pod, uid, node, now)) is not None
         ]
-        takeable.sort(key=lambda one: importance(one[0]))
-        potential_victims = [potential_victim for potential_victim, _ in takeable]
+        possible.sort(key=lambda one: importance(one[0]))
+        potential_victims = [potential_victim for potential_victim, _ in possible]
         if len(self._budgets):
-            staying = [found for one, found in takeable if not one.leaving]
+            staying = [found for one, found in possible if not one.leaving]
             violations = iter(self._budgets.violations([*after, *staying])[len(after) :])
             potential_victims = [
                 one if one.leaving else replace(one, violates_budget=next(violations)) for one in potential_victims
@@ -71,7 +73,7 @@ class PotentialVictims:
             leaving=victim.deleting or self._is_marked_victim(victim.uid),
         )
 
-    def room_in_tree(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
+    def fits_by_requests(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
         """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler's
         accounting?"""
         found = self._nodes.by_row[self._nodes.row_of[node]]
@@ -101,7 +103,7 @@ class PotentialVictims:
         held = reduce(Amounts.plus, own, NOTHING)
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 
-    def _takeable(self, pod: Pod, uid: PodUid, node: NodeName, now: Instant) -> Pod | None:
+    def _possible_victim(self, pod: Pod, uid: PodUid, node: NodeName, now: Instant) -> Pod | None:
         victim = self.seen_on(uid, node)
         if (
             victim is None
@@ -111,7 +113,7 @@ class PotentialVictims:
         ):
             return None
         terms = (pod.kind.pod_constraints or NO_POD_CONSTRAINTS).affinity
-        return None if terms and _stands_beside(terms, victim) else victim
+        return None if terms and _affinity_selects(terms, victim) else victim
 
     def expire(self, now: Instant) -> None:
         """Removes pods that are gone, or immovable no longer, from `immovable`."""
@@ -119,7 +121,7 @@ class PotentialVictims:
             del self._immovable[uid]
 
 
-def _stands_beside(terms: Sequence[PodTerm], victim: Pod) -> bool:
+def _affinity_selects(terms: Sequence[PodTerm], victim: Pod) -> bool:
     """Does a required pod affinity term select the victim, so that the preemptor has to run next to it? A term with a namespace
     selector counts as reaching all namespaces.
     """

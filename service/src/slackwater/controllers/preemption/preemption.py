@@ -51,7 +51,7 @@ class PendingDeletions:
         for victim in victims:
             self.awaited_by.setdefault(victim, set()).add(preemptor)
 
-    def leave(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
+    def give_up(self, preemptor: PodUid, victims: Iterable[PodUid]) -> None:
         for victim in victims:
             waiting = self.awaited_by.get(victim)
             if waiting is not None:
@@ -72,7 +72,7 @@ VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 @dataclass(slots=True)
 class PreemptionCounts:
     """Counts of preemptions. `attempts`: preemptions begun. `ends`: preemptions ended, by result. `seconds`: how long they
-    took. `victims`: victims of each. `touched_again`: repeated activations of preemptors.
+    took. `victims`: victims of each. `activated_again`: repeated activations of preemptors.
 
     Every result is counted from the start, with 0. A preemption that ends because its preemptor ended is "cancelled", neither a
     success nor an error.
@@ -82,7 +82,7 @@ class PreemptionCounts:
     ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
     seconds: Spread = field(default_factory=lambda: Spread(SECONDS))
     victims: Spread = field(default_factory=lambda: Spread(VICTIMS))
-    touched_again: int = 0
+    activated_again: int = 0
 
     def begun(self, victims: int) -> None:
         self.attempts += 1

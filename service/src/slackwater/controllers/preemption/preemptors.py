@@ -102,7 +102,7 @@ class CandidateNodes:
         leaving = self._pods.leaving | self._preemptions.pending_deletions.awaited_by.keys()
         return [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
 
-    def anybody_below(self, priority: int) -> bool:
+    def has_lower_priority_pods(self, priority: int) -> bool:
         """Is there a pod of lower priority in the cluster?"""
         return any(found < priority for found in self._pods.priorities)
 
@@ -173,10 +173,10 @@ class Preemptors:
         return (
             pod.kind.preempts
             and not pod.deleting
-            and not self._preemptions.rests(pod.uid, now)
+            and not self._preemptions.is_backing_off(pod.uid, now)
             and self._preemptions.number_of(pod.uid) is None
-            and self._preemptions.takes_more(policy)
-            and self._preemption_nodes.anybody_below(pod.priority)
+            and self._preemptions.may_begin(policy)
+            and self._preemption_nodes.has_lower_priority_pods(pod.priority)
             and not self._accepted_preemptions.awaited(pod.uid, self._potential_victims.seen_on, now)
         )
 
@@ -196,7 +196,7 @@ class Preemptors:
         for delayed in self._delayed.values():
             if delayed.until <= now and not delayed.notified:
                 delayed.notified = True
-                self._preemptions.owe(activating(delayed.pod, "delay-ended"))
+                self._preemptions.defer(activating(delayed.pod, "delay-ended"))
 
     def resume(self, policy: PreemptionPolicy, now: Instant) -> None:
         """Continues the preemptions that an earlier process began and that are still needed. Call it after everything has been
@@ -209,12 +209,12 @@ class Preemptors:
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
             if policy.paused or not policy.enabled or not self._resumed(pod, policy, now):
-                self._preemptions.owe(WritePreempting(pod.uid, pod.key, None))
-                self._preemptions.owe(activating(pod, "preemption-over"))
+                self._preemptions.defer(WritePreempting(pod.uid, pod.key, None))
+                self._preemptions.defer(activating(pod, "preemption-over"))
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None
-        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.takes_more(policy):
+        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.may_begin(policy):
             return False
         found = needed_victims(
             pod.need, self._potential_victims.preemption_node(pod, pod.preempting.node, pod.preempting.victims, now)

@@ -13,6 +13,7 @@ from typing import Final
 
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.model.ids import NodeName
+from slackwater.model.texts import count_text
 
 #: The most runners-up that are kept for one preemption.
 MOST_RUNNERS_UP: Final = 4
@@ -30,7 +31,7 @@ class RunnerUp:
 
     @property
     def text(self) -> str:
-        return f"{self.node}: {_many(self.n_victims, 'victim')}, {self.why}"
+        return f"{self.node}: {count_text(self.n_victims, 'victim')}, {self.why}"
 
 
 def cost(candidate: Candidate) -> tuple[bool, int, int, int, int, str, int, NodeName]:
@@ -70,12 +71,12 @@ def _why_lower(other: Candidate, chosen: Candidate) -> str:
     many, few = len(other.victims), len(chosen.victims)
     words = (
         f"none on {chosen.node}",
-        f"{_many(other.violations, 'disruption budget')} violated instead of {chosen.violations}",
+        f"{count_text(other.violations, 'disruption budget')} violated instead of {chosen.violations}",
         f"the most important has priority {_highest(other)} instead of {_highest(chosen)}",
         "of higher priority in sum" if many == few else f"instead of {few}",
         f"instead of {few}",
         "which started earlier",
-        f"and {_many(len(other.awaited), 'pod')} to wait for instead of {len(chosen.awaited)}",
+        f"and {count_text(len(other.awaited), 'pod')} to wait for instead of {len(chosen.awaited)}",
         "equal; the name of the node decided",
     )
     return next(text for text, one, two in zip(words, mine, best, strict=True) if one != two)
@@ -88,7 +89,3 @@ def _highest(candidate: Candidate) -> int:
 def _later_first(text: str) -> str:
     """Maps a text to another one, so that the order of the mapped texts is the reverse of the order of the texts."""
     return "".join(chr(0x10FFFF - ord(c)) for c in text)
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count} {one}{'' if count == 1 else 's'}"

@@ -45,7 +45,7 @@ class Preemptions:
         self._pods = cluster_state.pods
         #: Pods that did not leave when they had to, and until when no preemption may choose them as victims.
         self.immovable: dict[PodUid, Instant] = {}
-        self._resting: dict[PodUid, Instant] = {}
+        self._backing_off: dict[PodUid, Instant] = {}
         self._running: dict[PodUid, Preemption] = {}
         self._stopping = False
         self._number = 0
@@ -93,11 +93,11 @@ class Preemptions:
         found = self._running.get(uid)
         return () if found is None else tuple(sorted(str(found.victims.get(victim, victim)) for victim in found.waiting))
 
-    def rests(self, uid: PodUid, now: Instant) -> bool:
+    def is_backing_off(self, uid: PodUid, now: Instant) -> bool:
         """Did an API call of this preemptor's last preemption fail a short time ago? Then the pod may not preempt yet."""
-        return self._resting.get(uid, now) > now
+        return self._backing_off.get(uid, now) > now
 
-    def takes_more(self, policy: PreemptionPolicy) -> bool:
+    def may_begin(self, policy: PreemptionPolicy) -> bool:
         return not self._stopping and len(self._running) < policy.max_running
 
     def items(self) -> list[tuple[PodUid, Preemption]]:
@@ -129,9 +129,9 @@ class Preemptions:
         if announced or not victims:
             self._evict(found)
         else:
-            self.owe(WritePreempting(pod.uid, pod.key, found.text))
+            self.defer(WritePreempting(pod.uid, pod.key, found.text))
 
-    def agree(
+    def accept_preemption(
         self,
         pod: Pod,
         node: NodeName,
@@ -178,7 +178,7 @@ class Preemptions:
         for uid, key in sorted(found.victims.items()):
             if uid in found.waiting and uid not in self.pending_deletions.running:
                 self.pending_deletions.running.add(uid)
-                self.owe(DeleteVictim(uid, key, found.pod.key))
+                self.defer(DeleteVictim(uid, key, found.pod.key))
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class Preemptions:
             case PreemptingNotWritten(uid, text):
                 found = self._announcing(uid, text)
                 if found is not None:
-                    self._rest(found)
+                    self._fail_and_back_off(found)
             case VictimEnded():
                 self._call_ended(event, now)
             case Stopping():
@@ -219,12 +219,12 @@ class Preemptions:
                 self._fail(found, "error", "preemption-failed")
                 self.activations.put_off(found.pod, self.immovable[event.uid])
             else:
-                self._rest(found)
+                self._fail_and_back_off(found)
 
-    def _rest(self, found: Preemption) -> None:
+    def _fail_and_back_off(self, found: Preemption) -> None:
         """Fails the preemption, and keeps the preemptor from beginning another one at once."""
         self._fail(found, "error", "preemption-failed")
-        self._resting[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
+        self._backing_off[found.pod.uid] = until = Instant(self._now + _REST_SECONDS)
         self.activations.put_off(found.pod, until)
 
     def left(self, victim: PodUid) -> None:
@@ -244,7 +244,7 @@ class Preemptions:
         if found is not None:
             self._end(found, "cancelled")
             if found.shut and found.victims and self._pods.get(uid) is not None:
-                self.owe(WritePreempting(uid, found.pod.key, None))
+                self.defer(WritePreempting(uid, found.pod.key, None))
         self._room.drop(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
@@ -274,17 +274,17 @@ class Preemptions:
             else:
                 self._end(found, "success")
                 self.activations.expect(found.pod, now)
-                self.owe(activating(found.pod, "nomination-ended"))
+                self.defer(activating(found.pod, "nomination-ended"))
         for pod in self.activations.due(now):
-            self.counts.touched_again += 1
-            self.owe(activating(pod, "victims-gone"))
+            self.counts.activated_again += 1
+            self.defer(activating(pod, "victims-gone"))
         for found in [found for found in self._running.values() if self._was_dropped(found)]:
             self._end(found, "cancelled")
-        for uid in [uid for uid, until in self._resting.items() if until <= now]:
-            del self._resting[uid]
+        for uid in [uid for uid, until in self._backing_off.items() if until <= now]:
+            del self._backing_off[uid]
         for pod in self.activations.put_off_until(now):
             self.activations.expect(pod, now)
-            self.owe(activating(pod, "preemption-possible"))
+            self.defer(activating(pod, "preemption-possible"))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
@@ -306,32 +306,32 @@ class Preemptions:
         uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
         found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
         self.counts.ended("success", self._now - found.since)
-        self.owe(Nominate(uid, key, found.node))
-        self._wake(found, "victims-gone", announced=announced)
+        self.defer(Nominate(uid, key, found.node))
+        self._activate(found, "victims-gone", announced=announced)
 
     def _fail(self, found: Preemption, result: Result, why: str) -> None:
         """Ends the preemption before its victims are gone, and activates the preemptor."""
         shut, announced = found.shut, bool(found.victims)
         self._end(found, result)
-        self._wake(found, why, announced=shut and announced)
+        self._activate(found, why, announced=shut and announced)
 
     def _end(self, found: Preemption, result: Result) -> None:
         del self._running[found.pod.uid]
-        self._awaits_nobody(found)
+        self._stop_waiting(found)
         self._room.drop(found.pod.uid)
         if found.shut:
             self.counts.ended(result, self._now - found.since)
 
-    def _awaits_nobody(self, found: Preemption) -> None:
+    def _stop_waiting(self, found: Preemption) -> None:
         """Stops waiting for the remaining victims: they need not leave for this preemptor, but perhaps for others."""
-        self.pending_deletions.leave(found.pod.uid, found.waiting)
+        self.pending_deletions.give_up(found.pod.uid, found.waiting)
         found.waiting.clear()
 
-    def _wake(self, found: Preemption, why: str, *, announced: bool) -> None:
+    def _activate(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
-        self.owe(activating(pod, why))
+        self.defer(activating(pod, why))
         if announced:
-            self.owe(WritePreempting(pod.uid, pod.key, None))
+            self.defer(WritePreempting(pod.uid, pod.key, None))
         self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
@@ -342,7 +342,7 @@ class Preemptions:
 
     # --- the preemptor comes back -----------------------------------------------------------------------------------------
 
-    def came_back(self, uid: PodUid) -> None:
+    def preemptor_asked(self, uid: PodUid) -> None:
         """Frees the room that is kept for the pod, because filter is asked about the pod. `judged` is called with the
         verdict."""
         self.activations.forget(uid)
@@ -361,7 +361,7 @@ class Preemptions:
             self._end(found, "success")
         else:
             if found.phase == "agreed":  # there is room before its victims are gone
-                self._awaits_nobody(found)
+                self._stop_waiting(found)
                 found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
 
@@ -377,7 +377,7 @@ class Preemptions:
         if found is not None and found.phase == "returned":
             self._room.put(found.pod, found.node, found.number)
 
-    def owe(self, effect: Effect) -> None:
+    def defer(self, effect: Effect) -> None:
         """Adds an effect for the next `flush`. Some preemptions end while a filter or preempt call is answered, which returns
         no effects."""
         self._pending_effects.append(effect)

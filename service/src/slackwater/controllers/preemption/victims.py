@@ -67,7 +67,7 @@ def importance(potential_victim: PotentialVictim) -> tuple[int, str, PodUid]:
     return (-potential_victim.priority, potential_victim.start, potential_victim.uid)
 
 
-def spared_first(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
+def reprieve_order(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
     """The sort key of the reprieve pass, the first to be spared first: 1. pods whose deletion would violate a budget;
     2. importance."""
     return (not potential_victim.violates_budget, *importance(potential_victim))
@@ -77,11 +77,11 @@ def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidat
     """The candidate for this node: the fewest potential victims whose deletion makes `wanted` fit. None if not even all of them
     make enough room.
     """
-    free = given_back(preemption_node.free, preemption_node.potential_victims)
+    free = freed_by(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
         return None
     victims, awaited = [], []
-    for potential_victim in sorted((o for o in preemption_node.potential_victims if not o.leaving), key=spared_first):
+    for potential_victim in sorted((o for o in preemption_node.potential_victims if not o.leaving), key=reprieve_order):
         without = free.minus(potential_victim.reserved)
         if fits(wanted, without):
             free = without
@@ -103,7 +103,7 @@ def fits(wanted: Amounts, free: Amounts) -> bool:
     return all(amount == 0 or amount <= room for amount, room in zip(wanted, free, strict=True))
 
 
-def given_back(free: Amounts, potential_victims: Iterable[PotentialVictim]) -> Amounts:
+def freed_by(free: Amounts, potential_victims: Iterable[PotentialVictim]) -> Amounts:
     """What is free once all these potential victims are gone."""
     for potential_victim in potential_victims:
         free = free.plus(potential_victim.reserved)

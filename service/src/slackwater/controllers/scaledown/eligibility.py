@@ -109,65 +109,65 @@ Word = tuple[UnremovableReason, str] | None
 _DEAR: Final = frozenset({UnremovableReason.NO_PLACE, UnremovableReason.SLACK_NEEDED})
 
 
-def being_deleted(look: EligibilityInput) -> Word:
+def being_deleted(candidate: EligibilityInput) -> Word:
     """Keeps a node whose removal we or somebody else began: it is in the deleted set, or has a recent removal taint."""
-    if look.node.name in look.state.deleted_set:
+    if candidate.node.name in candidate.state.deleted_set:
         return UnremovableReason.BEING_DELETED, ""
-    at = taint_time(look.node, TO_BE_DELETED_TAINT)
-    if at is None or look.now - at >= _STALE_SECONDS:
+    at = taint_time(candidate.node, TO_BE_DELETED_TAINT)
+    if at is None or candidate.now - at >= _STALE_SECONDS:
         return None
-    return UnremovableReason.BEING_DELETED, f"tainted {look.now - at:.0f} s ago"
+    return UnremovableReason.BEING_DELETED, f"tainted {candidate.now - at:.0f} s ago"
 
 
-def not_autoscaled(look: EligibilityInput) -> Word:
-    return (UnremovableReason.NOT_AUTOSCALED, "") if look.group is None else None
+def not_autoscaled(candidate: EligibilityInput) -> Word:
+    return (UnremovableReason.NOT_AUTOSCALED, "") if candidate.group is None else None
 
 
-def disabled_for_group(look: EligibilityInput) -> Word:
-    off = look.rules is not None and not look.rules.enabled
-    return (UnremovableReason.DISABLED_FOR_GROUP, str(look.group)) if off else None
+def disabled_for_group(candidate: EligibilityInput) -> Word:
+    off = candidate.rules is not None and not candidate.rules.enabled
+    return (UnremovableReason.DISABLED_FOR_GROUP, str(candidate.group)) if off else None
 
 
-def disabled_by_annotation(look: EligibilityInput) -> Word:
-    return (UnremovableReason.DISABLED_ANNOTATION, "") if look.node.keep else None
+def disabled_by_annotation(candidate: EligibilityInput) -> Word:
+    return (UnremovableReason.DISABLED_ANNOTATION, "") if candidate.node.keep else None
 
 
-def unready_disabled(look: EligibilityInput) -> Word:
-    return None if look.policy.unready_enabled or look.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
+def unready_disabled(candidate: EligibilityInput) -> Word:
+    return None if candidate.policy.unready_enabled or candidate.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
 
-def not_underutilized(look: EligibilityInput) -> Word:
+def not_underutilized(candidate: EligibilityInput) -> Word:
     """Keeps a node whose utilization is above its threshold."""
-    if look.rules is None:
+    if candidate.rules is None:
         return None
-    used = look.utilization
-    threshold = look.rules.gpu_utilization_threshold if used.of_gpu else look.rules.utilization_threshold
+    used = candidate.utilization
+    threshold = candidate.rules.gpu_utilization_threshold if used.of_gpu else candidate.rules.utilization_threshold
     if used.share <= threshold:
         return None
     return UnremovableReason.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"
 
 
-def drain_failed(look: EligibilityInput) -> Word:
+def drain_failed(candidate: EligibilityInput) -> Word:
     """Keeps a node whose drain failed, until its back-off is over: each failed drain disturbs the node's pods in vain. The text
     has the reason of the last failure."""
-    return backing_off(look.node.name, look.state, look.policy, look.now)
+    return backing_off(candidate.node.name, candidate.state, candidate.policy, candidate.now)
 
 
-def recently_unremovable(look: EligibilityInput) -> Word:
+def recently_unremovable(candidate: EligibilityInput) -> Word:
     """Keeps a node whose pods found no destination a short while ago, because the search is expensive. The text has the reason
     found then.
 
     A node with a pod that a rule keeps is judged again in each loop: that is cheap, and a budget may allow an eviction at any
     moment.
     """
-    failed = look.state.non_candidate_set.get(look.node.name)
+    failed = candidate.state.non_candidate_set.get(candidate.node.name)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
         return None
-    if look.now - failed.at >= look.policy.recheck_seconds:
+    if candidate.now - failed.at >= candidate.policy.recheck_seconds:
         return None
     return (
         UnremovableReason.RECENTLY_UNREMOVABLE,
-        f"{look.now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip(),
+        f"{candidate.now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip(),
     )
 
 
@@ -194,14 +194,14 @@ RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
 )
 
 
-def judge_node(look: EligibilityInput) -> KeptNode | None:
+def judge_node(candidate: EligibilityInput) -> KeptNode | None:
     """Why the node may not be tried; None if it may."""
     for rule in RULES:
-        word = rule(look)
+        word = rule(candidate)
         if word is not None:
-            failed = look.state.non_candidate_set.get(look.node.name)
+            failed = candidate.state.non_candidate_set.get(candidate.node.name)
             blocked_by = failed.kept.blocked_by if failed and word[0] is UnremovableReason.RECENTLY_UNREMOVABLE else None
-            return KeptNode(node=look.node.name, unremovable_reason=word[0], detail=word[1], blocked_by=blocked_by)
+            return KeptNode(node=candidate.node.name, unremovable_reason=word[0], detail=word[1], blocked_by=blocked_by)
     return None
 
 

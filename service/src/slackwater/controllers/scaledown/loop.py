@@ -181,7 +181,7 @@ class ScaleDownLoop:
                 self.state = self.state.drain_failed(end.order.node, f"{end.unremovable_reason} {end.detail}".rstrip(), now)
             self._note(end)
         if not policy.enabled:
-            self._switched_off()
+            self._give_up_all()
             return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
         return ScaleDownInquiry(
@@ -192,7 +192,7 @@ class ScaleDownLoop:
             replicas=replicas,
         )
 
-    def _switched_off(self) -> None:
+    def _give_up_all(self) -> None:
         """Gives up all removals, so that no node stays tainted while scale-down is disabled."""
         now = self._clock()
         for drain in self._drains.active:

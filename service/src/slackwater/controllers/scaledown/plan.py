@@ -57,7 +57,7 @@ class Destinations:
         """The rows in the order in which the next search tries them."""
         return np.concatenate([self._ring[self._pointer :], self._ring[: self._pointer], self._last])
 
-    def went_to(self, row: Row) -> None:
+    def note_destination(self, row: Row) -> None:
         """Notes the destination of the last pod: the next search begins there, if that row stays."""
         self._pointer = self._place.get(row, self._pointer)
 
@@ -160,7 +160,7 @@ class _Planning:
             node = nodes[row]
             group = self.planning_input.group_of.get(node.name)
             own = None if group is None else rules[group]
-            look = EligibilityInput(
+            eligibility_input = EligibilityInput(
                 node=node,
                 group=group,
                 rules=own,
@@ -169,7 +169,7 @@ class _Planning:
                 policy=self.policy,
                 now=self.facts.now,
             )
-            kept = judge_node(look)
+            kept = judge_node(eligibility_input)
             if kept is not None:
                 self._keep(kept)
             elif group is not None and own is not None:
@@ -203,7 +203,7 @@ class _Planning:
         for row in sorted(leaving, key=lambda row: (self.state.deleted_set[nodes[row].name], row)):
             found = self.evacuations.evacuate(row, rows=self.destinations.rows(), begun=True)
             if isinstance(found, NotEvacuated):
-                return self._homeless(nodes[row].name, UnremovableReason.LEAVING_PODS_HOMELESS, found)
+                return self._unplaced_pod(nodes[row].name, UnremovableReason.LEAVING_PODS_HOMELESS, found)
             if found is not None:
                 self._remember(found, nodes[row].name)
         return None
@@ -230,7 +230,7 @@ class _Planning:
             node=node, unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key
         )
 
-    def _homeless(self, node: NodeName, unremovable_reason: UnremovableReason, found: NotEvacuated) -> KeptNode:
+    def _unplaced_pod(self, node: NodeName, unremovable_reason: UnremovableReason, found: NotEvacuated) -> KeptNode:
         detail = f"{found.pod.key} of {node}: {_words(found.reasons)}"
         return KeptNode(node=node, unremovable_reason=unremovable_reason, detail=detail, blocked_by=found.pod.key)
 
@@ -292,7 +292,7 @@ class _Planning:
         nodes = self.planning_input.snapshot.facts.nodes
         moves = tuple((move.pod, nodes[move.to].name) for move in found.moves)
         if found.moves:
-            self.destinations.went_to(found.moves[-1].to)
+            self.destinations.note_destination(found.moves[-1].to)
         self.found_hints[node] = {pod.uid: to for pod, to in moves}
         return moves
 

@@ -54,7 +54,7 @@ def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> It
     """
     uids = {eviction.pod.uid for eviction in evictions}
     names = {eviction.pod.eviction_facts.owner.name for eviction in evictions if eviction.pod.eviction_facts.owner is not None}
-    for pod in _everyone(planning_input):
+    for pod in _all_pods(planning_input):
         owner = pod.eviction_facts.owner
         if pod.uid in uids or (owner is not None and owner.name in names):
             yield pod
@@ -69,7 +69,9 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
             evicted[controller].append(eviction.at)
     of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
     current = Counter(controller for controller, _ in of_these)
-    made = Counter(controller for controller, pod in of_these if _born(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS)
+    made = Counter(
+        controller for controller, pod in of_these if _created_at(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS
+    )
     missing = Counter[ControllerKey]()
     for controller, times in evicted.items():
         target = targets.get(controller)
@@ -77,7 +79,7 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
     return missing
 
 
-def _everyone(planning_input: PlanningInput) -> Iterable[Pod]:
+def _all_pods(planning_input: PlanningInput) -> Iterable[Pod]:
     for row in range(planning_input.snapshot.n_rows):
         for running_pod in planning_input.running_pods.on(Row(row)):
             yield running_pod.pod
@@ -89,7 +91,7 @@ def _controller(pod: Pod) -> ControllerKey | None:
     return None if owner is None else (pod.key.namespace, owner)
 
 
-def _born(pod: Pod) -> float:
+def _created_at(pod: Pod) -> float:
     """When the pod was created, as Unix time; 0 if not known."""
     if not pod.created_at:
         return 0.0

@@ -111,7 +111,7 @@ class Quota:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Pot:
+class _LimitLeft:
     """A quota's limit on one resource. `left`: what is left of it. `takes`: what a new node of each group takes of it."""
 
     text: str
@@ -128,13 +128,13 @@ class Budget:
     many nodes to create at a time.
     """
 
-    __slots__ = ("_most", "_pots", "sizes")
+    __slots__ = ("_limits_left", "_most", "sizes")
 
-    def __init__(self, sizes: list[int], most: tuple[int, ...], pots: list[_Pot]) -> None:
+    def __init__(self, sizes: list[int], most: tuple[int, ...], limits: list[_LimitLeft]) -> None:
         #: The target size of each group, with the nodes that the plan adds so far.
         self.sizes = sizes
         self._most = most
-        self._pots = pots
+        self._limits_left = limits
 
     @classmethod
     def of(
@@ -142,24 +142,24 @@ class Budget:
     ) -> Self:
         """The budget of one planning. `nodes`: all existing and upcoming nodes. `max_nodes`: the most nodes of the whole plan;
         0: no limit."""
-        pots = [pot for quota in quotas for pot in _pots(quota, groups, nodes)]
+        limits = [limit for quota in quotas for limit in _limits_left(quota, groups, nodes)]
         if max_nodes:
             text = f"one plan adds at most {max_nodes} nodes"
-            pots.append(_Pot(text=text, left=max_nodes, takes=(1,) * len(groups)))
-        return cls([group.group.target for group in groups], tuple(group.group.max_size for group in groups), pots)
+            limits.append(_LimitLeft(text=text, left=max_nodes, takes=(1,) * len(groups)))
+        return cls([group.group.target for group in groups], tuple(group.group.max_size for group in groups), limits)
 
     def room(self, group: int) -> int:
         """The number of further nodes that may be added to the group, if none is added to other groups; >= 0."""
         room = self._most[group] - self.sizes[group]
-        for pot in self._pots:
-            if pot.takes[group]:
-                room = min(room, pot.left // pot.takes[group])
+        for limit in self._limits_left:
+            if limit.takes[group]:
+                room = min(room, limit.left // limit.takes[group])
         return max(room, 0)
 
     def take(self, group: int, count: int) -> None:
         self.sizes[group] += count
-        for pot in self._pots:
-            pot.left -= pot.takes[group] * count
+        for limit in self._limits_left:
+            limit.left -= limit.takes[group] * count
 
     def take_all(self, groups: Rows) -> None:
         """Counts new nodes of these groups, one for each entry."""
@@ -170,7 +170,7 @@ class Budget:
         """Why no further node may be added to the group; None if one may."""
         if self.sizes[group] >= self._most[group]:
             return SkipReason(kind="limit", text=_GROUP_FULL)
-        full = (pot.text for pot in self._pots if pot.takes[group] and pot.left < pot.takes[group])
+        full = (limit.text for limit in self._limits_left if limit.takes[group] and limit.left < limit.takes[group])
         text = next(full, None)
         return None if text is None else SkipReason(kind="limit", text=text)
 
@@ -179,8 +179,8 @@ class Budget:
         position is the number of its maximum; numbers of quotas' limits follow."""
         found = counted(groups)
         of_groups = tuple(found)
-        for number, pot in enumerate(self._pots, len(self.sizes)):
-            amount = sum(pot.takes[group] * count for group, count in of_groups)
+        for number, limit in enumerate(self._limits_left, len(self.sizes)):
+            amount = sum(limit.takes[group] * count for group, count in of_groups)
             if amount:
                 found.append((number, amount))
         return found
@@ -188,11 +188,11 @@ class Budget:
     def left(self, limit: int) -> int:
         """How much is left of the limit with this number (see `needs`)."""
         n_groups = len(self.sizes)
-        return self._most[limit] - self.sizes[limit] if limit < n_groups else self._pots[limit - n_groups].left
+        return self._most[limit] - self.sizes[limit] if limit < n_groups else self._limits_left[limit - n_groups].left
 
     def copy(self) -> "Budget":
-        pots = [_Pot(text=pot.text, left=pot.left, takes=pot.takes) for pot in self._pots]
-        return Budget(list(self.sizes), self._most, pots)
+        limits = [_LimitLeft(text=limit.text, left=limit.left, takes=limit.takes) for limit in self._limits_left]
+        return Budget(list(self.sizes), self._most, limits)
 
 
 def counted(groups: Rows) -> list[tuple[int, int]]:
@@ -202,11 +202,11 @@ def counted(groups: Rows) -> list[tuple[int, int]]:
     return sorted(Counter(groups.tolist()).items())
 
 
-def _pots(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_Pot]:
+def _limits_left(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_LimitLeft]:
     counted = [node for node in nodes if counts_for(quota, node)]
     templates = [None if group.template is None else group.template.node for group in groups]
     for resource, limit in sorted(quota.limits.items()):
-        yield _Pot(
+        yield _LimitLeft(
             text=f'exceeded quota: "{quota.name}", resources: {resource}',
             left=limit - sum(amount_of(node, resource) for node in counted),
             takes=tuple(amount_of(node, resource) if node is not None and counts_for(quota, node) else 0 for node in templates),

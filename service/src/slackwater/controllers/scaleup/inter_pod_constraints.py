@@ -72,19 +72,19 @@ class InterPodConstraints:
         claims = has_claims(self._snapshot, kind)
         if claims or asks.disks or asks.inline_disks or any(constraint.hard for constraint in asks.spread):
             return True
-        if asks.affinity and self._touches(term_counter(self._snapshot, *asks.affinity)):
+        if asks.affinity and self._counts_demand(term_counter(self._snapshot, *asks.affinity)):
             return True
         if asks.affinity and matches_all_its_terms(self._snapshot, kind):
             return True
         own = (term for term in asks.anti_affinity if term.topology_key != HOSTNAME)
-        if any(self._touches(term_counter(self._snapshot, term)) for term in own):
+        if any(self._counts_demand(term_counter(self._snapshot, term)) for term in own):
             return True
         return any(
-            isinstance(counter.of, TermCarriers) and counter.of.term.topology_key != HOSTNAME and self._touches(counter)
+            isinstance(counter.of, TermCarriers) and counter.of.term.topology_key != HOSTNAME and self._counts_demand(counter)
             for counter in repelling_counters(self._snapshot, kind)
         )
 
-    def _touches(self, counter: Counter) -> bool:
+    def _counts_demand(self, counter: Counter) -> bool:
         """Does the counter count pods of the demand?"""
         if counter not in self._touched:
             self._touched[counter] = not self._here.isdisjoint(counter.kinds)
@@ -120,10 +120,10 @@ class InterPodConstraints:
         address avoids all other pods with the port. A pod that names an address avoids pods that take the port on every address
         or on the same one."""
         for port in kind.asks.host_ports:
-            own, anybody = self._port_mark(port, port.ip), self._port_mark(port, None)
-            self._leaves.setdefault(kind.id, {}).update({own: None, anybody: None})
+            own, any_address = self._port_mark(port, port.ip), self._port_mark(port, None)
+            self._leaves.setdefault(kind.id, {}).update({own: None, any_address: None})
             everywhere = port.ip == EVERY_ADDRESS
-            avoided = (anybody,) if everywhere else (own, self._port_mark(port, EVERY_ADDRESS))
+            avoided = (any_address,) if everywhere else (own, self._port_mark(port, EVERY_ADDRESS))
             self._avoids.setdefault(kind.id, {}).update(dict.fromkeys(avoided))
 
     def _port_mark(self, port: HostPort, ip: str | None) -> Mark:

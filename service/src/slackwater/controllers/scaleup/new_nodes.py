@@ -76,25 +76,25 @@ class NewNodes:
     def note(self, kind: KindId, nodes: Rows) -> None:
         """Counts pods that `TrackedNodes` has placed: one pod of the equivalence group for each entry of `nodes`."""
         at, counts = np.unique(nodes, return_counts=True)
-        self._stand(kind, at, counts)
+        self._count_pods(kind, at, counts)
 
     def _onto_open(self, kind: KindId, count: int) -> Rows:
-        welcome = self._welcoming(kind)
+        accepting = self._accepting_rows(kind)
         # Comparing is far cheaper than dividing, and most nodes are full most of the time.
-        for line, amount in self.template_nodes.amounts(kind) if welcome.any() else ():
-            welcome &= self.free[line, : self.n] >= amount
-        return self._put(kind, np.flatnonzero(welcome), count)
+        for line, amount in self.template_nodes.amounts(kind) if accepting.any() else ():
+            accepting &= self.free[line, : self.n] >= amount
+        return self._put(kind, np.flatnonzero(accepting), count)
 
-    def _welcoming(self, kind: KindId) -> Mask:
+    def _accepting_rows(self, kind: KindId) -> Mask:
         """The open nodes that take a pod of the equivalence group by all rules but amounts."""
         if len(self.bundle) == 1:
-            welcome = np.full(self.n, self.template_nodes.takes(kind, self.bundle[0]))
+            accepting = np.full(self.n, self.template_nodes.takes(kind, self.bundle[0]))
         else:
-            welcome = (self.template_nodes.codes[kind] == 0)[self.groups[: self.n]]
+            accepting = (self.template_nodes.codes[kind] == 0)[self.groups[: self.n]]
         for mark in self.template_nodes.inter_pod_constraints.avoids(kind):
             if mark in self._marked:
-                welcome &= ~self._marked[mark][: self.n]
-        return welcome
+                accepting &= ~self._marked[mark][: self.n]
+        return accepting
 
     def _put(self, kind: KindId, nodes: Rows, count: int) -> Rows:
         """Places up to `count` pods on `nodes`, one node after another; each must take at least one pod. Returns the node of
@@ -108,10 +108,10 @@ class NewNodes:
             copies = np.min([self.free[line, nodes] // amount for line, amount in amounts], axis=0)
             counts = np.clip(count - (np.cumsum(copies) - copies), 0, copies)
             nodes, counts = nodes[counts > 0], counts[counts > 0]
-        self._stand(kind, nodes, counts)
+        self._count_pods(kind, nodes, counts)
         return np.repeat(nodes, counts)
 
-    def _stand(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
+    def _count_pods(self, kind: KindId, nodes: Rows, counts: Int64) -> None:
         """Counts `counts[i]` pods of the equivalence group on `nodes[i]`. No node occurs twice."""
         for line, amount in self.template_nodes.amounts(kind):
             self.free[line, nodes] -= amount * counts
@@ -175,7 +175,7 @@ class TrackedNodes:
             before = self._nodes.n
             placed = self._nodes.fill(kind, count)
             self._show(before)
-            self._stand(kind, self._first + placed)
+            self._count_pods(kind, self._first + placed)
             return placed
         placed = self._noted(kind, self._place(kind, count))
         while len(placed) < count and not self.cut:
@@ -200,20 +200,20 @@ class TrackedNodes:
                 before = nodes.n
                 nodes.add([groups[number] for number in used.tolist()])
                 if len(used) < len(groups):
-                    rows = self._moved_up(kind, rows, first, before, used)
+                    rows = self._open_used(kind, rows, first, before, used)
                 return self._noted(kind, rows)
             if self.cut:
                 break
         return np.zeros(0, np.intp)
 
-    def _moved_up(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
+    def _open_used(self, kind: KindId, rows: Rows, first: int, before: int, used: Rows) -> Rows:
         """Adds only the nodes that took pods to the snapshot, after a trial with more nodes, and places the pods there. Returns
         the pods' new rows. `first`: the row of the trial's first node. `used`: the numbers in the trial of the nodes that took
         pods."""
         self._show(before)
         number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
         moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
-        self._stand(kind, moved)
+        self._count_pods(kind, moved)
         return moved
 
     def _place(self, kind: KindId, count: int) -> Rows:
@@ -250,7 +250,7 @@ class TrackedNodes:
             many.append(group)
         return [many, *ones]
 
-    def _stand(self, kind: KindId, rows: Rows) -> None:
+    def _count_pods(self, kind: KindId, rows: Rows) -> None:
         if has_claims(self._snapshot, self._snapshot.of(kind)):
             for row in rows.tolist():  # a volume or device that one pod takes is not available to the next
                 assume_claims(self._snapshot, kind, Row(row))

@@ -43,7 +43,7 @@ class OptionQueue:
         self._of_kind: dict[KindId, dict[Bundle, None]] = {}
         self._moving: dict[Bundle, None] = {}
         #: Options that must be estimated again before they are taken.
-        self._touched: dict[Bundle, None] = {}
+        self._outdated: dict[Bundle, None] = {}
         for bundle in bundles:
             self._renew(bundle)
 
@@ -54,41 +54,41 @@ class OptionQueue:
                 _, version, bundle = self._queue[0]
                 if version != self._version[bundle]:
                     heappop(self._queue)
-                elif bundle in self._touched:
+                elif bundle in self._outdated:
                     self._renew(bundle)
                 else:
                     return self._options[bundle]
-            if not self._touched:
+            if not self._outdated:
                 return None
-            for bundle in list(self._touched):  # options that helped no pod at their last estimate
+            for bundle in list(self._outdated):  # options that helped no pod at their last estimate
                 self._renew(bundle)
 
     def best_known(self) -> Option | None:
         """The best option that needs no new estimate; None if there is none. For the end of the planning's time. An option
         whose estimate was cut short is used only if there is no complete one."""
-        known = [option for bundle, option in self._options.items() if option.n_pods and bundle not in self._touched]
+        known = [option for bundle, option in self._options.items() if option.n_pods and bundle not in self._outdated]
         return min([option for option in known if not option.cut] or known, key=self._merit, default=None)
 
     def took(self, option: Option, *, shown: bool) -> None:
         """Updates the queue after the option was taken into the plan. `shown`: its pods were placed in the snapshot."""
-        self._touched[option.bundle] = None
+        self._outdated[option.bundle] = None
         for kind in option.kinds:
-            self._touched.update(self._of_kind.get(kind, {}))
+            self._outdated.update(self._of_kind.get(kind, {}))
         for limit, _ in self._budget.needs(option.groups):
-            self._touch_those_above(limit)
+            self._mark_options_over(limit)
         if shown:
-            self._touched.update(self._moving)
-        if len(self._touched) <= _FEW:
-            for bundle in list(self._touched):
+            self._outdated.update(self._moving)
+        if len(self._outdated) <= _FEW:
+            for bundle in list(self._outdated):
                 self._renew(bundle)
 
-    def _touch_those_above(self, limit: int) -> None:
+    def _mark_options_over(self, limit: int) -> None:
         """Marks the options that need more of the limit than is left as affected."""
         needs, left = self._needs.get(limit, []), self._budget.left(limit)
         while needs and -needs[0][0] > left:
             _, version, bundle = heappop(needs)
             if version == self._version[bundle]:
-                self._touched[bundle] = None
+                self._outdated[bundle] = None
 
     def _renew(self, bundle: Bundle) -> None:
         self._forget(bundle)
@@ -106,7 +106,7 @@ class OptionQueue:
 
     def _forget(self, bundle: Bundle) -> None:
         self._version[bundle] += 1
-        self._touched.pop(bundle, None)
+        self._outdated.pop(bundle, None)
         self._moving.pop(bundle, None)
         known = self._options.get(bundle)
         for kind in known.kinds if known is not None else ():

@@ -87,7 +87,7 @@ def in_order(pods: Sequence[Pod]) -> list[Pod]:
     return list(merge(*pieces, key=importance))
 
 
-def which_count(
+def pending_demand(
     pods: Iterable[Pod],
     *,
     rules: PendingRules,

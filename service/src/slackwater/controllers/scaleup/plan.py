@@ -75,7 +75,7 @@ class NewPlan:
         """Assigns each of `pods` to the new node with the number in `nodes`."""
         self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
 
-    def stand(self, pods: Rows, rows: Rows) -> None:
+    def assign(self, pods: Rows, rows: Rows) -> None:
         """Assigns each of `pods` to a row of the snapshot, which may be that of a new node."""
         for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
             if row in self._node_at:
@@ -202,7 +202,7 @@ class _Planning:
         rows = place_existing(self._snapshot, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
         placed = np.flatnonzero(rows != NOWHERE)
         self._left[placed] = False
-        self._new.stand(placed, rows[placed])
+        self._new.assign(placed, rows[placed])
 
     def choose(self) -> None:
         """Takes the best option repeatedly, until no option helps any pod; then finds the reasons for the remaining pods."""
@@ -249,7 +249,7 @@ class _Planning:
             self._template_nodes,
             self._budget,
             bundle,
-            [self._runs[kind] for kind in self._template_nodes.takers(bundle) if kind in self._runs],
+            [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs],
             priorities=self._priorities,
             stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
         )
@@ -271,7 +271,7 @@ class _Planning:
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
         on_new = option.at >= 0
         self._new.join(option.pods[on_new], first + option.at[on_new])
-        self._new.stand(option.pods[~on_new], ~option.at[~on_new])
+        self._new.assign(option.pods[~on_new], ~option.at[~on_new])
         if shown:
             self._new.show(option.pods, self._kinds)
         return shown

@@ -101,18 +101,19 @@ def _labels(template_nodes: TemplateNodes, groups: Sequence[int], ignored: froze
     shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}
     by_node = lone.union(*(template.differing for template in templates.values())) - shared
     return {
-        group: _said(template, ignored | by_node, template_nodes.groups[group].name) for group, template in templates.items()
+        group: _own_labels(template, ignored | by_node, template_nodes.groups[group].name)
+        for group, template in templates.items()
     }
 
 
-def _said(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:
+def _own_labels(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:
     own = ignored | template.differing
     return {key: value for key, value in template.node.labels.items() if key not in own and value != name}
 
 
 def _other_resources(node: Node) -> frozenset[tuple[str, int]]:
-    return frozenset(_but(node.scalars, ("pods", "ephemeral-storage")))
+    return frozenset(_amounts_except(node.scalars, ("pods", "ephemeral-storage")))
 
 
-def _but(scalars: Iterable[tuple[str, int]], names: Sequence[str]) -> Iterable[tuple[str, int]]:
+def _amounts_except(scalars: Iterable[tuple[str, int]], names: Sequence[str]) -> Iterable[tuple[str, int]]:
     return ((name, amount) for name, amount in scalars if amount and name not in names)

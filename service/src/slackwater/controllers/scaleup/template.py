@@ -148,11 +148,11 @@ def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
     """The real nodes to derive a template from: the ready and complete ones; all nodes, if there is no such node and the
     provider has no template."""
     there = list(nodes)
-    good = [node for node in there if _is_good(node, group)]
+    good = [node for node in there if _is_usable_example(node, group)]
     return good if good or group.template is not None else there
 
 
-def _is_good(node: Node, group: NodeGroup) -> bool:
+def _is_usable_example(node: Node, group: NodeGroup) -> bool:
     whole = group.template is None or not awaits_devices(node, group.template)
     leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
     return node.ready and whole and not node.unschedulable and not leaves
@@ -192,12 +192,14 @@ def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | N
         for driver, limit in csi_node.drivers:
             reported.setdefault(driver, Counter())[limit] += 1
     limits = {} if said is None else dict(said.drivers)
-    limits |= {driver: max(counts, key=lambda limit: (counts[limit], _tightness(limit))) for driver, counts in reported.items()}
+    limits |= {
+        driver: max(counts, key=lambda limit: (counts[limit], _strictness(limit))) for driver, counts in reported.items()
+    }
     migrated = Counter(plugin for csi_node in csi_nodes for plugin in csi_node.migrated)
     usual = tuple(sorted(plugin for plugin, count in migrated.items() if 2 * count > len(csi_nodes)))
     return CsiNode(name="", drivers=tuple(sorted(limits.items())), migrated=usual) if limits or usual else None
 
 
-def _tightness(limit: int | None) -> float:
+def _strictness(limit: int | None) -> float:
     """A number that is larger for smaller limits."""
     return float("-inf") if limit is None else -float(limit)

@@ -189,7 +189,7 @@ class TemplateNodes:
         found: list[int] = most.tolist()
         return found
 
-    def takers(self, groups: Sequence[int]) -> list[KindId]:
+    def kinds_that_fit(self, groups: Sequence[int]) -> list[KindId]:
         """The equivalence groups of the demand whose pods a new node of at least one of the groups may take."""
         if self._takers is None:
             everywhere = range(len(self.groups))

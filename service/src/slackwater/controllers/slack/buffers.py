@@ -172,13 +172,13 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
     text that cannot be read is reported, and asks for nothing.
     """
     asks: list[tuple[str, str, int, Pod]] = []
-    spoken: set[tuple[str, Owner]] = set()
+    decided_keys: set[tuple[str, Owner]] = set()
     for workload in sorted(workloads, key=lambda each: (each.namespace, each.ref.kind, each.ref.name)):
         key = (workload.namespace, workload.ref)
-        spoken.add(key)
+        decided_keys.add(key)
         name = f"{workload.ref.kind} {workload.namespace}/{workload.ref.name}"
         asks.append((name, workload.slack, workload.replicas, newest.get(key, workload.pod)))
-    for name, group in sorted(_by_controller(pods, spoken).items()):
+    for name, group in sorted(_by_controller(pods, decided_keys).items()):
         asks.append((name, group.pod.eviction_facts.slack, group.count, group.pod))
     found: list[PodHeadroom] = []
     problems: list[str] = []
@@ -192,13 +192,13 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
     return MarkedWorkloads(pod_headroom=tuple(found), problems=tuple(problems))
 
 
-def _by_controller(pods: Iterable[Pod], spoken: set[tuple[str, Owner]]) -> dict[str, _Group]:
+def _by_controller(pods: Iterable[Pod], decided_keys: set[tuple[str, Owner]]) -> dict[str, _Group]:
     """Groups the pods by controller, keyed by a name for people; a pod without a controller is a group of its own. Leaves out
-    the pods of controllers in `spoken`."""
+    the pods of controllers in `decided_keys`."""
     groups: dict[str, _Group] = {}
     for pod in pods:
         owner = pod.eviction_facts.owner
-        if owner is not None and (pod.key.namespace, owner) in spoken:
+        if owner is not None and (pod.key.namespace, owner) in decided_keys:
             continue
         name = f"Pod {pod.key}" if owner is None else f"{owner.kind} {pod.key.namespace}/{owner.name}"
         group = groups.setdefault(name, _Group(pod))

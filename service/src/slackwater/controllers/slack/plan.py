@@ -52,7 +52,7 @@ def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[
     found: list[Placeholder] = []
     for source, shapes in wanted.items():
         old = kept[source]
-        found += [_shaped(each, shape) for each, shape in zip(old, shapes, strict=False)]
+        found += [_with_shape(each, shape) for each, shape in zip(old, shapes, strict=False)]
         for shape in shapes[len(old) :]:
             number = next(free)
             found.append(Placeholder(number=number, source=source, pod=a_placeholder(number, shape.kind, shape.labels)))
@@ -65,7 +65,7 @@ def _kept(some: list[Placeholder], most: int) -> list[Placeholder]:
     return sorted(some, key=lambda each: each.number)
 
 
-def _shaped(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
+def _with_shape(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
     pod = known.pod
     if pod.labels == shape.labels and (pod.kind is shape.kind or pod.kind == shape.kind):
         return known
@@ -138,11 +138,11 @@ _LARGEST = "{} (largest pod)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackDemand:
-    """What slack has to provide now. `policy`: the rules. `grounds`: the input of each rule, by the rule's name.
+    """What slack has to provide now. `policy`: the rules. `slack_inputs`: the input of each rule, by the rule's name.
     `pod_headroom`: the placeholders that are like a pod."""
 
     policy: SlackPolicy
-    grounds: Mapping[str, SlackInput] = field(default_factory=dict)
+    slack_inputs: Mapping[str, SlackInput] = field(default_factory=dict)
     pod_headroom: tuple[PodHeadroom, ...] = ()
 
 
@@ -174,7 +174,7 @@ def _wanted(
     for rule in demand.policy.rules:
         if not rule.asks:
             continue
-        slack_input = demand.grounds.get(rule.name, SlackInput())
+        slack_input = demand.slack_inputs.get(rule.name, SlackInput())
         cuts[rule.name] = whole = cut(rule, slack_input)
         scale_down = demand.policy.shrink_seconds
         held[rule.name] = now_held = steadied(whole, before.held.get(rule.name), now=now, shrink_seconds=scale_down)

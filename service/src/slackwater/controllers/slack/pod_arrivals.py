@@ -24,7 +24,7 @@ import numpy as np
 
 from slackwater.model.columns import Int64
 from slackwater.model.ids import PodUid, UnixTime
-from slackwater.model.objects import Labels, Pod, created_at_of
+from slackwater.model.objects import Labels, Pod, created_at_of, is_daemon
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.start_time_slo import KindShare, Observed, PodClass, SLOAttainment
 
@@ -103,7 +103,7 @@ class _Class:
     late: MinuteCounts
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
     #: Pods that had no node when they were first seen, in that order. Some may have one by now.
-    queue: deque["_Life"] = field(default_factory=deque)
+    queue: deque["_TrackedPod"] = field(default_factory=deque)
     waiting: int = 0
     all_in_time: int = 0
     all_late: int = 0
@@ -114,7 +114,7 @@ class _Class:
 
 
 @dataclass(slots=True)
-class _Life:
+class _TrackedPod:
     """A pod of a class. `waits`: it has no node yet and is not late. `over`: it has ended, and this was counted."""
 
     of: _Class
@@ -130,30 +130,30 @@ class ArrivalLog:
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
         self._classes = [_a_class(of, _minute(now)) for of in classes]
         #: Existing pods of a class.
-        self._known: dict[PodUid, _Life] = {}
+        self._known: dict[PodUid, _TrackedPod] = {}
         #: Pods that were created before this time were counted by an earlier process, or by none.
         self._since = now
 
     def seen(self, pod: Pod, now: UnixTime) -> None:
         """Counts what has changed about a pod that the watch shows."""
-        life = self._known.get(pod.uid)
-        if life is None:
+        tracked = self._known.get(pod.uid)
+        if tracked is None:
             of = next((each for each in self._classes if each.of.holds(pod)), None)
-            if of is None or _comes_with_a_node(pod):
+            if of is None or is_daemon(pod):
                 return
-            life = self._known[pod.uid] = self._arrived(of, pod, now)
-        elif life.waits and (pod.node is not None or pod.ended):
-            _judge(life, now, found=pod.node is not None)
+            tracked = self._known[pod.uid] = self._arrived(of, pod, now)
+        elif tracked.waits and (pod.node is not None or pod.ended):
+            _judge(tracked, now, found=pod.node is not None)
         if pod.ended:
-            _leave(life, now)
+            _leave(tracked, now)
 
     def gone(self, uid: PodUid, now: UnixTime) -> None:
         """Counts the departure of a pod that is gone. A pod that still had no node counts as late if the SLO's time was
         over."""
-        life = self._known.pop(uid, None)
-        if life is not None:
-            _judge(life, now, found=False)
-            _leave(life, now)
+        tracked = self._known.pop(uid, None)
+        if tracked is not None:
+            _judge(tracked, now, found=False)
+            _leave(tracked, now)
 
     def observed(self, now: UnixTime) -> tuple[Observed, ...]:
         """What was observed of each class, in the order of the classes."""
@@ -185,23 +185,24 @@ class ArrivalLog:
             ring.restore(begin, counts)
         self._since = at
 
-    def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _Life:
+    def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _TrackedPod:
         """Counts the arrival of a pod that is seen for the first time. Returns its entry."""
-        life = _Life(of, _created(pod, now))
+        tracked = _TrackedPod(of, _created(pod, now))
         of.mix.append((pod.kind, pod.labels))
-        is_new, is_young = life.created > self._since, now - life.created <= of.of.within_seconds
+        is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within_seconds
         if is_new:
-            of.arrivals.add(_minute(life.created))
+            of.arrivals.add(_minute(tracked.created))
         else:
-            life.over = pod.ended  # its end was counted by an earlier process, or not at all
+            tracked.over = pod.ended  # its end was counted by an earlier process, or not at all
         if pod.node is None and not pod.ended:
-            life.waits = life.created + of.of.within_seconds > self._since  # otherwise it was late before this process began
-            if life.waits:
-                of.queue.append(life)
+            # A pod that was late before this process began does not wait.
+            tracked.waits = tracked.created + of.of.within_seconds > self._since
+            if tracked.waits:
+                of.queue.append(tracked)
                 of.waiting += 1
         elif pod.node is not None and is_new and is_young:
             _note(of, now, in_time=True)
-        return life
+        return tracked
 
     def _overdue(self, now: UnixTime) -> None:
         for of in self._classes:
@@ -209,21 +210,21 @@ class ArrivalLog:
                 _judge(of.queue.popleft(), now, found=False)
 
 
-def _judge(life: _Life, now: UnixTime, *, found: bool) -> None:
+def _judge(tracked: _TrackedPod, now: UnixTime, *, found: bool) -> None:
     """Counts a pod that waited as in time or late, and ends its wait. `found`: it has a node. A pod that goes before the SLO's
     time is over counts as neither."""
-    if life.waits:
-        life.waits = False
-        life.of.waiting -= 1
-        in_time = now - life.created <= life.of.of.within_seconds
+    if tracked.waits:
+        tracked.waits = False
+        tracked.of.waiting -= 1
+        in_time = now - tracked.created <= tracked.of.of.within_seconds
         if found or not in_time:
-            _note(life.of, now, in_time=in_time)
+            _note(tracked.of, now, in_time=in_time)
 
 
-def _leave(life: _Life, now: UnixTime) -> None:
-    if not life.over:
-        life.over = True
-        life.of.departures.add(_minute(now))
+def _leave(tracked: _TrackedPod, now: UnixTime) -> None:
+    if not tracked.over:
+        tracked.over = True
+        tracked.of.departures.add(_minute(now))
 
 
 def _a_class(of: PodClass, minute: int) -> _Class:
@@ -271,11 +272,6 @@ def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
     found, known = np.zeros(len(arrivals), np.int64), min(len(arrivals), len(counts))
     found[len(found) - known :] = counts[len(counts) - known :]
     return found
-
-
-def _comes_with_a_node(pod: Pod) -> bool:
-    owner = pod.eviction_facts.owner
-    return pod.eviction_facts.mirror_pod or pod.eviction_facts.daemon or (owner is not None and owner.kind == "DaemonSet")
 
 
 def _created(pod: Pod, now: UnixTime) -> UnixTime:

@@ -73,13 +73,13 @@ def rate_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
     `in_time` and `late`: the pods that met the SLO and that did not, in each minute, shapes (n,). The newest minute, the last
     entry, is the one before `minute` (Unix time in minutes). Minutes that do not fill a whole step are left out."""
     first = -(-(minute - len(late)) // STEP)
-    lates, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
+    late_counts, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
     day = max(float(judged.sum()) / max(len(judged), 1) * _STEPS, _FEW)
     exceeded = day * _MEMORY_DAYS * _EXCEEDED
     pod_resources = _Account(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(judged)]).tolist()
     came = late_today = rate = 0.0
-    for step, (pods, some) in enumerate(zip([*judged.tolist(), 0], [*lates.tolist(), 0], strict=True)):
+    for step, (pods, some) in enumerate(zip([*judged.tolist(), 0], [*late_counts.tolist(), 0], strict=True)):
         into = (first + step) % _STEPS
         if not into:
             came = late_today = 0.0
@@ -176,12 +176,12 @@ def size_for_slos(
             lead_seconds=leads[each.of.name],
             keep_seconds=int(unneeded_seconds),
         )
-        forecast = _foresee(each, slo, None if known is None else known.forecast)
+        forecast = _updated_forecast(each, slo, None if known is None else known.forecast)
         rooms[each.of.name] = _room(each, forecast)
     return SLOSizing(rooms=rooms)
 
 
-def _foresee(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Forecast:
+def _updated_forecast(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Forecast:
     if before is not None and before.slo != slo:
         before = None
     now = before if before is not None and before.minute == seen.minute else _of_this_minute(seen, slo, before)
@@ -193,9 +193,9 @@ def _foresee(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Fore
 def _of_this_minute(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Forecast:
     if before is None or seen.minute - before.chosen >= _CHOICE_MINUTES:
         history = _history(seen, slo)
-        drawn = _drawn(seen, history, choose_forecaster(history), chosen=seen.minute)
+        drawn = _forecast_by(seen, history, choose_forecaster(history), chosen=seen.minute)
     elif seen.minute // STEP != before.drawn // STEP:
-        drawn = _drawn(seen, _history(seen, slo), before.forecaster, chosen=before.chosen)
+        drawn = _forecast_by(seen, _history(seen, slo), before.forecaster, chosen=before.chosen)
     else:
         drawn = before
     hour = Traffic.of(seen.arrivals[-_HOUR:], seen.departures[-_HOUR:])
@@ -207,7 +207,7 @@ def _history(seen: Observed, slo: StartTimeSLO) -> ArrivalHistory:
     return ArrivalHistory.of(Traffic.of(seen.arrivals, seen.departures), slo)
 
 
-def _drawn(seen: Observed, history: ArrivalHistory, forecaster: Forecaster, *, chosen: int) -> Forecast:
+def _forecast_by(seen: Observed, history: ArrivalHistory, forecaster: Forecaster, *, chosen: int) -> Forecast:
     exceeded = min(rate_now(seen.in_time, seen.late, history.slo.share_ppm, minute=seen.minute) * forecaster.odds, 1.0)
     lead = history.slo.lead
     room = room_ahead(history, forecaster, exceeded, ahead=STEP + lead)

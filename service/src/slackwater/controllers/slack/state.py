@@ -36,8 +36,8 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
     if held is None or not held.pieces.count:
         return PreviousPieces(pieces=cut.pieces)
     total = cut.pieces.total
-    size = held.pieces.size if _is_good(held.pieces.size, cut) else cut.pieces.size
-    needed = _how_many(total, size, _largest_bound(size, cut))
+    size = held.pieces.size if _is_size_allowed(held.pieces.size, cut) else cut.pieces.size
+    needed = _n_pieces(total, size, _largest_bound(size, cut))
     most = held.pieces.count if size == held.pieces.size else 0
     if needed >= most:
         return PreviousPieces(pieces=Pieces(size=size, count=needed, total=total))
@@ -48,7 +48,7 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
     return PreviousPieces(pieces=Pieces(size=size, count=most, total=total), too_many_since=since, needed=highest)
 
 
-def _is_good(size: Amounts, cut: RuleSizes) -> bool:
+def _is_size_allowed(size: Amounts, cut: RuleSizes) -> bool:
     """May pieces keep the size that they had in the previous loop? If no pieces are needed any more, they may keep any size
     until they are removed."""
     ideal = cut.pieces.size
@@ -68,7 +68,7 @@ def _largest_bound(size: Amounts, cut: RuleSizes) -> Amounts:
     return most
 
 
-def _how_many(total: Amounts, size: Amounts, most: Amounts) -> int:
+def _n_pieces(total: Amounts, size: Amounts, most: Amounts) -> int:
     """How many pieces hold `total`, if each amount of a piece may be one unit above `size`, but not above `most`."""
     each = [have + 1 if have < bound else have for have, bound in zip(size, most, strict=True)]
     return max(-(-want // have) if want and have else 0 for want, have in zip(total, each, strict=True))

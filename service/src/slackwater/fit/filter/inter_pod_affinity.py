@@ -82,14 +82,14 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
     counter = term_counter(snapshot, *terms)
     labelled = np.ones(snapshot.n_rows, np.bool_)
     together = np.ones(snapshot.n_rows, np.bool_)
-    anybody = False
+    any_match = False
     for term in terms:
         pods = pods_by_value(snapshot, term.topology_key, counter)
         ids = snapshot.facts.label(term.topology_key).ids[: snapshot.n_rows]
         labelled &= ids != ABSENT
         together &= np.append(pods > 0, False)[ids]
-        anybody = anybody or bool(pods.any())
-    if not anybody and matches_all_its_terms(snapshot, kind):
+        any_match = any_match or bool(pods.any())
+    if not any_match and matches_all_its_terms(snapshot, kind):
         return labelled
     return labelled & together
 

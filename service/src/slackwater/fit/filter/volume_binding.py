@@ -257,7 +257,7 @@ def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, 
         to_make = choice.numbers == NO_VOLUME
         if to_make.any():
             codes[(codes == Reason.OK) & to_make & ~_possible(snapshot, storage_class, rows)] = Reason.VOLUME_BIND_CONFLICT
-            codes[(codes == Reason.OK) & to_make & ~_roomy(snapshot, claim, storage_class, rows)] = Reason.STORAGE_SHORT
+            codes[(codes == Reason.OK) & to_make & ~_has_capacity(snapshot, claim, storage_class, rows)] = Reason.STORAGE_SHORT
     return codes
 
 
@@ -271,7 +271,7 @@ def _possible(snapshot: ClusterSnapshot, storage_class: StorageClass, rows: Rows
     return selected_rows(snapshot.facts, tuple(allowed), rows)
 
 
-def _roomy(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
+def _has_capacity(snapshot: ClusterSnapshot, claim: Claim, storage_class: StorageClass, rows: Rows) -> Mask:
     """Which of `rows` have enough published room for the claim. All of them, if the driver publishes no room or the claim's
     size is unknown."""
     if claim.size is None or not snapshot.volumes.tracks_room(storage_class):

@@ -28,20 +28,20 @@ def refuse_volume_restrictions(snapshot: ClusterSnapshot, kind: NumberedGroup) -
 def volume_restrictions_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
     """What the predicate reads of a pod of the group, as the key of cached verdicts: claims that only one pod may use, and
     in-line disks. None if the pod has neither."""
-    lonely = tuple(_lonely_claims(snapshot, kind))
-    return (lonely, kind.asks.disks) if lonely or kind.asks.disks else None
+    claims = tuple(_read_write_once_pod_claims(snapshot, kind))
+    return (claims, kind.asks.disks) if claims or kind.asks.disks else None
 
 
 def judge_volume_restrictions(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     codes = np.zeros(snapshot.n_rows, np.uint8)
-    if any(snapshot.attached.users_of(key) > 0 for key in _lonely_claims(snapshot, kind)):
+    if any(snapshot.attached.users_of(key) > 0 for key in _read_write_once_pod_claims(snapshot, kind)):
         codes[:] = Reason.CLAIM_IN_USE
     for disk in kind.asks.disks:
         codes[[row for row in snapshot.attached.rows_with_disk(disk) if row < snapshot.n_rows]] = Reason.DISK_CONFLICT
     return codes[rows]
 
 
-def _lonely_claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[ClaimKey]:
+def _read_write_once_pod_claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[ClaimKey]:
     for mount in kind.asks.claims:
         key = (kind.kind.namespace, mount.claim)
         claim = None if mount.owner is not None else snapshot.volumes.claim(key)

@@ -49,7 +49,7 @@ def score_pod_topology_spread(
     scored = rows[labelled[rows]]
     raw = np.zeros(snapshot.n_rows, np.float64)
     for constraint in constraints:
-        raw += _crowding(snapshot, kind, constraint, labelled, scored)
+        raw += _score_for_count(snapshot, kind, constraint, labelled, scored)
     whole = np.trunc(raw)
     whole += raw - whole >= 0.5  # half away from zero, as Go rounds
     return _normalized(whole.astype(np.int64)[rows], labelled[rows])
@@ -69,7 +69,7 @@ def soft_constraints(kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAUL
     return constraints, not default.system
 
 
-def _crowding(
+def _score_for_count(
     snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, labelled: Mask, scored: Rows
 ) -> np.typing.NDArray[np.float64]:
     column = snapshot.facts.label(constraint.topology_key)

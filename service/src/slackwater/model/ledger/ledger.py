@@ -51,7 +51,7 @@ def certain_resources(pod: Vertical) -> PodResources:
     return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
 
 
-def unheard_resources(pod: Vertical) -> PodResources:
+def resources_of_unknown_permit(pod: Vertical) -> PodResources:
     """The resources of a vertical pod whose last permit is unknown: its agent may use up to Max without asking, so all of Max
     counts."""
     reserved = pod.max.at_least(pod.using)
@@ -224,18 +224,18 @@ class Ledger:
     def room(self, row: Row) -> tuple[Amounts, Amounts]:
         """The node's `free` and `over` (see `NodeNumbers`): an agent's request needs only these two."""
         columns = self.columns
-        total, promised = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
-        return total.minus(promised).not_below_zero(), promised.minus(total).not_below_zero()
+        total, taken = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
+        return total.minus(taken).not_below_zero(), taken.minus(total).not_below_zero()
 
     def hold(self, rows: Rows, amounts: Amounts) -> None:
         """Holds the amounts on each of the rows for one pod; `rows` must be distinct."""
         self._hold(rows, amounts, 1)
 
-    def unhold(self, rows: Rows, amounts: Amounts) -> None:
+    def release_held(self, rows: Rows, amounts: Amounts) -> None:
         """Releases amounts that `hold` holds on the rows."""
         self._hold(rows, amounts, -1)
 
-    def hold_all(self, amounts: Int64) -> None:
+    def hold_on_all(self, amounts: Int64) -> None:
         """Adds `amounts` to what is held on every row; shape (resources, n_rows). The same call with the sign changed takes
         them back."""
         self.columns.held[:, : amounts.shape[1]] += amounts

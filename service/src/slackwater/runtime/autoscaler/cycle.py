@@ -131,7 +131,7 @@ class Autoscaler:
                 await self._one_loop()
             await self._until_due()
 
-    def look(self) -> None:
+    def after_event(self) -> None:
         """Makes the next loop due earlier if pods became unschedulable, or if nodes became ready while scale-ups wait for a
         limit. Cheap; to be called after each event of the state machine."""
         stuck, ready = self._state_machine.state.pods.became_stuck, self._state_machine.state.nodes.became_ready
@@ -170,7 +170,7 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """Waits until `look` has found nothing new for `settle_seconds`, so that a burst of pods is planned for as a whole."""
+        """Waits until `after_event` has found nothing new for `settle_seconds`, so that one plan serves a burst of pods."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
             quiet = False
             while not quiet:
@@ -190,7 +190,7 @@ class Autoscaler:
         turn = _Turn(number=self._loops, at=self._clocks.wall(), watch=Watch(self._clocks.clock))
         self.counts.begun(turn.at)
         marks = [self._clocks.clock()]
-        turn.silent = await self._sensor.look(turn.done, turn.watch)
+        turn.silent = await self._sensor.observe(turn.done, turn.watch)
         turn.notes = await self._prepare()
         marks.append(self._clocks.clock())
         plans = await self._plan(turn)
@@ -212,7 +212,7 @@ class Autoscaler:
         if turn.inquiry is not None:
             turn.inquiry = replace(turn.inquiry, changes=changes)
             return turn.inquiry
-        group_status, now, shrinks = dict(self.group_registry.group_status), self._clocks.clock(), self._scale_down_loop
+        group_status, now, scale_down_loop = dict(self.group_registry.group_status), self._clocks.clock(), self._scale_down_loop
         turn.inquiry = Inquiry(
             changes=changes,
             rules=self._rules(),
@@ -222,7 +222,7 @@ class Autoscaler:
             headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
             now=self._clocks.steady(),
-            scale_down=None if shrinks is None else shrinks.sense(group_status, auxiliary.replicas or {}),
+            scale_down=None if scale_down_loop is None else scale_down_loop.sense(group_status, auxiliary.replicas or {}),
         )
         return turn.inquiry
 

@@ -9,11 +9,10 @@ import structlog
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeObservation, marks_of
-from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Node, Pod, is_daemon
 from slackwater.model.pod_constraints import Toleration
 from slackwater.ports.clock import Clocks, Watch
 from slackwater.ports.protocols import NodeProvider, ProviderError
@@ -43,17 +42,17 @@ class GroupObserver:
         self._clocks = clocks
         self._timeout = timeout_seconds
 
-    async def look(self, done: Done, watch: Watch) -> Mapping[str, str]:
+    async def observe(self, done: Done, watch: Watch) -> Mapping[str, str]:
         """Updates the registry. If instances are lost, has the providers delete them, and updates the registry again. Returns
         the errors of providers that did not answer, by the provider's name."""
-        silent = await self._look(watch)
-        chores = self._group_registry.chores(self._clocks.clock())
-        if chores:
-            await self._actor.clean(chores, done)
-            silent = {**silent, **await self._look(watch)}
+        silent = await self._observe(watch)
+        due_cleanups = self._group_registry.due_cleanups(self._clocks.clock())
+        if due_cleanups:
+            await self._actor.clean(due_cleanups, done)
+            silent = {**silent, **await self._observe(watch)}
         return silent
 
-    async def _look(self, watch: Watch) -> Mapping[str, str]:
+    async def _observe(self, watch: Watch) -> Mapping[str, str]:
         groups, silent = await ask_providers(self._observer.providers, timeout_seconds=self._timeout)
         with watch:
             now = self._clocks.clock()
@@ -139,15 +138,7 @@ def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[
 def _pods_there(name: NodeName, state_machine: StateMachine) -> list[Pod]:
     """The pods on the node other than DaemonSet pods and mirror pods."""
     pods_there = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
-    return [pod for pod in pods_there if pod is not None and not _came_along(pod.eviction_facts)]
-
-
-def _came_along(eviction_facts: EvictionFacts) -> bool:
-    return (
-        eviction_facts.daemon
-        or eviction_facts.mirror_pod
-        or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
-    )
+    return [pod for pod in pods_there if pod is not None and not is_daemon(pod)]
 
 
 def _tolerates_anything(toleration: Toleration) -> bool:

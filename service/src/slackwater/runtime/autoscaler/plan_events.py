@@ -16,6 +16,7 @@ from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import is_placeholder
+from slackwater.model.texts import first_few
 
 #: The most Events chosen by one call of `select`.
 _MOST_EVENTS: Final = 200
@@ -32,7 +33,7 @@ class Announcer:
     """Chooses the Events to send, and remembers which it has chosen and when. All calls must use the same clock."""
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
+        self._announced: OrderedDict[tuple[PodUid, str], Instant | UnixTime] = OrderedDict()
 
     def select(self, announcements: Iterable[Announce], now: Instant | UnixTime) -> tuple[list[Announce], int]:
         """The Events to send: those not sent recently, up to the limit. Also returns how many the limit left out."""
@@ -40,17 +41,17 @@ class Announcer:
         left_out = 0
         for words in announcements:
             key = (words.uid, words.note)
-            said = self._said.get(key)
+            said = self._announced.get(key)
             if said is not None and now - said < _AGAIN_SECONDS:
                 continue
             if len(chosen) >= _MOST_EVENTS:
                 left_out += 1
                 continue
             chosen.append(words)
-            self._said[key] = now
-            self._said.move_to_end(key)
-        while len(self._said) > _MOST_REMEMBERED:
-            self._said.popitem(last=False)
+            self._announced[key] = now
+            self._announced.move_to_end(key)
+        while len(self._announced) > _MOST_REMEMBERED:
+            self._announced.popitem(last=False)
         return chosen, left_out
 
 
@@ -86,7 +87,7 @@ def stuck_note(group_status: NodeGroupStatus) -> str:
     whys = dict.fromkeys(f"{lost.code}: {lost.message}" for lost in (*group_status.late, *group_status.lost))
     if group_status.overdue:
         whys["timeout: asked for, and never created"] = None
-    shown = "; ".join(list(whys)[:_MOST_WHYS]) + (f" and {len(whys) - _MOST_WHYS} more" if len(whys) > _MOST_WHYS else "")
+    shown = first_few(list(whys), _MOST_WHYS, separator="; ")
     stuck = f"{group_status.stuck} nodes did not come in time and no longer count as in creation"
     return f"node group {group_status.name}: {stuck}: {shown}"
 
@@ -98,7 +99,7 @@ def why_not(groups: Mapping[GroupName, GroupRefusal | SkipReason]) -> str:
         by_word.setdefault(_word(why), []).append(name)
     if not by_word:
         return "pod didn't trigger scale-up: there are no node groups"
-    parts = [f"{len(names)} {word} ({_named(names)})" for word, names in by_word.items()]
+    parts = [f"{len(names)} {word} ({first_few(names, _MOST_GROUPS)})" for word, names in by_word.items()]
     return f"pod didn't trigger scale-up: {', '.join(parts)}"
 
 
@@ -106,11 +107,6 @@ def _word(why: GroupRefusal | SkipReason) -> str:
     if isinstance(why, SkipReason):
         return why.text
     return "; ".join(why.words) or why.reason.name.lower()
-
-
-def _named(names: list[GroupName]) -> str:
-    more = f" and {len(names) - _MOST_GROUPS} more" if len(names) > _MOST_GROUPS else ""
-    return ", ".join(names[:_MOST_GROUPS]) + more
 
 
 def _event(pod: Pod, reason: str, note: str) -> Announce:

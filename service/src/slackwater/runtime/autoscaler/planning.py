@@ -28,9 +28,9 @@ from slackwater.runtime.autoscaler.plan_events import Announcer, not_triggered
 from slackwater.runtime.autoscaler.scaledown_planning import (
     ScaleDownInquiry,
     ScaleDownProposal,
+    drains_to_roll_back,
     propose_scale_down,
-    room_needed_again,
-    staying,
+    with_drains_rolled_back,
 )
 from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackPlan
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -197,9 +197,9 @@ class PlanMaker:
         found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
-            given_up = room_needed_again(replica, inquiry.scale_down, found.plan)
+            given_up = drains_to_roll_back(replica, inquiry.scale_down, found.plan)
         if given_up:
-            with staying(replica, given_up):
+            with with_drains_rolled_back(replica, given_up):
                 found = self._scale_up(replica, inquiry)
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
@@ -211,7 +211,7 @@ class PlanMaker:
         inquiry, replica = grown.inquiry, self.replica
         evictions = [eviction.pod for eviction in grown.inquiry.scale_down.state.recent_evictions]
         replica.learn(evictions, more=True)  # the second scale-up plan may have replaced them
-        with staying(replica, grown.given_up):
+        with with_drains_rolled_back(replica, grown.given_up):
             return propose_scale_down(
                 replica,
                 grown.inquiry.scale_down,

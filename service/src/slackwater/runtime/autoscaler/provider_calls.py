@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar
 import anyio
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import Chore, Delete, Grow, LowerTarget
+from slackwater.cluster.nodegroups.status import Delete, GroupCleanup, Grow, LowerTarget
 from slackwater.model.effects import RemoveNode
 from slackwater.model.events import Event, NodeRemoved
 from slackwater.model.ids import Instant, NodeName
@@ -60,27 +60,27 @@ class Actor:
         self._leading = leading
         self._timeout = timeout_seconds
 
-    async def clean(self, chores: Iterable[Chore], done: Done) -> None:
+    async def clean(self, due_cleanups: Iterable[GroupCleanup], done: Done) -> None:
         """Deletes lost instances, and lowers the targets of groups by the number of requested nodes that never came."""
-        await self._each(chores, lambda chore: self._chore(chore, done))
+        await self._each(due_cleanups, lambda cleanup: self._clean_one(cleanup, done))
 
     async def grow(self, scale_ups: Iterable[Grow], done: Done) -> None:
         """Requests the scale-ups from the providers. Starts them in the given order (the most important first), and runs a few
         at a time."""
         await self._each(scale_ups, lambda scale_up: self._grow(scale_up, done))
 
-    async def _chore(self, chore: Chore, done: Done) -> None:
-        provider = self._providers[chore.provider]
+    async def _clean_one(self, cleanup: GroupCleanup, done: Done) -> None:
+        provider = self._providers[cleanup.provider]
         try:
-            match chore:
+            match cleanup:
                 case Delete():
-                    lost = [problem.instance for problem in chore.lost]
-                    await provider.delete(chore.group, lost, timeout_seconds=self._timeout)
-                    done.deleted[chore.group] = len(lost)
-                    done.failed.update(problem.code for problem in chore.lost)
+                    lost = [problem.instance for problem in cleanup.lost]
+                    await provider.delete(cleanup.group, lost, timeout_seconds=self._timeout)
+                    done.deleted[cleanup.group] = len(lost)
+                    done.failed.update(problem.code for problem in cleanup.lost)
                 case LowerTarget():
-                    await provider.lower(chore.group, seen=chore.seen, to=chore.to, timeout_seconds=self._timeout)
-                    done.lowered[chore.group] = chore.seen - chore.to
+                    await provider.lower(cleanup.group, seen=cleanup.seen, to=cleanup.to, timeout_seconds=self._timeout)
+                    done.lowered[cleanup.group] = cleanup.seen - cleanup.to
         except ProviderError as error:
             done.problems.append(str(error))
 

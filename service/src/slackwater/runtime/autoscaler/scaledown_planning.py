@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.drains.running_drains import kept_after_all, room_in_leaving
+from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up, without_removal_marks
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -52,7 +52,7 @@ class ScaleDownProposal:
     seconds: float
 
 
-def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale_up: ScaleUpPlan) -> tuple[NodeName, ...]:
+def drains_to_roll_back(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale_up: ScaleUpPlan) -> tuple[NodeName, ...]:
     """The nodes whose drain is to be rolled back, for pods that the scale-up plan could not place on existing nodes."""
     homeless = [pod for planned in scale_up.scale_ups for pod in planned.pods]
     homeless += [pod for unhelpable in scale_up.unhelpable for pod in unhelpable.pods]
@@ -60,16 +60,16 @@ def room_needed_again(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale
         return ()
     with replica.without_below(inquiry.policy.rules.priority_cutoff) as counted, settled(replica.snapshot, scale_up):
         planning_input = PlanningInput(snapshot=replica.snapshot, running_pods=counted, groups={}, group_of={})
-        return room_in_leaving(planning_input, inquiry.revocable, homeless)
+        return drains_to_give_up(planning_input, inquiry.revocable, homeless)
 
 
 @contextmanager
-def staying(replica: SnapshotReplica, names: tuple[NodeName, ...]) -> Iterator[None]:
+def with_drains_rolled_back(replica: SnapshotReplica, names: tuple[NodeName, ...]) -> Iterator[None]:
     """A trial in which the drains of these nodes are rolled back; it ends with the context."""
     with replica.snapshot.fork():
         for name in names:
             if name in replica.nodes:
-                replica.snapshot.put_node(replica.row_of(name), kept_after_all(replica.nodes[name]))
+                replica.snapshot.put_node(replica.row_of(name), without_removal_marks(replica.nodes[name]))
         yield
 
 

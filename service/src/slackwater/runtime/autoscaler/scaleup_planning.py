@@ -14,7 +14,7 @@ from typing import Final
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason, Template
 from slackwater.controllers.scaleup.outcome import SkippedPod
-from slackwater.controllers.scaleup.pending import Demand, which_count
+from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import attaching, template_of
@@ -175,7 +175,7 @@ def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Dem
     pods = (pod for pod in replica.pending.values() if pod.uid not in passed)
     pending = rules.policy.pending
     preemptible = replica.lowest_priority(pending.priority_cutoff)
-    demand = which_count(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
+    demand = pending_demand(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
     return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 

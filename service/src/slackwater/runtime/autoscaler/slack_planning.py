@@ -61,7 +61,7 @@ class HeadroomDemand:
 
 def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:
     """The headroom that is requested now: by annotations of pods of the replica, and by `headroom_requests`."""
-    return asked_by([*(running_pod.pod for running_pod in replica.everyone()), *replica.pending.values()], headroom_requests)
+    return asked_by([*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()], headroom_requests)
 
 
 def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> HeadroomDemand:
@@ -106,13 +106,13 @@ class RunningPodRequests:
                 key = (kind, id(pod.eviction_facts))
                 if key not in seen:
                     seen.add(key)
-                    if comes_again(pod):
+                    if may_recur(pod):
                         found[pod.kind.requests] = None
         return list(found)
 
     def of(self, pods: Iterable[Pod]) -> list[Amounts]:
-        """The distinct requests of those pods that may come again (`comes_again`); for pending pods."""
-        return list(dict.fromkeys(pod.kind.requests for pod in pods if comes_again(pod)))
+        """The distinct requests of those pods that may come again (`may_recur`); for pending pods."""
+        return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
 
     def daemons(self, row: Row) -> Amounts:
         taken = NOTHING
@@ -126,7 +126,7 @@ class RunningPodRequests:
         return any(not is_daemon(pod) for pod, _ in self._running_pods.on(row))
 
 
-def comes_again(pod: Pod) -> bool:
+def may_recur(pod: Pod) -> bool:
     """May pods like this one come again, so that slack is sized for them?
 
     Excluded are DaemonSet pods, which come with their nodes; StatefulSet pods, because a database is no reason to keep a node
@@ -205,8 +205,8 @@ def plan_with_slack(
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock, hints=hints)
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
-        grounds = stage.grounds(slack.policy, pod_requests, demand.counted)
-        asked = SlackDemand(policy=slack.policy, grounds=grounds, pod_headroom=slack.headroom.pod_headroom)
+        slack_inputs = stage.slack_inputs(slack.policy, pod_requests, demand.counted)
+        asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=slack.headroom.pod_headroom)
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, pod_requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
@@ -239,11 +239,11 @@ class _Stage:
         #: The group of each row of a newly planned node, and its number among them.
         self.new: dict[int, tuple[GroupName, int]] = {}
         by_name = {group.name: group for group in groups}
-        homes = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable if name in snapshot.facts.row_of]
+        placements = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable if name in snapshot.facts.row_of]
         for scale_up in plan.scale_ups:
-            homes += self._open(by_name[scale_up.group], scale_up)
-        self._real = {row for _, row in homes}
-        self._stand(homes)
+            placements += self._open(by_name[scale_up.group], scale_up)
+        self._real = {row for _, row in placements}
+        self._place_all(placements)
 
     def _open(self, group: GrowableGroup, scale_up: ScaleUp) -> list[tuple[Pod, Row]]:
         assert group.template is not None
@@ -252,14 +252,16 @@ class _Stage:
         self.new.update({row: (group.name, number) for number, row in enumerate(rows)})
         return [(pod, Row(row)) for row, pods in zip(rows, scale_up.nodes, strict=True) for pod in pods]
 
-    def _stand(self, homes: Sequence[tuple[Pod, Row]]) -> None:
-        kinds = self._snapshot.number([pod for pod, _ in homes])
-        rows = np.fromiter((row for _, row in homes), np.intp, len(homes))
+    def _place_all(self, placements: Sequence[tuple[Pod, Row]]) -> None:
+        kinds = self._snapshot.number([pod for pod, _ in placements])
+        rows = np.fromiter((row for _, row in placements), np.intp, len(placements))
         for kind in np.unique(kinds).tolist():
             where, counts = np.unique(rows[kinds == kind], return_counts=True)
             self._snapshot.place_many(KindId(kind), where, counts)
 
-    def grounds(self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]) -> dict[str, SlackInput]:
+    def slack_inputs(
+        self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]
+    ) -> dict[str, SlackInput]:
         """The input of each slack rule, by the rule's name: the existing and upcoming nodes. Nodes that this plan adds are not
         among them."""
         slack_nodes = [

@@ -110,7 +110,7 @@ def _slo(name: str, room: SLORoom) -> dict[str, Any]:
         "withinSeconds": of.within_seconds,
         "leadSeconds": room.lead_seconds,
         "room": room.forecast.room,
-        "way": _way(forecaster),
+        "way": _period_text(forecaster),
         "exceededPercent": round(100 * room.forecast.exceeded, 1),
         "observedMinutes": len(room.observed.arrivals),
         "keptShare": kept.share,
@@ -121,7 +121,7 @@ def _slo(name: str, room: SLORoom) -> dict[str, Any]:
     }
 
 
-def _way(forecaster: Forecaster) -> str:
+def _period_text(forecaster: Forecaster) -> str:
     cycle = {60: "hour", 1440: "day"}.get(forecaster.period)
     if cycle is None:
         return "the same at all times"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.texts import count_text, first_few
 from slackwater.runtime.state_machine import StateMachine
 
 #: How long an eviction, a preemption or a pod waits before it is a problem.
@@ -75,7 +76,7 @@ def problems(
     if loop is not None:
         yield from _of_loop(loop)
     if waiting.total and wall - waiting.oldest_at >= PENDING_SECONDS:
-        text = f"{_many(waiting.total, 'pod')} without a node, the oldest for more than a minute"
+        text = f"{count_text(waiting.total, 'pod')} without a node, the oldest for more than a minute"
         todo = "Open the pending pods: each group shows what would help."
         yield Problem(code="pending", grave=False, text=text, todo=todo, view="pending", since=int(waiting.oldest_at))
 
@@ -84,7 +85,7 @@ def _of_service(status: Mapping[str, Any]) -> Iterator[Problem]:
     sources = status.get("eventSources", {}).items()
     silent = sorted(name for name, source in sources if not source["alive"] and not source["absent"])
     if silent:
-        text = f"The API server sends nothing about {_named(silent)}"
+        text = f"The API server sends nothing about {first_few(silent, _MOST_NAMED)}"
         todo = "What is shown may be outdated. Look whether the API server answers, and at the service's log."
         yield Problem(code="silent", grave=True, text=text, todo=todo, view="overview")
     if status.get("settingsProblem"):
@@ -98,7 +99,7 @@ def _of_service(status: Mapping[str, Any]) -> Iterator[Problem]:
                 code=f"certificate {name}", grave=True, text=text, todo="Replace the files of the listener.", view="overview"
             )
     if paused := status.get("paused"):
-        text = f"A person has paused {_named(sorted(paused))}"
+        text = f"A person has paused {first_few(sorted(paused), _MOST_NAMED)}"
         yield Problem(code="paused", grave=False, text=text, todo="`slackwater resume` ends the pause.", view="overview")
 
 
@@ -107,13 +108,13 @@ def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iter
     if doubted:
         names = sorted(str(name) for name, _ in doubted)
         since = int(wall - (now - min(entry.since for _, entry in doubted)))
-        text = f"{_many(len(names), 'node')} in quarantine, where nothing new is placed: {_named(names)}"
+        text = f"{count_text(len(names), 'node')} in quarantine, where nothing new is placed: {first_few(names, _MOST_NAMED)}"
         todo = "The next audit clears a node whose sums are in order; open the node for what was found."
         yield Problem(code="quarantine", grave=True, text=text, todo=todo, view="nodes?show=quarantined", since=since)
     columns = state_machine.state.ledger.columns
     over = int((columns.reserved > columns.total).any(axis=0).sum())
     if over:
-        text = f"{_many(over, 'node')} with more reserved than it has"
+        text = f"{count_text(over, 'node')} with more reserved than it has"
         todo = "Pods bound by others, or a node that shrank. Move pods away from it."
         yield Problem(code="over", grave=True, text=text, todo=todo, view="nodes?show=over")
 
@@ -121,13 +122,14 @@ def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iter
 def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterator[Problem]:
     for drain in drains:
         late = [
-            leaver
-            for leaver in drain.pods.leavers.values()
-            if leaver.step in {"waiting", "refused"} and now - leaver.first_at >= LATE_AFTER_SECONDS
+            eviction
+            for eviction in drain.pods.evictions.values()
+            if eviction.step in {"waiting", "refused"} and now - eviction.first_at >= LATE_AFTER_SECONDS
         ]
         if late:
-            first = min(late, key=lambda leaver: leaver.first_at)
-            text = f"The drain of {drain.order.node} waits for {_named(sorted(str(leaver.pod.key) for leaver in late))}"
+            first = min(late, key=lambda eviction: eviction.first_at)
+            pods = sorted(str(eviction.pod.key) for eviction in late)
+            text = f"The drain of {drain.order.node} waits for {first_few(pods, _MOST_NAMED)}"
             todo = "A disruption budget blocks the eviction: add a replica, raise the budget, or cancel the drain."
             since = int(wall - (now - first.first_at))
             view = f"why/node/{drain.order.node}"
@@ -160,15 +162,6 @@ def _of_loop(loop: Mapping[str, Any]) -> Iterator[Problem]:
             todo = "It is tried again after a pause; other groups are used meanwhile."
             yield Problem(code=f"backoff {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
         if unhelpable and group["target"] >= group["maxSize"]:
-            text = f"Node group {name} is at its limit of {_many(group['maxSize'], 'node')}, and pods fit nowhere"
+            text = f"Node group {name} is at its limit of {count_text(group['maxSize'], 'node')}, and pods fit nowhere"
             todo = f"Raise maxSize of {name}, or look at the pending pods."
             yield Problem(code=f"limit {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,6 +1,6 @@
 """Observes the cluster state for the dashboard: what happened to pods and nodes, figures over time, and problems.
 
-    observer.look()     # each second, by `run`, whether or not a dashboard is open
+    observer.observe()     # each second, by `run`, whether or not a dashboard is open
 
 A look reads the journals of pods and nodes, so it takes time in proportion to the changes. It writes what happened to pods and
 nodes to `decision_log`, the figures of the last hour and day to `series`, and what is wrong now to `problems`.
@@ -89,10 +89,10 @@ class DashboardObserver:
     async def run(self) -> None:
         """Looks each second until cancelled."""
         while True:
-            await self.look()
+            await self.observe()
             await anyio.sleep(LOOK_SECONDS)
 
-    async def look(self, *, at_least: float = 0.0) -> None:
+    async def observe(self, *, at_least: float = 0.0) -> None:
         """Observes what changed since the last look; does nothing if that was less than `at_least` seconds ago."""
         async with self._one:
             if self._clock() - self._looked_at < at_least:

@@ -157,11 +157,11 @@ def _blocked_by(state_machine: StateMachine, drain: Drain, disruptions: Disrupti
     """For each pod of the drain that waits for its eviction, the names of the disruption budgets that forbid the eviction
     now."""
     found = {}
-    for uid, leaver in drain.pods.leavers.items():
+    for uid, eviction in drain.pods.evictions.items():
         pod = state_machine.state.pods.get(uid)
-        budgets = [] if pod is None or leaver.step not in {"waiting", "refused"} else disruptions.against(pod)
+        budgets = [] if pod is None or eviction.step not in {"waiting", "refused"} else disruptions.against(pod)
         if budgets:
-            found[leaver.pod.key] = ", ".join(f"{namespace}/{name}" for namespace, name in budgets)
+            found[eviction.pod.key] = ", ".join(f"{namespace}/{name}" for namespace, name in budgets)
     return found
 
 

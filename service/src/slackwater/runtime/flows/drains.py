@@ -45,7 +45,7 @@ class _StateNodeViews:
     def migrate(self, uid: PodUid, node: NodeName) -> None:
         self._migrations.ask(uid, node)
 
-    def stay(self, uids: Iterable[PodUid]) -> None:
+    def cancel_leaving(self, uids: Iterable[PodUid]) -> None:
         self._migrations.forget(uids)
 
 

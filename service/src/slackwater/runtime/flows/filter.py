@@ -18,7 +18,7 @@ from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.filter.node_accounting import judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
-from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, let_pass, vertical
+from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, feasible_mask, vertical
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -88,11 +88,11 @@ class PlacementFlow:
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
         self._event_counts.attempts += 1
-        self._pods.overhear(pod, now)
+        self._pods.note_from_filter(pod, now)
         self._choices.given_up(pod.uid)
-        earlier = self._holds.lift(pod.uid)
+        earlier = self._holds.suspend(pod.uid)
         codes = self._answered(pod, rows, earlier, policy, now)
-        self._holds.lay_down(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
+        self._holds.restore(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
         return codes
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
@@ -105,8 +105,8 @@ class PlacementFlow:
             return False
         self._event_counts.attempts += 1
         self._event_counts.verdicts[Reason.OK] += 1
-        self._pods.overhear(pod, now)
-        self._preemptions.came_back(pod.uid)
+        self._pods.note_from_filter(pod, now)
+        self._preemptions.preemptor_asked(pod.uid)
         self._passed(pod, rows, policy, now)
         return True
 
@@ -114,23 +114,23 @@ class PlacementFlow:
         """For each row, whether it is feasible for a pod that is no migration's target and has no hold; shape (len(rows),).
         Changes nothing."""
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
-            return let_pass(self._judge(pod, rows, policy, now, asked=False))
+            return feasible_mask(self._judge(pod, rows, policy, now, asked=False))
 
     def _answered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._event_counts.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
-        self._preemptions.came_back(pod.uid)
+        self._preemptions.preemptor_asked(pod.uid)
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             return self._filtered(pod, rows, earlier, policy, now)
 
     def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_target_node(pod, rows, policy, now)
-        feasible = rows[let_pass(codes)]
+        feasible = rows[feasible_mask(codes)]
         if self._has_to_choose(pod, feasible, policy):
             chosen = self._chosen(pod, feasible, earlier, policy)
             feasible = np.array([chosen], np.intp)
-            codes[let_pass(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
+            codes[feasible_mask(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
         self._event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None)
@@ -215,13 +215,13 @@ class PlacementFlow:
         move = self._migrating.target_node_of(pod, now)
         if move is None:
             return self._judge(pod, rows, policy, now)
-        target_node = self._migrating.lift(move)
+        target_node = self._migrating.drop_target_hold(move)
         codes = self._judge(pod, rows, policy, now)
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
             codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
-        if not let_pass(codes[there]).any():
-            self._migrating.lower(move)
+        if not feasible_mask(codes[there]).any():
+            self._migrating.restore_target_hold(move)
         return codes
 
     def _may_land(self, pod: Pod, row: Row) -> bool:
@@ -241,18 +241,18 @@ class PlacementFlow:
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
-            self._leave_to_records(pod, rows, codes, now, wanting=asked)
-            self._leave_to_coming(pod, rows, codes)
+            self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
+            self._refuse_for_open_holds(pod, rows, codes)
         denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
         for name in denied(pod.uid, now):
-            codes[(rows == self._nodes.row_of[name]) & let_pass(codes)] = Reason.BIND_DENIED
+            codes[(rows == self._nodes.row_of[name]) & feasible_mask(codes)] = Reason.BIND_DENIED
         if len(self._quarantine):
             codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
         if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
 
-    def _leave_to_records(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
+    def _refuse_for_persisted_permits(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
         """Refuses rows without enough room beside the persisted permits, which still reserve room that vertical pods have given
         back. With `wanting`, requests the writes that lower these permits.
 
@@ -268,13 +268,13 @@ class PlacementFlow:
                 if (node := self._nodes.by_row[row]) is not None:
                     self._room_wanted(node.name, now)
 
-    def _leave_to_coming(self, pod: Pod, rows: Rows, codes: Codes) -> None:
+    def _refuse_for_open_holds(self, pod: Pod, rows: Rows, codes: Codes) -> None:
         """Refuses rows without enough room beside the pods that kube-scheduler may still bind there: those for which filter
         returned several nodes, so that their holds count on none of them.
 
         Refuses a vertical pod on any such row, other pods only where we count more strictly than kube-scheduler.
         """
-        coming = self._holds.may_come_to(rows) if self._counts_otherwise(pod, rows) else None
+        coming = self._holds.open_holds_on(rows) if self._counts_otherwise(pod, rows) else None
         if coming is not None:
             short = self._is_short(pod, rows, codes, coming)
             if pod.vertical is None:
@@ -284,7 +284,7 @@ class PlacementFlow:
     def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
         """Whether each row is feasible by `codes` but has no room for both the pod and `more`; shape (len(rows),)."""
         free, want = self._ledger.columns.free(rows), vertical(pod.need)
-        short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & let_pass(codes) & (rows != NO_ROW)
+        short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & feasible_mask(codes) & (rows != NO_ROW)
         return short
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
@@ -355,7 +355,7 @@ class PlacementFlow:
         rows = self._nodes.live_rows()
         with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
             codes = self._judge(pod, rows, policy, now)
-            if (self._admitting.of(pod.kind)[rows] & let_pass(codes)).any():
+            if (self._admitting.of(pod.kind)[rows] & feasible_mask(codes)).any():
                 return None
             return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
@@ -363,7 +363,7 @@ class PlacementFlow:
         """Rows outside `asked` that fit the pod, by our accounting and by the nodes' own constraints."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        fitting: Rows = others[let_pass(judge_ledger(pod.need, self._ledger.columns, others))]
+        fitting: Rows = others[feasible_mask(judge_ledger(pod.need, self._ledger.columns, others))]
         if len(fitting):
             fitting = fitting[self._admitting.of(pod.kind)[fitting]]
         denied = [self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)]

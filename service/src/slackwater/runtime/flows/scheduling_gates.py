@@ -107,7 +107,7 @@ class SchedulingGates:
 
         def helps(candidate: Candidate) -> bool:
             gone = [one.uid for one in (*candidate.victims, *candidate.awaited)]
-            return self._potential_victims.room_in_tree(pod, candidate.node, gone)
+            return self._potential_victims.fits_by_requests(pod, candidate.node, gone)
 
         return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 

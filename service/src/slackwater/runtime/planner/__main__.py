@@ -29,7 +29,7 @@ _FIRST_TO_BE_KILLED: Final = "1000"
 def main() -> None:
     """Serves messages until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _give_way()
+    _lower_priority()
     gc.set_threshold(50_000, 20, 20)
     # What the program prints goes to standard error from now on, so that it does not end up among the answers.
     output = Output(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
@@ -55,7 +55,7 @@ def _read(messages: BinaryIO, arrivals: "Queue[bytes]") -> None:
     os._exit(0)
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     os.nice(_NICENESS)
     with contextlib.suppress(OSError):  # not Linux, or a sandbox that hides it
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED, encoding="ascii")

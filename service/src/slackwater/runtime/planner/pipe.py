@@ -74,7 +74,7 @@ class _Reply(Generic[T]):
             raise LinkLost("the planning process has ended")
         return self.found[0]
 
-    def give(self, found: T) -> None:
+    def add(self, found: T) -> None:
         self.found.append(found)
         self.arrived.set()
 
@@ -112,7 +112,7 @@ class Link:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
 
-    def lose(self) -> None:
+    def fail_waits(self) -> None:
         """Ends all waits for answers with an error, because the process has ended."""
         for reply in (self._plan, *self._questions.values()):
             if reply is not None:
@@ -173,7 +173,7 @@ class Link:
         have been sent, because until then it is unknown what the replica has."""
         rebuild, self.fed = not self.fed, False
         if rebuild:
-            self._feed.begin_again()
+            self._feed.reset()
         return await self._feed.collect(watch, for_plan=for_plan), rebuild
 
     def _has_fed(self, *, rebuild: bool) -> None:
@@ -200,7 +200,7 @@ class Link:
 
     # --- answers ------------------------------------------------------------------------------------------------------------
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         """Reads answers and hands them to the callers that wait, until the process ends."""
         try:
             while True:
@@ -222,7 +222,7 @@ class Link:
             arrived = self._decoder.take(frame)
         if arrived is not None:
             assert arrived.value is None or isinstance(arrived.value, Plans | ScaleDownProposal | Failed), arrived
-            self._plan.give(arrived.value)
+            self._plan.add(arrived.value)
 
     def _take_answer(self, frame: bytes) -> None:
         number, kind, content = decode_piece(frame)
@@ -233,4 +233,4 @@ class Link:
             reply.parts.clear()
         reply.parts.append(content)
         if kind is not AnswerKind.MORE:
-            reply.give((kind, b"".join(reply.parts)))
+            reply.add((kind, b"".join(reply.parts)))

@@ -133,11 +133,11 @@ class PlanningProcess:
         short_lives = 0
         while True:
             await self._wanted.wait()
-            seconds = await self._one_life()
+            seconds = await self._run_once()
             short_lives = 0 if seconds >= _LONG_LIFE or not self._wanted.is_set() else short_lives + 1
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
-    async def _one_life(self) -> float:
+    async def _run_once(self) -> float:
         """Runs one process from its start to its end. Returns for how many seconds it lived."""
         began = self._clock()
         async with await anyio.open_process(
@@ -149,13 +149,13 @@ class PlanningProcess:
             _log.info("planning process runs", pid=process.pid)
             try:
                 async with anyio.create_task_group() as group:
-                    group.start_soon(link.hear, name="answers of the planning process")
+                    group.start_soon(link.receive, name="answers of the planning process")
                     group.start_soon(self._end_when_idle, link, name="end of the planning process")
                     await process.wait()
                     group.cancel_scope.cancel()
             finally:
                 self._now(None)
-                link.lose()
+                link.fail_waits()
                 self._feed.end()
         seconds = self._clock() - began
         if self._wanted.is_set():

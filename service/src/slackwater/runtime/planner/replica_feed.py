@@ -35,7 +35,7 @@ class Auxiliary(Protocol):
 
     def changes(self) -> AuxiliaryObjects: ...
 
-    def begin_again(self) -> None: ...
+    def reset(self) -> None: ...
 
 
 class NothingAuxiliary:
@@ -46,7 +46,7 @@ class NothingAuxiliary:
     def changes(self) -> AuxiliaryObjects:
         return AuxiliaryObjects()
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         pass
 
 
@@ -69,7 +69,7 @@ class ReplicaFeed:
         """Follows the journals from now on, for a new, empty replica."""
         assert self._collector is None, "there is a replica already"
         self._collector = ChangeCollector(self._state_machine)
-        self._source.begin_again()
+        self._source.reset()
 
     def end(self) -> None:
         """Stops following the journals, because the replica is gone."""
@@ -77,12 +77,12 @@ class ReplicaFeed:
             self._collector.stop()
         self._collector, self._pods, self._planned = None, {}, {}
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Makes the next collection the whole cluster, because the replica may lack what was collected last."""
-        self._source.begin_again()
+        self._source.reset()
         self._pods, self._planned = {}, {}
         if self._collector is not None:
-            self._collector.begin_again()
+            self._collector.reset()
 
     async def collect(self, watch: Watch, *, for_plan: bool = False) -> Changes:
         """The changes since the last call. They are collected in slices, so that the event loop is not blocked, and lead to the

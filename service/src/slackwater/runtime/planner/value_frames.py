@@ -75,11 +75,11 @@ class Encoder:
             return replace(value, **changed) if changed else value
         if kind is dict:
             if len(value) > _LONG:
-                return (yield from self._ahead(iter(value.items()), "mapping", next(numbers)))
+                return (yield from self._entry_frames(iter(value.items()), "mapping", next(numbers)))
             return dict(zip(value, (yield from self._each(value.values(), numbers)), strict=True))
         if kind is tuple or kind is list:
             if len(value) > _LONG:
-                return (yield from self._ahead(iter(value), "sequence", next(numbers)))
+                return (yield from self._entry_frames(iter(value), "sequence", next(numbers)))
             return tuple((yield from self._each(value, numbers)))
         return value
 
@@ -90,7 +90,7 @@ class Encoder:
             found.append(apart)
         return found
 
-    def _ahead(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, "Later"]:
+    def _entry_frames(self, entries: Iterator[Any], shape: _Shape, number: int) -> Generator[bytes, None, "Later"]:
         size = _LONG
         while some := list(islice(entries, size)):
             frame = self._pickled(number, some)
@@ -176,7 +176,7 @@ class _Reader(pickle.Unpickler):
 def rebuilt(kind: type, *values: Any) -> Any:
     """Makes a frozen dataclass from the values of its fields, without running its checks again."""
     made: Any = object.__new__(kind)
-    for put, value in zip(_putters(kind), values, strict=True):
+    for put, value in zip(_setters(kind), values, strict=True):
         put(made, value)
     return made
 
@@ -272,7 +272,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 @cache
-def _putters(kind: type) -> tuple[Callable[[Any, Any], None], ...]:
+def _setters(kind: type) -> tuple[Callable[[Any, Any], None], ...]:
     """The functions that set the fields of a new frozen dataclass instance, one for each field."""
     return tuple(getattr(kind, name).__set__ for name in _names(kind))
 

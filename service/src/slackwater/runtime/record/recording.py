@@ -30,59 +30,59 @@ ANSWER_SECONDS = 300.0
 
 
 class RecordedStateMachine(StateMachine):
-    """A state machine that passes each of its calls, with the answer, to `tell` as a frame."""
+    """A state machine that passes each of its calls, with the answer, to `write_frame` as a frame."""
 
-    def __init__(self, policy: Policy, *, seed: int = 0, tell: WriteFrame) -> None:
-        self._tell = tell
+    def __init__(self, policy: Policy, *, seed: int = 0, write_frame: WriteFrame) -> None:
+        self._write_frame = write_frame
         self._last_rows = b""
         self._asked = 0
         #: The recent decisions on permits, by `id()`, the oldest first: the number of the call, the decision, the time of it.
         self._decided: dict[int, tuple[int, PermitDecision, Instant]] = {}
-        tell(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
+        write_frame(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
         super().__init__(policy, seed=seed)
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         try:
             effects = super().apply(event, now)
         except Exception as error:
-            self._tell(frame("apply", now, named(event), raised(error)))
+            self._write_frame(frame("apply", now, named(event), raised(error)))
             raise
-        self._tell(frame("apply", now, named(event), named(effects)))
+        self._write_frame(frame("apply", now, named(event), named(effects)))
         return effects
 
     def adopt_policy(self, policy: Policy) -> None:
         super().adopt_policy(policy)
-        self._tell(frame("adopt_policy", 0.0, policy, None))
+        self._write_frame(frame("adopt_policy", 0.0, policy, None))
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         codes = super().filter(pod, rows, now)
-        self._tell(frame("filter", now, (pod, self._rows(rows)), codes))
+        self._write_frame(frame("filter", now, (pod, self._rows(rows)), codes))
         return codes
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
         chosen = super().choose(pod, row, now)
-        self._tell(frame("choose", now, (pod, row), chosen))
+        self._write_frame(frame("choose", now, (pod, row), chosen))
         return chosen
 
     def prioritize(self, pod: Pod, rows: Rows) -> Int64:
         scores = super().prioritize(pod, rows)
-        self._tell(frame("prioritize", 0.0, (pod, self._rows(rows)), scores))
+        self._write_frame(frame("prioritize", 0.0, (pod, self._rows(rows)), scores))
         return scores
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
         answer = super().bind(uid, key, node, now)
-        self._tell(frame("bind", now, (uid, key, node), answer))
+        self._write_frame(frame("bind", now, (uid, key, node), answer))
         return answer
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         kept = super().preempt(pod, proposed, now)
-        self._tell(frame("preempt", now, (pod, proposed), kept))
+        self._write_frame(frame("preempt", now, (pod, proposed), kept))
         return kept
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
         self._asked += 1
         decided = super().ask_permit(ask, caller, now)
-        self._tell(frame("ask_permit", now, (self._asked, ask, caller), named(decided)))
+        self._write_frame(frame("ask_permit", now, (self._asked, ask, caller), named(decided)))
         if isinstance(decided, PermitDecision):
             self._decided[id(decided)] = (self._asked, decided, now)
             while (first := next(iter(self._decided.values())))[2] < now - ANSWER_SECONDS:
@@ -93,29 +93,29 @@ class RecordedStateMachine(StateMachine):
         answer = super().permit_answer(decided)
         known = self._decided.get(id(decided))
         if known is not None:
-            self._tell(frame("permit_answer", 0.0, known[0], named(answer)))
+            self._write_frame(frame("permit_answer", 0.0, known[0], named(answer)))
         return answer
 
     def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
         super().adopt_drain_rules(rules, limits)
-        self._tell(frame("adopt_drains", 0.0, (rules, limits), None))
+        self._write_frame(frame("adopt_drains", 0.0, (rules, limits), None))
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
         listed = list(orders)
         effects = super().begin_drains(listed, now)
-        self._tell(frame("begin_drains", now, (listed, None), named(effects)))
+        self._write_frame(frame("begin_drains", now, (listed, None), named(effects)))
         return effects
 
     def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         listed = list(orders)
         super().resume_drains(listed, now, unix_now)
-        self._tell(frame("resume_drains", now, (listed, unix_now), None))
+        self._write_frame(frame("resume_drains", now, (listed, unix_now), None))
 
     def cancel_drain(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
         answer, effects = super().cancel_drain(node, unremovable_reason, detail, now)
-        self._tell(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
+        self._write_frame(frame("cancel_drain", now, (node, unremovable_reason, detail), [answer, named(effects)]))
         return answer, effects
 
     def _rows(self, rows: Rows) -> bytes | None:

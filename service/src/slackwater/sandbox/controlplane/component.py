@@ -1,7 +1,7 @@
 """Runs one program of the control plane as a process: starts it, keeps its log, sends signals, and stops it.
 
 Each process has its own process group, so that Ctrl-C in a terminal reaches only this process, which then stops the programs in
-order. `leash` starts each process, so that it never outlives this one.
+order. `parent_death` starts each process, so that it never outlives this one.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, Protocol
 
 import anyio
 
-from slackwater.sandbox.controlplane import leash
+from slackwater.sandbox.controlplane import parent_death
 from slackwater.sandbox.controlplane.errors import ComponentFailed
 
 _TAIL_LINES: Final = 20
@@ -59,10 +59,10 @@ class RunningComponent(Protocol):
 Opener = Callable[[Launch, BinaryIO, Path], Awaitable[RunningComponent]]
 
 
-async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> RunningComponent:
+async def open_dying_with_parent(launch: Launch, log: BinaryIO, home: Path) -> RunningComponent:
     """Starts the program in a process that the kernel kills when this process ends."""
     return await anyio.open_process(
-        [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(launch.program), *launch.arguments],
+        [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), str(launch.program), *launch.arguments],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -75,7 +75,7 @@ async def open_leashed(launch: Launch, log: BinaryIO, home: Path) -> RunningComp
 class Component:
     """A program that can be started, and started again after it has ended. All its processes append to the same log file."""
 
-    def __init__(self, launch: Launch, *, log: Path, home: Path, opener: Opener = open_leashed) -> None:
+    def __init__(self, launch: Launch, *, log: Path, home: Path, opener: Opener = open_dying_with_parent) -> None:
         self.launch = launch
         self.log = log
         self._home = home

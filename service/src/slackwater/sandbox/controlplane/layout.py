@@ -86,7 +86,7 @@ class FreePorts:
 
     def __init__(self, rng: random.Random, *, candidates: range | None = None) -> None:
         self._rng = rng
-        self._candidates = candidates if candidates is not None else _outside_outgoing()
+        self._candidates = candidates if candidates is not None else _ports_below_ephemeral()
         self._given: set[int] = set()
         self._held: deque[int] = deque()
         weakref.finalize(self, _release, self._held, most=0)
@@ -123,7 +123,7 @@ def _release(held: deque[int], *, most: int) -> None:
         os.close(held.popleft())
 
 
-def _outside_outgoing() -> range:
+def _ports_below_ephemeral() -> range:
     first = int(_LINUX_RANGE.read_text().split()[0]) if _LINUX_RANGE.exists() else _IANA_FIRST
     # If nearly all ports are for outgoing connections, too few are outside of that range: then uses all.
     return range(_LOWEST, first) if first - _LOWEST >= _ATTEMPTS else range(_LOWEST, 65536)

@@ -93,13 +93,13 @@ def recipe_key(go_version: tuple[int, int], *, go_files: Path = GO_FILES, module
     """The name of a build: 16 hex digits of a hash over everything that can change a binary, including the machine's type.
     `module`: the folder of the Kubernetes module; None: that of the default version."""
     digest = hashlib.sha256()
-    for part in _ingredients(go_version, go_files, module or go_files / _KUBERNETES):
+    for part in _hashed_inputs(go_version, go_files, module or go_files / _KUBERNETES):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:16]
 
 
-def _ingredients(go_version: tuple[int, int], go_files: Path, module: Path) -> Iterator[bytes]:
+def _hashed_inputs(go_version: tuple[int, int], go_files: Path, module: Path) -> Iterator[bytes]:
     yield repr((go_version, sys.platform, platform.machine())).encode()
     yield repr((TARGETS, KWOK_STAGES, BUILD_FLAGS, ldflags(module))).encode()
     # Only the files of the chosen Kubernetes module are hashed, under the same name for each version.

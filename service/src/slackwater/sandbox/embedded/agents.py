@@ -115,7 +115,7 @@ class Agents:
         if agent.permit is None:
             wanted = agent.in_use  # the first request asks for what the machine has
         if wanted < agent.in_use:
-            self._become(agent, wanted)  # an agent shrinks before it reports that
+            self._set_in_use(agent, wanted)  # an agent shrinks before it reports that
         agent.asked = max(wanted, agent.in_use)
         agent.may_use = min(agent.may_use[0], agent.asked), min(agent.may_use[1], agent.asked)
         try:
@@ -129,7 +129,7 @@ class Agents:
             return
         if self._permitted(agent, agent.asked, msgspec.json.decode(body)["permit"]) > agent.in_use:
             await anyio.sleep(self.behavior.grow_seconds * self.rng.random())
-            self._become(agent, min(agent.permit or (agent.in_use,)))
+            self._set_in_use(agent, min(agent.permit or (agent.in_use,)))
 
     def _request(self, agent: Agent, units: int) -> bytes:
         body = {
@@ -158,7 +158,7 @@ class Agents:
         agent.denied += min(units) < asked
         return min(units)
 
-    def _become(self, agent: Agent, units: int) -> None:
+    def _set_in_use(self, agent: Agent, units: int) -> None:
         agent.in_use = units
         guest = {"cpus": {"use": f"{units * UNIT_CPU}m"}, "memorySlots": {"use": units}}
         path = f"{MACHINES.prefix}/namespaces/{agent.namespace}/{MACHINES.plural}/{agent.machine}"

@@ -24,9 +24,9 @@ class Disruptions:
         self._timers = timers
         self._delay = delay_seconds
         self._due: set[str] = set()
-        api.store.on_change.append(self._heard)
+        api.store.on_change.append(self._on_change)
 
-    def _heard(self, kind: ResourceKind, change: Change) -> None:
+    def _on_change(self, kind: ResourceKind, change: Change) -> None:
         namespace = change.key[0]
         if kind in {PODS, BUDGETS} and namespace not in self._due:
             self._due.add(namespace)

@@ -53,9 +53,9 @@ class Kubelets:
         self._wall = wall
         self._kubelet_delays = kubelet_delays
         self._ending: set[str] = set()
-        api.store.on_change.append(self._heard)
+        api.store.on_change.append(self._on_change)
 
-    def _heard(self, kind: ResourceKind, change: Change) -> None:
+    def _on_change(self, kind: ResourceKind, change: Change) -> None:
         if kind is PODS:
             self._pod_changed(change)
         elif kind is NODES and change.type == "ADDED":

@@ -47,21 +47,21 @@ class Machines:
         self._behavior = migration_behavior
         self._due = False
         self._ends_at: dict[str, float] = {}  # by the UID of the migration
-        api.store.on_change.append(self._heard)
+        api.store.on_change.append(self._on_change)
 
-    def _heard(self, kind: ResourceKind, _change: Change) -> None:
+    def _on_change(self, kind: ResourceKind, _change: Change) -> None:
         if kind in {PODS, MACHINES, MIGRATIONS}:
-            self._soon()
+            self._schedule()
 
-    def _soon(self) -> None:
+    def _schedule(self) -> None:
         if not self._due:
             self._due = True
-            self._timers.after(_LOOK_AFTER_SECONDS, self._look)
+            self._timers.after(_LOOK_AFTER_SECONDS, self._reconcile)
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         self._due = False
         for stored in self._api.store.all(MACHINES):
-            self._keep(stored.body)
+            self._ensure_runner(stored.body)
         for stored in self._api.store.all(MIGRATIONS):
             migration = stored.body
             key = (migration["metadata"]["namespace"], migration["spec"]["vmName"])
@@ -72,7 +72,7 @@ class Machines:
 
     # --- machines ---------------------------------------------------------------------------------------------------------
 
-    def _keep(self, machine: Json) -> None:
+    def _ensure_runner(self, machine: Json) -> None:
         """Ensures that the machine has a runner Pod with the machine's labels and annotations."""
         status, namespace = machine.get("status") or {}, machine["metadata"]["namespace"]
         runner = self._pod(namespace, status.get("podName", ""))
@@ -136,7 +136,7 @@ class Machines:
             if left <= 0:
                 self._end(migration, machine)
             else:
-                self._timers.after(left, self._soon)
+                self._timers.after(left, self._schedule)
 
     def _begin(self, migration: Json, machine: Json) -> None:
         namespace = machine["metadata"]["namespace"]
@@ -166,7 +166,7 @@ class Machines:
         elif target["status"].get("phase") == "Running":
             seconds = self._behavior.seconds * self._rng.uniform(0.5, 1.5)
             self._ends_at[uid] = anyio.current_time() + seconds
-            self._timers.after(seconds, self._soon)
+            self._timers.after(seconds, self._schedule)
             self._set_status(MACHINES, machine, phase="Migrating")
             self._set_status(MIGRATIONS, migration, phase="Running", targetNode=target["spec"]["nodeName"])
 

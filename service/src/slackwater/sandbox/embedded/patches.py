@@ -45,7 +45,7 @@ def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Js
         case "application/strategic-merge-patch+json" if not custom:
             return _object(_strategic(copy, patch))
         case "application/json-patch+json":
-            return _object(_operated(copy, patch))
+            return _object(_apply_operations(copy, patch))
         case _:
             pass
     raise Fault(
@@ -107,16 +107,16 @@ def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
     return merged
 
 
-def _operated(target: Any, operations: Any) -> Any:
+def _apply_operations(target: Any, operations: Any) -> Any:
     if not isinstance(operations, list):
         raise bad_request("a JSON Patch is a list of operations")
     for operation in operations:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in str(operation["path"]).split("/")[1:]]
-        _operate(target, operation, steps)
+        _apply_operation(target, operation, steps)
     return target
 
 
-def _operate(target: Any, operation: Json, steps: list[str]) -> None:
+def _apply_operation(target: Any, operation: Json, steps: list[str]) -> None:
     parent = target
     for step in steps[:-1]:
         parent = parent[int(step)] if isinstance(parent, list) else parent.get(step) if isinstance(parent, dict) else None
@@ -170,7 +170,7 @@ def updated(target: Target, before: Json, wanted: Json) -> Json:
     for part in ("labels", "annotations", "ownerReferences", "finalizers"):
         if part in meta and not meta[part]:
             del meta[part]
-    after = _halves(target, before, {**wanted, "metadata": {**{k: old[k] for k in ("uid",) if k in old}, **meta}})
+    after = _only_subresource(target, before, {**wanted, "metadata": {**{k: old[k] for k in ("uid",) if k in old}, **meta}})
     if kind is PODS:
         _check_pod(target, before, after)
     if kind.counted and after.get("spec") != before.get("spec"):
@@ -178,7 +178,7 @@ def updated(target: Target, before: Json, wanted: Json) -> Json:
     return after
 
 
-def _halves(target: Target, before: Json, after: Json) -> Json:
+def _only_subresource(target: Target, before: Json, after: Json) -> Json:
     """Takes only those parts of `after` that the request's path may change: the status by `/status`, the containers' resources
     by `/resize`, all but the status by the object's own path. The rest is taken from `before`."""
     if not target.kind.halves:

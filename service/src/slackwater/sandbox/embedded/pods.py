@@ -44,7 +44,7 @@ class PodActions:
         """Evicts the pod, if its disruption budget allows that. Raises `Fault` (404, 409, 429, 500)."""
         pod = self._store.get(PODS, key)
         options = eviction.get("deleteOptions") or {}
-        if not _spares(pod.body):
+        if not _disrupts_nothing(pod.body):
             self._spend(pod.body)
         check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
         self._report_eviction(key, pod.body)
@@ -116,7 +116,7 @@ class PodActions:
         return int(grace)
 
 
-def _spares(pod: Json) -> bool:
+def _disrupts_nothing(pod: Json) -> bool:
     """Does the eviction need no budget, because the pod has ended, is pending or is being deleted?"""
     return pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 

@@ -68,7 +68,7 @@ class Scheduler:
         self._binds = binds
         self._lag = lag
         self._bind_delay = bind_delay
-        self._heard_until = 0.0
+        self._followed_until = 0.0
         self._pods: dict[Key, PodObservation] = {}
         self._nodes: dict[str, NodeObservation] = {}
         self._on: dict[str, dict[str, PodObservation]] = {}  # by node, by UID
@@ -88,24 +88,26 @@ class Scheduler:
         for kind in (NODES, PODS):
             for stored in self._api.store.all(kind):
                 meta = stored.body["metadata"]
-                self._hear(kind, Change(stored.revision, "ADDED", (meta.get("namespace", ""), meta["name"]), stored, None))
-        self._api.store.on_change.append(self._heard)
+                self._follow_change(
+                    kind, Change(stored.revision, "ADDED", (meta.get("namespace", ""), meta["name"]), stored, None)
+                )
+        self._api.store.on_change.append(self._on_change)
 
     def detach(self) -> None:
-        self._api.store.on_change.remove(self._heard)
+        self._api.store.on_change.remove(self._on_change)
 
-    def _heard(self, kind: ResourceKind, change: Change) -> None:
+    def _on_change(self, kind: ResourceKind, change: Change) -> None:
         if kind is not PODS and kind is not NODES:
             return
         lag = self._lag()
-        if lag <= 0 and self._heard_until <= anyio.current_time():
-            self._hear(kind, change)
+        if lag <= 0 and self._followed_until <= anyio.current_time():
+            self._follow_change(kind, change)
             return
         # Changes are observed in their order, even if their lags differ.
-        self._heard_until = max(self._heard_until, anyio.current_time() + lag)
-        self._timers.after(self._heard_until - anyio.current_time(), lambda: self._hear(kind, change))
+        self._followed_until = max(self._followed_until, anyio.current_time() + lag)
+        self._timers.after(self._followed_until - anyio.current_time(), lambda: self._follow_change(kind, change))
 
-    def _hear(self, kind: ResourceKind, change: Change) -> None:
+    def _follow_change(self, kind: ResourceKind, change: Change) -> None:
         if kind is NODES:
             name = change.key[1]
             if change.type == "DELETED":
@@ -136,7 +138,7 @@ class Scheduler:
             return
         if before is not None and before.uid != pod.uid:
             self._queue.remove(change.key)
-        if self._waits(pod) and (before is None or before.uid != pod.uid or _touched(change)):
+        if self._waits(pod) and (before is None or before.uid != pod.uid or _matters_to_scheduling(change)):
             self._queue.add(change.key)
 
     def _waits(self, pod: PodObservation) -> bool:
@@ -355,7 +357,7 @@ def _on_node(pod: PodObservation, node: str) -> PodObservation:
     return replace(pod, node=node)
 
 
-def _touched(change: Change) -> bool:
+def _matters_to_scheduling(change: Change) -> bool:
     """Has the pod changed in a way that may matter to scheduling: labels, annotations, spec or nominated node?"""
     if change.before is None:
         return True

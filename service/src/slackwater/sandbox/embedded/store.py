@@ -60,38 +60,38 @@ class Store:
     def __init__(self) -> None:
         self.revision = _FIRST_REVISION
         self.on_change: list[Callable[[ResourceKind, Change], None]] = []
-        self._shelves = {kind: _ObjectsOfType() for kind in KINDS}
+        self._objects_of_kind = {kind: _ObjectsOfType() for kind in KINDS}
 
     def find(self, kind: ResourceKind, key: Key) -> StoredObject | None:
-        return self._shelves[kind].objects.get(key)
+        return self._objects_of_kind[kind].objects.get(key)
 
     def get(self, kind: ResourceKind, key: Key) -> StoredObject:
         """The object with this key. Raises `Fault` (404)."""
-        found = self._shelves[kind].objects.get(key)
+        found = self._objects_of_kind[kind].objects.get(key)
         if found is None:
             raise not_found(kind.full_name, key[1])
         return found
 
     def all(self, kind: ResourceKind, namespace: str = "") -> list[StoredObject]:
         """All objects of the type in the namespace ("": in all), sorted by key as in etcd."""
-        objects = self._shelves[kind].objects
+        objects = self._objects_of_kind[kind].objects
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
 
     def each(self, kind: ResourceKind) -> Iterator[StoredObject]:
         """All objects of the type, unsorted. The store must not change during the iteration."""
-        return iter(self._shelves[kind].objects.values())
+        return iter(self._objects_of_kind[kind].objects.values())
 
     def put(self, kind: ResourceKind, key: Key, body: Json) -> StoredObject:
         """Stores `body` with a new `resourceVersion`, and returns the stored object."""
-        shelf = self._shelves[kind]
-        before = shelf.objects.get(key)
-        now = shelf.objects[key] = self._versioned(body)
+        stored_objects = self._objects_of_kind[kind]
+        before = stored_objects.objects.get(key)
+        now = stored_objects.objects[key] = self._versioned(body)
         self._record(kind, Change(now.revision, "ADDED" if before is None else "MODIFIED", key, now, before))
         return now
 
     def remove(self, kind: ResourceKind, key: Key) -> StoredObject:
         """Removes the object. Returns its last state, with the version of the removal, as watches get it."""
-        last = self._shelves[kind].objects.pop(key)
+        last = self._objects_of_kind[kind].objects.pop(key)
         now = self._versioned(last.body)
         self._record(kind, Change(now.revision, "DELETED", key, now, last))
         return now
@@ -102,36 +102,36 @@ class Store:
         return StoredObject(body, msgspec.json.encode(body), self.revision)
 
     def _record(self, kind: ResourceKind, change: Change) -> None:
-        shelf = self._shelves[kind]
-        shelf.revisions.append(change.revision)
-        shelf.history.append(change)
-        if len(shelf.history) >= 2 * _KEPT:
-            self._forget(shelf, _KEPT)
-        shelf.changed.set()
-        shelf.changed = anyio.Event()
+        stored_objects = self._objects_of_kind[kind]
+        stored_objects.revisions.append(change.revision)
+        stored_objects.history.append(change)
+        if len(stored_objects.history) >= 2 * _KEPT:
+            self._forget(stored_objects, _KEPT)
+        stored_objects.changed.set()
+        stored_objects.changed = anyio.Event()
         for notify in self.on_change:
             notify(kind, change)
 
     def compact(self, keep: int = 0) -> None:
         """Drops all but the newest `keep` changes of each type."""
-        for shelf in self._shelves.values():
-            self._forget(shelf, keep)
-            shelf.changed.set()
-            shelf.changed = anyio.Event()
+        for stored_objects in self._objects_of_kind.values():
+            self._forget(stored_objects, keep)
+            stored_objects.changed.set()
+            stored_objects.changed = anyio.Event()
 
-    def _forget(self, shelf: _ObjectsOfType, keep: int) -> None:
-        count = len(shelf.history) - keep
+    def _forget(self, stored_objects: _ObjectsOfType, keep: int) -> None:
+        count = len(stored_objects.history) - keep
         if count > 0:
-            shelf.compacted = shelf.revisions[count - 1]
-            del shelf.history[:count], shelf.revisions[:count]
+            stored_objects.compacted = stored_objects.revisions[count - 1]
+            del stored_objects.history[:count], stored_objects.revisions[:count]
 
     def since(self, kind: ResourceKind, revision: int) -> list[Change]:
         """The changes of the type after a version. Raises `Fault` (410) if some of them were dropped."""
-        shelf = self._shelves[kind]
-        if revision < shelf.compacted:
-            raise expired(revision, shelf.compacted)
-        return shelf.history[bisect_right(shelf.revisions, revision) :]
+        stored_objects = self._objects_of_kind[kind]
+        if revision < stored_objects.compacted:
+            raise expired(revision, stored_objects.compacted)
+        return stored_objects.history[bisect_right(stored_objects.revisions, revision) :]
 
     def next_change(self, kind: ResourceKind) -> anyio.Event:
         """An event that is set at the next change of the type."""
-        return self._shelves[kind].changed
+        return self._objects_of_kind[kind].changed

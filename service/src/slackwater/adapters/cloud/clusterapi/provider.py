@@ -205,7 +205,7 @@ class ClusterApiProvider:
         group_state = await self._read(group)
         held = await self._held(group_state)
         if group_state.item.spec.provider_id_list is not None and not held.machines:
-            return await self._emptied(group_state, ids)
+            return await self._scale_to_zero(group_state, ids)
         known = inventory.named(held, ids)
         if len(known) < len(ids):
             await self._check_nobody_elses(group_state, ids)
@@ -229,7 +229,7 @@ class ClusterApiProvider:
         if to_delete and held.rolling:
             raise ProviderError("other", group_state.group, "it rolls out: which machines go is not decided here")
 
-    async def _emptied(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
+    async def _scale_to_zero(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
         """Scales a MachinePool without Machines to 0. Such a pool cannot delete a chosen part of its instances."""
         there = frozenset(InstanceId(id_) for id_ in group_state.item.spec.provider_id_list or ())
         if not there & ids:
@@ -300,10 +300,10 @@ class ClusterApiProvider:
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
-        limits = self._said(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
+        limits = self._read_annotation(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
         return None if limits is None else _GroupState(id_, item, limits)
 
-    def _said(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
+    def _read_annotation(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except ValueError as error:
@@ -334,8 +334,8 @@ class ClusterApiProvider:
             max_size=group_state.limits.max_size,
             target=group_state.replicas,
             instances=inventory.instances(item, held),
-            template=self._said(group_state.group, lambda: annotations.template(item, infrastructure), none),
-            options=self._said(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
+            template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
+            options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
         )
 
 

@@ -12,7 +12,7 @@ import structlog
 
 from slackwater.adapters.cloud.apiserver import ApiServer, bounded, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
-from slackwater.adapters.cloud.kwok.nodes import KwokGroup, Machines, Members, Record, course
+from slackwater.adapters.cloud.kwok.nodes import KwokGroup, Machines, Members, Record, timeline_of
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -101,7 +101,7 @@ class Arrivals:
             await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
         finally:
             if done.up:
-                await self._strike(group.name, done.up)
+                await self._remove_from_record(group.name, done.up)
         return done
 
     def _in_stock(self, group: KwokGroup, machines: Machines, members: Members) -> list[int]:
@@ -109,12 +109,12 @@ class Arrivals:
         if group.simulated_failures.stock is None:
             return numbers
         coming = [number for number in numbers if group.node_name(number) not in members.there]
-        lucky = frozenset(coming[: max(group.simulated_failures.stock - len(members.there), 0)])
-        return [number for number in numbers if number in lucky or group.node_name(number) in members.there]
+        in_stock = frozenset(coming[: max(group.simulated_failures.stock - len(members.there), 0)])
+        return [number for number in numbers if number in in_stock or group.node_name(number) in members.there]
 
     async def _step(self, group: KwokGroup, number: int, machines: Machines, members: Members, done: _Pass) -> None:
         name, asked_at = group.node_name(number), machines.asked_at[number]
-        life = course(group.simulated_failures, self._seed, name)
+        life = timeline_of(group.simulated_failures, self._seed, name)
         age = self._now() - asked_at
         boots = life.ending == "fine" and age >= life.boots_after
         if name in members.leaving:
@@ -138,13 +138,13 @@ class Arrivals:
         elif boots and not member.booted:
             await nodes.boot(self._api, group.name, member)
 
-    async def _strike(self, group: GroupName, up: set[int]) -> None:
+    async def _remove_from_record(self, group: GroupName, up: set[int]) -> None:
         """Removes the machines from the record; repeats after conflicts with other writers."""
 
         async def attempt() -> Literal[True] | None:
             page = await self._record.read()
             machines = page.of(group)
-            struck = machines.asked_at.keys() & up
-            return await self._record.write(page, group, machines.without(struck)) if struck else True
+            removed = machines.asked_at.keys() & up
+            return await self._record.write(page, group, machines.without(removed)) if removed else True
 
         await repeated(attempt)

@@ -1,8 +1,8 @@
 """The machines of kwok groups: their Node objects, their simulated course, and the record of requested machines.
 
 - `members`, `create`, `boot`, `delete`: the Node objects. Failures are raised as `ProviderError`.
-- `course`, `SimulatedFailures`: what becomes of a requested machine. It depends on seed and name only, so all processes agree
-  on it.
+- `timeline_of`, `SimulatedFailures`: what becomes of a requested machine. It depends on seed and name only, so all processes
+  agree on it.
 - `Record`: the machines that were requested and are not up yet.
 """
 
@@ -74,24 +74,24 @@ class MachineTimeline:
     boots_after: float
 
 
-def course(simulated_failures: SimulatedFailures, seed: int, name: str) -> MachineTimeline:
+def timeline_of(simulated_failures: SimulatedFailures, seed: int, name: str) -> MachineTimeline:
     """Returns the course of machine `name`; the same for the same seed and name."""
     draw = Random(f"{seed}/{name}").random
-    luck, appear, boot = draw(), draw(), draw()
+    drawn, appear, boot = draw(), draw(), draw()
     appears = simulated_failures.appear_seconds + appear * simulated_failures.appear_spread_seconds
     return MachineTimeline(
-        _machine_outcome(simulated_failures, luck),
+        _machine_outcome(simulated_failures, drawn),
         appears,
         appears + simulated_failures.boot_seconds + boot * simulated_failures.boot_spread_seconds,
     )
 
 
-def _machine_outcome(simulated_failures: SimulatedFailures, luck: float) -> MachineOutcome:
-    if luck < simulated_failures.failing:
+def _machine_outcome(simulated_failures: SimulatedFailures, drawn: float) -> MachineOutcome:
+    if drawn < simulated_failures.failing:
         return "failed"
-    if luck < simulated_failures.failing + simulated_failures.silent:
+    if drawn < simulated_failures.failing + simulated_failures.silent:
         return "silent"
-    return "unready" if luck < simulated_failures.failing + simulated_failures.silent + simulated_failures.unready else "fine"
+    return "unready" if drawn < simulated_failures.failing + simulated_failures.silent + simulated_failures.unready else "fine"
 
 
 NODES_PATH: Final = "/api/v1/nodes"
@@ -189,12 +189,12 @@ async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bo
 
 async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
     """Adds KWOK's annotation to the Node and removes its not-ready taint; does nothing if the Node is gone."""
-    answer = await repeated(lambda: _booted(api, member))
+    answer = await repeated(lambda: _boot(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
 
 
-async def _booted(api: ApiServer, member: Member) -> Answer | None:
+async def _boot(api: ApiServer, member: Member) -> Answer | None:
     """Makes one attempt to boot a Node; returns None if the Node has changed since it was read.
 
     The patch has the resourceVersion as precondition, since a merge patch replaces the whole list of taints.

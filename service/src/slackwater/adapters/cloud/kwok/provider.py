@@ -13,7 +13,7 @@ import anyio
 from slackwater.adapters.cloud.apiserver import ApiServer, bounded, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
-from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, course
+from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, timeline_of
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup
 from slackwater.ports.protocols import ProviderError
@@ -99,7 +99,7 @@ class KwokProvider:
         with bounded(group, timeout_seconds):
             async with self._lock:
                 ids = frozenset(instance.id for instance in instances)
-                to_delete = await repeated(lambda: self._struck(group, ids))
+                to_delete = await repeated(lambda: self._removed_from_record(group, ids))
                 await each(group, to_delete, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
 
     # Each of these attempts returns None, without an effect, if another client has written to the record since it was read.
@@ -119,7 +119,7 @@ class KwokProvider:
         machines = group_state.machines.without(self._given_up(group_state, seen - to))
         return await self._record.write(group_state.page, group, machines)
 
-    async def _struck(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
+    async def _removed_from_record(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
         """Removes the machines from the record; returns their Nodes, which the caller deletes, or None after a conflict."""
         group_state = await self._group_state(group)
         await self._check_ours(group_state, ids)
@@ -178,7 +178,7 @@ class KwokProvider:
             left = simulated_failures.stock - len(group_state.members.there)
         errors: dict[NodeName, InstanceError | None] = {}
         for place, (name, number) in enumerate(sorted(group_state.coming.items(), key=lambda entry: entry[1])):
-            life = course(simulated_failures, self._seed, name)
+            life = timeline_of(simulated_failures, self._seed, name)
             age = self._now() - group_state.machines.asked_at[number]
             failed = life.ending == "failed" and age >= life.appears_after
             if left is not None and place >= left:
@@ -205,7 +205,7 @@ class KwokProvider:
         for member in group_state.members.leaving.values():
             yield Instance(id=member.id, state="deleting", node=member.name)
         for name, error in self._errors(group_state).items():
-            life = course(group_state.group.simulated_failures, self._seed, name)
+            life = timeline_of(group_state.group.simulated_failures, self._seed, name)
             age = self._now() - group_state.machines.asked_at[group_state.coming[name]]
             runs = error is None and life.ending == "silent" and age >= life.appears_after
             yield Instance(id=InstanceId(ID_PREFIX + name), state="running" if runs else "creating", error=error)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from slackwater.adapters.http.dashboard.pages import PAGE_HEADERS
+from slackwater.model.texts import count_text
 
 HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}
 Json = Mapping[str, Any]
@@ -73,7 +74,7 @@ def sentence(found: Json) -> str:
     if not reasons:
         return f"{start}."
     first = reasons[0]
-    where = f" on {_many(first['nodes'], 'node')}" if first["nodes"] and _counts_nodes(found) else ""
+    where = f" on {count_text(first['nodes'], 'node')}" if first["nodes"] and _counts_nodes(found) else ""
     others = len(reasons) - 1
     more = f", and {others} other reason{'s' if others > 1 else ''}" if others else ""
     return f"{start}: {_plain(first)}{where}{more}."
@@ -127,7 +128,7 @@ def _reason(reason: Json, *, counted: bool = False) -> str:
     if reason.get("closest"):
         more.append(f"closest: {reason['closest']}")
     details = f' <span class="dim">({escape("; ".join(filter(None, more)))})</span>' if any(more) else ""
-    nodes = f"<strong>{_many(reason['nodes'], 'node')}</strong>: " if reason["nodes"] and counted else ""
+    nodes = f"<strong>{count_text(reason['nodes'], 'node')}</strong>: " if reason["nodes"] and counted else ""
     objects = ", ".join(_object(each) for each in reason["objects"])
     names = f'<br><span class="dim">{objects}</span>' if objects else ""
     return f"<li>{nodes}{escape(_plain(reason))}{details} <code>{escape(reason['code'])}</code>{names}</li>"
@@ -158,7 +159,7 @@ def _moves(moves: Sequence[Mapping[str, str]] | None) -> str:
         f'<tr><th scope="row">{_linked("pod", move["pod"])}</th><td>to {_linked("node", move["node"])}</td></tr>'
         for move in moves
     )
-    return f"<h2>Removing it</h2><p>would move {_many(len(moves), 'pod')}:</p><table><tbody>{rows}</tbody></table>"
+    return f"<h2>Removing it</h2><p>would move {count_text(len(moves), 'pod')}:</p><table><tbody>{rows}</tbody></table>"
 
 
 def _instead(instead: Json | None, node: str | None) -> str:
@@ -173,7 +174,7 @@ def _instead(instead: Json | None, node: str | None) -> str:
     head = "".join(f'<th scope="col">{title}</th>' for title in ("Node", "Score", "Compared"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
     best = f", the best {len(instead['nodes'])}:" if instead["feasible"] > len(instead["nodes"]) else ":" if rows else "."
-    takes = f"{_many(instead['feasible'], 'other node')} would take the pod{best}"
+    takes = f"{count_text(instead['feasible'], 'other node')} would take the pod{best}"
     items = "".join(_reason(reason, counted=True) for reason in merged(instead["reasons"]))
     rest = f'<p>The others would not:</p><ul class="reasons">{items}</ul>' if items else ""
     own = f"As of now, not of the time when the pod was placed. {escape(node or 'Its node')} scores {instead['score']:,}."
@@ -243,7 +244,3 @@ def amount(unit: str, value: int) -> str:
     if unit == "count":
         return f"{value:,}"
     return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}"
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"

@@ -104,7 +104,7 @@ class Frames:
 
     async def _make(self) -> None:
         state_machine, last, log = self._state_machine, self._last, self._observer.decision_log
-        await self._observer.look(at_least=self._period / 2)
+        await self._observer.observe(at_least=self._period / 2)
         nodes = take_nodes(state_machine, last.nodes)
         await anyio.lowlevel.checkpoint()
         current = await self._sections()

@@ -125,17 +125,17 @@ class Drain:
             return []
         if self.revocable and now - self.began >= self._limits.deadline_seconds:
             return self.give_up(UnremovableReason.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
-        return self._go_on(node_view, disruptions, now, batch_marked_at)
+        return self._advance(node_view, disruptions, now, batch_marked_at)
 
-    def _go_on(
+    def _advance(
         self, node_view: NodeView, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None
     ) -> list[Effect]:
         waited = now - self._since
         match self.phase:
             case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_seconds:
-                return self._look(node_view, disruptions, now)
+                return self._judge_node(node_view, disruptions, now)
             case "evicting" | "delaying":
-                return self._look(node_view, disruptions, now)
+                return self._judge_node(node_view, disruptions, now)
             case "leaving" if waited >= self._limits.removal_seconds:
                 return self.give_up(UnremovableReason.DELETION_FAILED, "the node is still there", now)
             case "unmarking" if waited >= self._limits.retry_seconds:
@@ -144,7 +144,7 @@ class Drain:
             case _:
                 return []
 
-    def _look(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
+    def _judge_node(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
         """Checks the node's present state, since the plan may be outdated, and does the next step: gives the removal up, evicts
         pods, or asks the provider."""
         problem = self._not_as_planned(node_view) or self.pods.never_leaves(node_view, disruptions)

@@ -50,7 +50,7 @@ class NodeViews(Protocol):
         pressure."""
         ...
 
-    def stay(self, uids: Iterable[PodUid]) -> None:
+    def cancel_leaving(self, uids: Iterable[PodUid]) -> None:
         """Withdraws the requests to migrate these pods: they need not leave any more."""
         ...
 

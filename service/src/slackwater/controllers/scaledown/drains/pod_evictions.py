@@ -42,20 +42,20 @@ class _PodEviction:
 
 @dataclass(slots=True)
 class LeavingPods:
-    """The leaving pods of one node. `migrate` requests the migration of a pod's machine. `leavers`: the pods that were tried
+    """The leaving pods of one node. `migrate` requests the migration of a pod's machine. `evictions`: the pods that were tried
     and are still there."""
 
     node: NodeName
     limits: DrainLimits
     migrate: Callable[[PodUid, NodeName], None]
-    leavers: dict[PodUid, _PodEviction] = field(default_factory=dict)
+    evictions: dict[PodUid, _PodEviction] = field(default_factory=dict)
     #: When each priority group began.
     begun: dict[int, Instant] = field(default_factory=dict)
 
     def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
         there = {pod.uid: pod for pod in node_view.movers}
-        for uid in [uid for uid in self.leavers if uid not in there]:
-            del self.leavers[uid]
+        for uid in [uid for uid in self.evictions if uid not in there]:
+            del self.evictions[uid]
         waiting = [*node_view.movers, *node_view.awaited]
         if not waiting:
             return [], None
@@ -82,46 +82,46 @@ class LeavingPods:
         return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
 
     def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
-        leaver = self.leavers.get(pod.uid)
-        if leaver is None:
+        eviction = self.evictions.get(pod.uid)
+        if eviction is None:
             return self._first(pod, now), None
-        if leaver.step in {"asked", "taken", "migrating"}:
+        if eviction.step in {"asked", "taken", "migrating"}:
             return [], None
-        if leaver.step == "refused" or now - leaver.first_at >= self.limits.eviction_seconds:
-            return self._last(leaver, now)
-        pause = _SHORTEST_PAUSE_SECONDS if disruptions.allows(pod) and leaver.detail else self.limits.retry_seconds
-        if now - leaver.asked_at < pause:
+        if eviction.step == "refused" or now - eviction.first_at >= self.limits.eviction_seconds:
+            return self._last(eviction, now)
+        pause = _SHORTEST_PAUSE_SECONDS if disruptions.allows(pod) and eviction.detail else self.limits.retry_seconds
+        if now - eviction.asked_at < pause:
             return [], None
-        return [self._ask(leaver, now)], None
+        return [self._ask(eviction, now)], None
 
     def _first(self, pod: Pod, now: Instant) -> list[Effect]:
-        leaver = self.leavers[pod.uid] = _PodEviction(pod, "waiting", now, now)
+        eviction = self.evictions[pod.uid] = _PodEviction(pod, "waiting", now, now)
         if pod.deleting:
-            leaver.step = "taken"
+            eviction.step = "taken"
             return []
         if self._migrates(pod):
-            leaver.step = "migrating"
+            eviction.step = "migrating"
             self.migrate(pod.uid, self.node)
             return []
-        return [self._ask(leaver, now)]
+        return [self._ask(eviction, now)]
 
-    def _ask(self, leaver: _PodEviction, now: Instant) -> Effect:
-        leaver.step, leaver.asked_at = "asked", now
-        pod = leaver.pod
+    def _ask(self, eviction: _PodEviction, now: Instant) -> Effect:
+        eviction.step, eviction.asked_at = "asked", now
+        pod = eviction.pod
         seconds = self.limits.groups[self.limits.group_of(pod.priority)].seconds
         grace = int(seconds) if pod.grace_seconds > seconds else None
-        return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=leaver.forced)
+        return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=eviction.forced)
 
-    def _last(self, leaver: _PodEviction, now: Instant) -> tuple[list[Effect], Problem | None]:
+    def _last(self, eviction: _PodEviction, now: Instant) -> tuple[list[Effect], Problem | None]:
         """Handles an eviction that was refused or tried for too long. With `force` deletes the pod; else returns the reason why
         the removal must be given up."""
-        if self.limits.force and not leaver.forced:
-            leaver.forced, leaver.first_at = True, now
-            return [self._ask(leaver, now)], None
+        if self.limits.force and not eviction.forced:
+            eviction.forced, eviction.first_at = True, now
+            return [self._ask(eviction, now)], None
         unremovable_reason = (
-            UnremovableReason.EVICTION_REFUSED if leaver.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
+            UnremovableReason.EVICTION_REFUSED if eviction.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
         )
-        return [], (unremovable_reason, f"{leaver.pod.key}: {leaver.detail}")
+        return [], (unremovable_reason, f"{eviction.pod.key}: {eviction.detail}")
 
     def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
         seconds = self.limits.groups[group].seconds + self.limits.headroom_seconds
@@ -134,24 +134,26 @@ class LeavingPods:
     def _blocked(self, pods: list[Pod]) -> bool:
         """Is an eviction of these pods still being tried? The tries have a time limit of their own, before the pods' time to
         terminate begins."""
-        return any((leaver := self.leavers.get(pod.uid)) is not None and leaver.step in {"asked", "waiting"} for pod in pods)
+        return any(
+            (eviction := self.evictions.get(pod.uid)) is not None and eviction.step in {"asked", "waiting"} for pod in pods
+        )
 
     def running_pods(self) -> list[tuple[PodKey, str, str]]:
         """The pods that were tried and are still there, each as (name, step, text of the last answer)."""
-        return [(leaver.pod.key, leaver.step, leaver.detail) for leaver in self.leavers.values()]
+        return [(eviction.pod.key, eviction.step, eviction.detail) for eviction in self.evictions.values()]
 
     def ended(self, event: EvictionEnded, now: Instant) -> list[PodEvicted]:
         """Handles the end of an eviction call. Returns a report of the pod if it was evicted."""
-        leaver = self.leavers.get(event.uid)
-        if leaver is None or leaver.step != "asked":
+        eviction = self.evictions.get(event.uid)
+        if eviction is None or eviction.step != "asked":
             return []
-        leaver.asked_at, leaver.detail = now, event.detail
+        eviction.asked_at, eviction.detail = now, event.detail
         match event.outcome:
             case "accepted" | "gone":
-                leaver.step = "taken"
-                return [PodEvicted(leaver.pod)]
+                eviction.step = "taken"
+                return [PodEvicted(eviction.pod)]
             case "refused":
-                leaver.step = "refused"
+                eviction.step = "refused"
             case "blocked" | "unreachable":
-                leaver.step = "waiting"
+                eviction.step = "waiting"
         return []

@@ -1,7 +1,7 @@
 """All removals under way: begins them in batches, advances and cancels them, and reports the end of each.
 
 - `Drains`: the removals under way.
-- `room_in_leaving`: the removals to give up because pods need the room.
+- `drains_to_give_up`: the removals to give up because pods need the room.
 
 In: the ends of API calls (`apply`), time (`step`), and the autoscaler's commands. Out: effects, that is, API calls and reports
 to the autoscaler (`DrainEnd`, `PodEvicted`). Invariant: if a taint fails, the removals of the whole batch are given up.
@@ -126,7 +126,7 @@ class Drains:
             node_view = self._node_views.node_view(node, drain.unix(now))
             effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
             if drain.phase == "unmarking" and before != "unmarking":
-                self._node_views.stay(drain.pods.leavers)
+                self._node_views.cancel_leaving(drain.pods.evictions)
         return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
@@ -150,7 +150,7 @@ class Drains:
         return effects
 
     def _give_up(self, drain: Drain, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
-        self._node_views.stay(drain.pods.leavers)
+        self._node_views.cancel_leaving(drain.pods.evictions)
         return drain.give_up(unremovable_reason, detail, now)
 
     def _ended(self) -> list[Effect]:
@@ -165,7 +165,7 @@ class Drains:
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
-def room_in_leaving(
+def drains_to_give_up(
     planning_input: PlanningInput, leaving: Mapping[NodeName, UnixTime], homeless: Sequence[Pod]
 ) -> tuple[NodeName, ...]:
     """Finds the nodes whose removal is to be given up for pods that fit nowhere else (`homeless`), the latest removal first.
@@ -187,7 +187,7 @@ def room_in_leaving(
             if row is None or not snapshot.facts.live[row] or not len(kinds):
                 continue
             with snapshot.fork() as trial:
-                snapshot.put_node(row, kept_after_all(snapshot.facts.nodes[row]))
+                snapshot.put_node(row, without_removal_marks(snapshot.facts.nodes[row]))
                 placed = place_pods(snapshot, kinds, rows=np.array([row], np.intp)).rows
                 if (placed != NOWHERE).any():
                     trial.commit()
@@ -196,7 +196,7 @@ def room_in_leaving(
     return tuple(found)
 
 
-def kept_after_all(node: Node) -> Node:
+def without_removal_marks(node: Node) -> Node:
     """The node as it will be when its removal has been given up: without our taint, and without the cordon if we set it."""
     ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
     taints = tuple(taint for taint in node.taints if taint.key not in ours)

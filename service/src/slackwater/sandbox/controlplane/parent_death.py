@@ -1,9 +1,9 @@
 """Executes another program, which the kernel kills when the process that started it ends, for whatever reason.
 
-Run as a script: `leash.py PARENT_PID PROGRAM ARGUMENT...`. Imports nothing of this project. This is a script and not a function
-that runs between fork and exec, because a process with threads must not run Python there. On Linux the kernel sends the signal
-when the starting *thread* ends, so start the script from a thread that lives long enough. On other systems the script only
-executes the program.
+Run as a script: `parent_death.py PARENT_PID PROGRAM ARGUMENT...`. Imports nothing of this project. This is a script and not a
+function that runs between fork and exec, because a process with threads must not run Python there. On Linux the kernel sends
+the signal when the starting *thread* ends, so start the script from a thread that lives long enough. On other systems the
+script only executes the program.
 """
 
 import ctypes

@@ -14,7 +14,7 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.slow_wire import slow_wire
 from tests.cluster.support.stage import Stage
-from tests.cluster.support.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

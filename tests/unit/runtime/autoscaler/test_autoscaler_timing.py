@@ -55,7 +55,7 @@ class Running:
 
     def take(self, event: PodSeen | NodeSeen) -> None:
         self.scenario.state_machine.apply(event, Instant(0.0))
-        self.autoscaler.look()
+        self.autoscaler.after_event()
 
 
 @asynccontextmanager
@@ -112,7 +112,7 @@ async def test_a_pod_that_was_too_young_is_not_kept_waiting_for_the_clock_either
     assert [record.pending.passed_over for record in found.records[:3]] == [0, 1, 1]
 
 
-async def test_a_node_that_gets_ready_wakes_only_where_others_wait_behind_it() -> None:
+async def test_a_node_that_gets_ready_starts_a_loop_only_where_requests_are_queued() -> None:
     async with running(interval=NEVER) as found:
         await found.until(1)
         found.take(NodeSeen(a_node("n1")))
@@ -138,7 +138,7 @@ async def test_a_loop_that_fails_is_counted_and_followed_by_another() -> None:
     assert found.records[0].notes == ("fine at last",)
 
 
-async def test_who_does_not_lead_does_nothing() -> None:
+async def test_a_standby_does_nothing() -> None:
     asked = anyio.Event()
     turns = iter([False, False, False])
 

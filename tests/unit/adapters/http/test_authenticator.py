@@ -66,14 +66,14 @@ def refused(found: Caller | PermitRefusal) -> tuple[int, str]:
     ("prefix", "name", "want"),
     [("system:node:", "system:node:n1", "n1"), ("", "n1", "n1"), ("agent of ", "agent of n.1", "n.1")],
 )
-async def test_the_certificates_name_tells_the_node(ground: Ground, prefix: str, name: str, want: str) -> None:
+async def test_the_certificates_name_has_the_node(ground: Ground, prefix: str, name: str, want: str) -> None:
     found = await ground.gate(certificate_prefix=prefix).caller(*shown(peer=name))
     assert found == Caller(node=NodeName(want), name=name)
     assert ground.api.asked == []
 
 
 @pytest.mark.parametrize("name", ["", "system:node:", "system:nodes:n1", "admin", "System:node:n1"])
-async def test_a_certificate_of_somebody_else_is_forbidden(ground: Ground, name: str) -> None:
+async def test_a_certificate_of_another_client_is_forbidden(ground: Ground, name: str) -> None:
     found = refused(await ground.gate(certificate_prefix="system:node:").caller(*shown(peer=name)))
     assert found == (403, f"certificate of {name!r} names no node: want CN system:node:<node>")
 
@@ -92,7 +92,7 @@ def test_the_last_common_name_is_the_name() -> None:
 # --- tokens -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_bound_token_of_the_agents_account_is_let_in_for_its_node(ground: Ground) -> None:
+async def test_a_bound_token_of_the_agents_account_is_accepted_for_its_node(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, reviewed(node="node-7"))
     assert await ground.gate().caller(*shown(token=a_token())) == Caller(node=NodeName("node-7"), name=AGENT)
 
@@ -106,7 +106,7 @@ async def test_a_token_will_do_where_the_certificate_does_not(ground: Ground) ->
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic abc", "Token abc"])
-async def test_without_a_bearer_token_nobody_is_let_in(ground: Ground, header: str) -> None:
+async def test_without_a_bearer_token_every_caller_is_refused(ground: Ground, header: str) -> None:
     found = await ground.gate().caller([(b"authorization", header.encode())], None)
     assert refused(found) == (401, "who are you? want a bearer token")
     assert ground.api.asked == []
@@ -198,7 +198,7 @@ async def test_many_requests_with_one_token_make_one_review(ground: Ground) -> N
     assert len(ground.api.asked) == 1
 
 
-async def test_the_asker_that_goes_away_leaves_the_others_their_review(ground: Ground) -> None:
+async def test_a_caller_that_goes_away_leaves_the_others_their_review(ground: Ground) -> None:
     ground.api.reply("POST", REVIEWS, Reply(hang=True), reviewed())
     gate, found = ground.gate(), []
 
@@ -230,7 +230,7 @@ async def test_the_tokens_kept_are_bounded_and_the_longest_unused_goes_first(gro
 
 
 @pytest.mark.parametrize("token", ["opaque", "a.b", "a.!!!.c", "e30.e30.x", "a.bm8.c"])
-async def test_a_token_that_tells_no_end_is_kept_like_any(ground: Ground, token: str) -> None:
+async def test_a_token_without_an_expiry_is_kept_like_any(ground: Ground, token: str) -> None:
     ground.api.reply("POST", REVIEWS, reviewed())
     gate = ground.gate()
     for _ in range(2):

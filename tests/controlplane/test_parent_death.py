@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from slackwater.sandbox.controlplane import leash
+from slackwater.sandbox.controlplane import parent_death
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
 
@@ -23,8 +23,8 @@ time.sleep(600)
 """
 
 
-def test_a_program_on_the_leash_dies_when_its_parent_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, leash.__file__], stdout=subprocess.PIPE, text=True) as parent:
+def test_a_program_dies_when_its_parent_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, parent_death.__file__], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = os.pidfd_open(int(parent.stdout.readline()))
         assert select.select([child], [], [], 0)[0] == []
@@ -35,9 +35,9 @@ def test_a_program_on_the_leash_dies_when_its_parent_is_killed() -> None:
         os.close(child)
 
 
-def test_a_program_whose_parent_died_before_it_was_on_the_leash_does_not_start() -> None:
+def test_a_program_whose_parent_died_before_its_start_does_not_start() -> None:
     not_the_parent = "1"
-    command = [sys.executable, leash.__file__, not_the_parent, "/bin/echo", "started"]
+    command = [sys.executable, parent_death.__file__, not_the_parent, "/bin/echo", "started"]
 
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 

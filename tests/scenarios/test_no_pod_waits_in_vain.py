@@ -52,7 +52,7 @@ def test_no_victims_for_a_pod_that_filter_refuses_whatever_goes() -> None:
     assert story.state_machine.preempt(binding, {NodeName("m"): [victim.uid]}, story.at) == {}, "a bind there was denied"
 
 
-def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> None:
+def test_no_second_victim_is_evicted_while_our_watch_is_behind_kube_schedulers() -> None:
     """It saw the first victim leave node n and asks again; we still count that victim."""
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
@@ -66,7 +66,7 @@ def test_no_second_victim_dies_while_our_watch_is_behind_kube_schedulers() -> No
     assert story.filter(pod, "n", "m") == [Reason.OK, Reason.NOT_ENOUGH_CPU]
 
 
-def test_no_second_victim_dies_where_our_watch_caught_up_between_filter_and_the_question() -> None:
+def test_no_second_victim_is_evicted_where_our_watch_caught_up_between_filter_and_preempt() -> None:
     """Filter refused from an older state; the question that follows is about a state that nobody has any more."""
     first, second, pod = a_pod("v", on="n", cpu="4"), a_pod("w", on="m", cpu="4"), a_pod("p", cpu="2", priority=9)
     story = Story(a_node("n"), a_node("m"), first, second, pod)
@@ -105,7 +105,7 @@ def test_a_preemptor_whose_victims_do_not_leave_may_have_others_at_once_when_its
     assert story.state_machine.preempt(pod, {NodeName("n"): [first.uid]}, story.at) == {}, "the victim on m is about to be gone"
 
 
-def test_room_that_our_watch_shows_later_than_kube_schedulers_wakes_who_was_refused_just_before() -> None:
+def test_room_that_our_watch_shows_later_than_kube_schedulers_activates_pods_refused_just_before() -> None:
     old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
     story = Story(a_node("n"), old, pod)
     assert story.filter(pod, "n") == [Reason.NOT_ENOUGH_CPU]
@@ -125,7 +125,7 @@ def test_room_that_appears_long_after_the_refusal_is_kube_schedulers_own_event()
     assert story.state_machine.apply(PodGone(old.uid, old.key), story.at) == []
 
 
-def test_a_pod_that_kube_scheduler_does_not_try_again_is_woken_for_room_however_late_our_watch_showed_it() -> None:
+def test_a_pod_that_kube_scheduler_does_not_try_again_is_activated_for_room_however_late_our_watch_showed_it() -> None:
     """kube-scheduler saw the room before it asked, and our watch is 5 s behind: it has spent the event."""
     old, pod = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3")
     story = Story(a_node("n"), old, pod)
@@ -137,7 +137,7 @@ def test_a_pod_that_kube_scheduler_does_not_try_again_is_woken_for_room_however_
     assert story.after(60) == [], "once"
 
 
-def test_whoever_came_back_by_itself_or_fits_nowhere_is_not_woken() -> None:
+def test_a_pod_that_came_back_by_itself_or_fits_nowhere_is_not_activated() -> None:
     old, back, large = a_pod("old", on="n", cpu="4"), a_pod("back", cpu="3"), a_pod("large", cpu="5")
     elsewhere = a_pod("elsewhere", cpu="1", node_selector={"disk": "ssd"})
     story = Story(a_node("n"), old, back, large, elsewhere)
@@ -152,7 +152,7 @@ def test_whoever_came_back_by_itself_or_fits_nowhere_is_not_woken() -> None:
     assert [effect for _ in range(30) for effect in story.after(2) if isinstance(effect, Activate)] == []
 
 
-def test_no_more_pods_are_woken_than_there_is_room_for() -> None:
+def test_no_more_pods_are_activated_than_there_is_room_for() -> None:
     olds = [a_pod(f"old-{number}", on="n", cpu="2") for number in range(2)]
     pods = [a_pod(f"p{number:02}", cpu="2") for number in range(40)]
     story = Story(a_node("n"), *olds, *pods)
@@ -175,7 +175,7 @@ def test_a_heartbeat_of_a_node_is_no_room() -> None:
     assert story.state_machine.apply(NodeSeen(a_node("n")), story.at) == []
 
 
-def test_a_filter_that_passes_ends_starvation() -> None:
+def test_a_feasible_node_ends_the_sample_miss() -> None:
     pod = a_pod("p")
     story = Story(a_node("full", cpu="100m"), a_node("a"), a_node("b"), pod)
     story.filter(pod, "full")
@@ -186,7 +186,7 @@ def test_a_filter_that_passes_ends_starvation() -> None:
     assert not [effect for effect in story.after(1) if isinstance(effect, Nominate)]
 
 
-def test_the_node_of_a_starved_pod_takes_a_more_important_one_and_is_chosen_for_one_too() -> None:
+def test_the_nominated_node_of_a_sample_miss_takes_a_more_important_pod_and_is_chosen_for_one_too() -> None:
     pod, equal, important, sample_miss = (
         a_pod(name, cpu="3", priority=priority) for name, priority in zip("peis", (1, 1, 2, 2), strict=True)
     )
@@ -200,7 +200,7 @@ def test_the_node_of_a_starved_pod_takes_a_more_important_one_and_is_chosen_for_
     assert story.filter(important, "n") == [Reason.HELD_FOR_OTHERS], "kube-scheduler is about to bind an equal one there"
 
 
-def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
+def test_nodes_that_would_not_take_the_pod_are_no_sample_miss() -> None:
     pod = a_pod("p", node_selector={"disk": "ssd"})
     story = Story(a_node("full", cpu="100m", labels={"disk": "ssd"}), a_node("other"), pod)
     story.filter(pod, "full")
@@ -210,7 +210,7 @@ def test_nodes_that_would_not_take_the_pod_are_no_starvation() -> None:
     assert story.state_machine.state.event_counts.sample_misses == 1
 
 
-def test_a_bind_given_up_wakes_its_pod() -> None:
+def test_a_bind_given_up_activates_its_pod() -> None:
     pod = a_pod("p")
     story = Story(a_node("n"), pod)
     story.bind(pod, "n")
@@ -219,7 +219,7 @@ def test_a_bind_given_up_wakes_its_pod() -> None:
     assert story.state_machine.apply(PodRead(pod), story.at) == [Activate(pod.uid, pod.key, "bind-given-up")]
 
 
-def test_changed_settings_and_lost_touches_are_made_good_at_the_next_tick() -> None:
+def test_changed_settings_and_lost_activations_take_effect_at_the_next_tick() -> None:
     pod, other = a_pod("p", cpu="4"), a_pod("q")
     story = Story(a_node("n"), pod, other, policy=Policy(nodes=NodePolicy(system=amounts("1", "0"))))
     assert story.filter(pod, "n") == [Reason.CPU_ABOVE_TOTAL]
@@ -229,7 +229,7 @@ def test_changed_settings_and_lost_touches_are_made_good_at_the_next_tick() -> N
     assert story.after(0.1) == [], "each once"
 
 
-def test_a_hold_that_the_pods_next_filter_gives_up_wakes_who_waited_for_it() -> None:
+def test_a_hold_that_the_pods_next_filter_ends_activates_the_pods_that_waited_for_it() -> None:
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
     story = Story(a_node("n"), a_node("full", cpu="1"), first, second)
     story.filter(first, "n")
@@ -238,7 +238,7 @@ def test_a_hold_that_the_pods_next_filter_gives_up_wakes_who_waited_for_it() -> 
     assert Activate(second.uid, second.key, "hold-ended") in story.after(0.1)
 
 
-def test_a_pod_that_the_watch_tells_anew_after_a_restore_counts_again() -> None:
+def test_a_pod_that_the_watch_shows_again_after_a_restore_counts_again() -> None:
     pod = a_pod("p", on="n", version=100)
     story = Story(a_node("n"), pod)
     story.state_machine.apply(PodGone(pod.uid, pod.key), story.at)
