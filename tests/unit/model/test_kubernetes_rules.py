@@ -43,7 +43,7 @@ def following(text: str, **gates: bool) -> set[Rule]:
 
 def test_each_version_adds_its_rules() -> None:
     always = {Rule.POD_LEVEL_RESOURCES}
-    since_35 = {Rule.INCOMPLETE_POOLS_UNUSED, Rule.DEVICES_SCORED}
+    since_35 = {Rule.INCOMPLETE_POOLS_UNUSED, Rule.DEVICES_SCORED, Rule.ONLY_KNOWN_EFFECTS}
     since_36 = {
         Rule.CLAIM_OWNER_CAPITALS,
         Rule.DEVICE_TAINTS,

@@ -7,6 +7,7 @@ from random import Random
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
 from slackwater.model.events import ActivationLost, BindEnded, Event
@@ -223,7 +224,9 @@ async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new() -> 
         outer.start_soon(_open_soon, writer)
         group.cancel_scope.cancel()
     assert ticket.latest == bound(BIND)
-    assert dispatcher.submit(TOUCH).latest.verdict == "again"
+    with capture_logs() as lines:
+        assert dispatcher.submit(TOUCH).latest.verdict == "again"
+    assert [(line["log_level"], line["detail"]) for line in lines] == [("info", "the service is stopping")]
 
 
 async def _open_soon(writer: ScriptedWriter) -> None:
@@ -248,8 +251,10 @@ async def test_stopping_is_bounded() -> None:
 async def test_announcements_are_dropped_under_load_and_counted() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
-        for number in range(1001):
-            dispatcher.submit(Announce(UID, KEY, "Warning", "R", str(number)))
+        with capture_logs() as lines:
+            for number in range(1001):
+                dispatcher.submit(Announce(UID, KEY, "Warning", "R", str(number)))
+        assert [(line["log_level"], line["detail"]) for line in lines] == [("warning", "too many writes wait")]
         assert dispatcher.stats.dropped_announcements == 1
         assert writer.open_gate is not None
         writer.open_gate.set()

@@ -42,6 +42,10 @@ from slackwater.runtime.effect_outcomes import drain_ended, given_up, preemption
 
 _log = structlog.get_logger(__name__)
 
+#: Why a write is refused before it is tried.
+_STOPPING: Final = Outcome("again", detail="the service is stopping")
+_TOO_MANY: Final = Outcome("again", detail="too many writes wait")
+
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.05, longest_seconds=2.0)
 _MAX_ANNOUNCEMENTS: Final = 1000
 #: The most effects that may wait for one object. Only a few do while the API server answers.
@@ -228,7 +232,7 @@ class Dispatcher:
         return ticket
 
     def _refuse(self, ticket: Ticket) -> Ticket:
-        ticket.latest = Outcome("again", detail="the service is stopping, or has too much to write")
+        ticket.latest = _STOPPING if self._group is None else _TOO_MANY
         self._end(ticket)
         return ticket
 
@@ -320,9 +324,8 @@ class Dispatcher:
             self._advance_nomination_ended(effect, outcome)
         elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else given_up(effect, outcome) or event
-            _log.warning(
-                "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
-            )
+            log = _log.info if outcome is _STOPPING else _log.warning  # each stop refuses a few writes: nobody has to act
+            log("write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail)
         # The event is applied before the ticket finishes, so that callers of `ended()` find the state machine up to date.
         if event is not None:
             self._on_event(event)
