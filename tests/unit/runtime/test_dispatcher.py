@@ -7,6 +7,7 @@ from random import Random
 
 import anyio
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
@@ -214,7 +215,8 @@ async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
         writer.open_gate.set()
 
 
-async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new() -> None:
+async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.runtime.dispatcher._log", structlog.get_logger())  # other tests configure the old one
     writer = ScriptedWriter(open_gate=anyio.Event())
     dispatcher = Dispatcher(writer, lambda _: None, DispatcherConfig(), rng=Random(1))
     async with anyio.create_task_group() as outer, anyio.create_task_group() as group:
@@ -226,7 +228,7 @@ async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new() -> 
     assert ticket.latest == bound(BIND)
     with capture_logs() as lines:
         assert dispatcher.submit(TOUCH).latest.verdict == "again"
-    assert [(line["log_level"], line["detail"]) for line in lines] == [("info", "the service is stopping")]
+    assert [(line["log_level"], line["pod"]) for line in lines] == [("info", str(TOUCH.key))]
 
 
 async def _open_soon(writer: ScriptedWriter) -> None:
@@ -248,7 +250,8 @@ async def test_stopping_is_bounded() -> None:
     assert (await ticket.ended()).verdict == "unknown"
 
 
-async def test_announcements_are_dropped_under_load_and_counted() -> None:
+async def test_announcements_are_dropped_under_load_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.runtime.dispatcher._log", structlog.get_logger())  # other tests configure the old one
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer) as dispatcher:
         with capture_logs() as lines:

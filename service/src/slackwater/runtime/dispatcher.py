@@ -322,10 +322,13 @@ class Dispatcher:
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
         if isinstance(effect, NominateInAdvance):
             self._advance_nomination_ended(effect, outcome)
+        elif outcome is _STOPPING:
+            _log.info("write refused, because the service is stopping", effect=type(effect).__name__, pod=str(effect.key))
         elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else given_up(effect, outcome) or event
-            log = _log.info if outcome is _STOPPING else _log.warning  # each stop refuses a few writes: nobody has to act
-            log("write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail)
+            _log.warning(
+                "write given up", effect=type(effect).__name__, pod=str(effect.key), code=outcome.code, detail=outcome.detail
+            )
         # The event is applied before the ticket finishes, so that callers of `ended()` find the state machine up to date.
         if event is not None:
             self._on_event(event)

@@ -8,6 +8,7 @@ from random import Random
 
 import anyio
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from slackwater.adapters.kube import errors
@@ -362,8 +363,10 @@ async def test_a_reflector_pauses_for_half_a_minute_at_most(
             await story.asked(lambda: story.reflector.stats().watches == 2)
 
 
-async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(api: FakeApi, client: KubeClient) -> None:
-    """As the reflector states them: how long they take besides is the machine's affair."""
+async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(
+    api: FakeApi, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.adapters.kube.reflector._log", structlog.get_logger())  # other tests configure the old one
     api.put(NODES_PATH, "a")
     refused = Reply(status=403, body=status(403, "Forbidden", "nodes is forbidden"))
     api.reply("GET", NODES_PATH, *[refused] * 4)
