@@ -156,6 +156,11 @@ async def test_a_service_killed_while_it_steers_loses_no_pod(stage: Stage, groun
     await same_state(service, ground)
 
 
+def _binding_slowly(document: dict[str, Any]) -> None:
+    """kube-scheduler sends at most 100 requests a second: 1,440 binds take long enough to be interrupted by a slow test."""
+    document["clientConnection"] = {**document.get("clientConnection", {}), "qps": 100, "burst": 50}
+
+
 async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_no_pod_and_no_room(
     stage: Stage, ground: Ground
 ) -> None:
@@ -163,7 +168,7 @@ async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_n
     await ground.make_nodes(30, cpu="24")
     service = await stage.up_service({"extender": {"bind": False}, "nodes": {"system": {"cpu": "12"}}})
     await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m") for number in range(1600))
-    await stage.up_scheduler()
+    await stage.up_scheduler(edit=_binding_slowly)
 
     async def n_bound() -> int:
         return len(await ground.names_bound())
