@@ -1,9 +1,11 @@
-"""What holds for all tests: Hypothesis' profiles, a garbage collector that skips imported modules, records, repetition."""
+"""What holds for all tests: Hypothesis' profiles, a garbage collector that skips imported modules, logs, records, repeats."""
 
 import gc
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.stages.record import install, repeat
@@ -41,3 +43,10 @@ def pytest_collection_finish() -> None:
     """All modules stay: without this each collection of garbage during the tests looks at everything that was imported."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_by_default() -> Iterator[None]:
+    """A test that configures logging, as commands and simulations do, leaves it to the next one as it was."""
+    yield
+    structlog.reset_defaults()

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 
 @pytest.fixture
@@ -15,4 +14,3 @@ def loggers_as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
