@@ -15,13 +15,13 @@ from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
+from slackwater.controllers.binding.binding import Binding
 from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.state import PermitDecision, Permits
-from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Evict
 from slackwater.model.events import BindEnded

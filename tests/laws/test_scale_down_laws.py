@@ -14,9 +14,9 @@ from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.feasible_nodes import feasible
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
 from slackwater.snapshot.running_pods import RunningPods

@@ -264,7 +264,7 @@ def test_where_choosing_fails_kube_scheduler_chooses_until_the_snapshot_is_built
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
         with monkeypatch.context() as broken:
-            broken.setattr("slackwater.controllers.nomination.room_scores.Samples.best_of", lambda *_: 1 // 0)
+            broken.setattr("slackwater.fit.best_node.Samples.best_of", lambda *_: 1 // 0)
             assert cluster.ask(pods[0]) == list(NODES)
         assert cluster.ask(pods[1]) == list(NODES)
         await anyio.sleep(0.5)

@@ -17,7 +17,7 @@ from slackwater.runtime.autoscaler.planning import MakeInquiry, PlanMaker, Plann
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.planner.children import answer_of
-from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Ask, AskShrink, Failed, PlannerQuestion, Question
+from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Ask, AskScaleDown, Failed, PlannerQuestion, Question
 from slackwater.runtime.planner.process import MakeQuestion
 from slackwater.runtime.planner.replica_feed import Auxiliary, ReplicaFeed
 from slackwater.runtime.planner.session import AnswerInChild, Session
@@ -116,7 +116,7 @@ class Conversation:
         return replace(found, seconds={})
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        found = self._asked(AskShrink(), watch)
+        found = self._asked(AskScaleDown(), watch)
         assert found is None or isinstance(found, ScaleDownProposal), found
         return found
 
@@ -144,7 +144,7 @@ class Conversation:
             self._feed.reset()
         return await self._feed.collect(watch, for_plan=for_plan), rebuild
 
-    def _asked(self, message: Ask | AskShrink, watch: Watch) -> object:
+    def _asked(self, message: Ask | AskScaleDown, watch: Watch) -> object:
         found: object = None
         with watch:
             for answer in self._say(message):
@@ -153,7 +153,7 @@ class Conversation:
         assert not isinstance(found, Failed), found.traceback
         return found
 
-    def _say(self, message: Ask | AskShrink | Question) -> Sequence[bytes]:
+    def _say(self, message: Ask | AskScaleDown | Question) -> Sequence[bytes]:
         for frame in self._encoder.frames(message):
             self.frames += 1
             self.session.take(frame)

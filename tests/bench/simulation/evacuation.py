@@ -13,7 +13,7 @@ from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

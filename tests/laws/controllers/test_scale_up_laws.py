@@ -15,7 +15,7 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row

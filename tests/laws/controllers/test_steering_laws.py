@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.controllers.nomination.pod_placement import Chooser, Ranking
-from slackwater.controllers.nomination.room_scores import RoomScores, Samples, Scoring, score_room
+from slackwater.controllers.nomination.node_ranking import Chooser, Ranking
+from slackwater.fit.best_node import RoomScores, Samples, Scoring, score_room
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, scores
 from slackwater.model.columns import Int64, Rows

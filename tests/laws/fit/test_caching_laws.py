@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.app.offline import Cluster, read_cluster
-from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Taint

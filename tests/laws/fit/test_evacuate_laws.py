@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
 from slackwater.fit.feasible_nodes import feasible
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import Labels, Pod, Taint

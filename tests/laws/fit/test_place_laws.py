@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.fit.assumed_bindings import assume_claims
+from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.columns import Rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.cluster.pdbs import Budgets
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.selectors import Requirement, Selector, selects
 from tests.support.builders import a_budget, a_pod

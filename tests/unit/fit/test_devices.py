@@ -3,7 +3,7 @@
 import pytest
 
 from slackwater.app.offline.placement import pending_pods, snapshot_of
-from slackwater.fit.assumed_bindings import assume_claims, release_devices
+from slackwater.fit.assumed_claims import assume_claims, release_devices
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import PodUid, Row

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.fit.pdb_tracker import DEPLOYMENT, Scales, counted
+from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales, counted
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Pod

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, Verdict, judge
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod

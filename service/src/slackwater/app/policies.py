@@ -13,7 +13,6 @@ from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.nomination.aimd_window import WindowPolicy
 from slackwater.controllers.nomination.loop import own_score
-from slackwater.controllers.nomination.room_scores import OwnScore
 from slackwater.controllers.policy import NominationPolicy, Policy, PreemptionPolicy, VerticalPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
@@ -25,6 +24,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
+from slackwater.fit.best_node import OwnScore
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import UnixTime

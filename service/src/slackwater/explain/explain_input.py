@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from slackwater.controllers.nomination.room_scores import OwnScore
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.fit.best_node import OwnScore
 from slackwater.fit.node_scores import ScoreProfile
 from slackwater.model.auxiliary import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime

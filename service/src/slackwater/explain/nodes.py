@@ -31,10 +31,10 @@ from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest
 from slackwater.explain.search import Goal, minimal_set, single_remedies
 from slackwater.explain.why_nowhere import why_nowhere
-from slackwater.fit.assumed_bindings import take_off
+from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import UnremovableReason, WaitReason

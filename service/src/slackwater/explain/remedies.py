@@ -12,7 +12,7 @@ from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.fit.assumed_bindings import take_off
+from slackwater.fit.assumed_claims import take_off
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod

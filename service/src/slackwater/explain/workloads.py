@@ -15,7 +15,7 @@ from slackwater.explain.pods import nearest
 from slackwater.explain.remedies import Change, PodLeaves
 from slackwater.explain.resource_findings import unit_of
 from slackwater.explain.why_nowhere import why_nowhere
-from slackwater.fit.assumed_bindings import take_off
+from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod

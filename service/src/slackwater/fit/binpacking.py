@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.assumed_bindings import assume_claims, has_claims
+from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.feasible_nodes import SPREAD, feasible
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.assumed_bindings import release_devices
+from slackwater.fit.assumed_claims import release_devices
 from slackwater.fit.binpacking import NOWHERE, Hints, Placements, place_pods
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.filter.dynamic_resources import needs_devices

@@ -1,7 +1,7 @@
 """Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
 A bound pod has a reservation on its node, and no hold. A pod that has ended has no reservation either. Deliberately absent:
-pending pods, and our own binds before the watch shows them (`controllers.placement.binding`).
+pending pods, and our own binds before the watch shows them (`controllers.binding.binding`).
 """
 
 from collections.abc import Iterable

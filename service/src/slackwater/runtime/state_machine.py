@@ -14,12 +14,12 @@ from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.unschedulable_pods import Conditions
 from slackwater.controllers.audit.repair import AuditRepair
+from slackwater.controllers.binding.binding import BindAnswer, Binding
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.nomination.state import AdvanceNominations
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.persisted_permits import PermitConflicts
-from slackwater.controllers.permits.state import PermitDecision, Permits, VerticalEvents
-from slackwater.controllers.placement.binding import BindAnswer, Binding
+from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
@@ -63,7 +63,9 @@ from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
 from slackwater.runtime.flows.drains import ActivePauses, Removals
 from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
+from slackwater.runtime.flows.permits import PermitFlow
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
+from slackwater.runtime.flows.vertical_events import VerticalEvents
 from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 
 
@@ -81,7 +83,7 @@ class StateMachine:
         self.removals = Removals(state, self.migrating)
         self.pausing = ActivePauses(self.preemptions, self.removals)
         self.permit_limits = PermitLimits(state, policy=policy)
-        self._permits = Permits(
+        self._permits = PermitFlow(
             state,
             permit_limits=self.permit_limits,
             migrating=self.migrating,

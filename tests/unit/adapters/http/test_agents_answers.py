@@ -90,7 +90,7 @@ async def test_migrate_is_there_only_when_the_permit_service_says_so() -> None:
         first, second = await service.post(a_request()), await service.post(a_request())
         assert first.text == '{"permit":{"vCPUs":1,"mem":"4Gi"},"migrate":{}}'
         assert second.text == '{"permit":{"vCPUs":1,"mem":"4Gi"}}'
-        assert service.counted("slackwater_agent_migrations_told_total") == 1
+        assert service.counted("slackwater_agent_migrations_announced_total") == 1
 
 
 async def test_a_permit_limit_that_is_not_written_yet_is_counted() -> None:

@@ -21,7 +21,7 @@ from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry
-from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskShrink, PlannerQuestion, Question
+from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, PlannerQuestion, Question
 from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -113,7 +113,7 @@ class Process:
     def _answer(self, _question: PlannerQuestion, replica: SnapshotReplica) -> None:
         self.answers.append(seen(replica))
 
-    def say(self, message: Ask | AskShrink | Question) -> object:
+    def say(self, message: Ask | AskScaleDown | Question) -> object:
         for frame in self._encoder.frames(message):
             self.session.take(frame)
         found = [arrived.value for frame in self._done if (arrived := self._decoder.take(frame)) is not None]
@@ -122,7 +122,7 @@ class Process:
 
     def plans(self) -> Iterator[object]:
         yield without_times(self.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True)))
-        yield without_times(self.say(AskShrink()))
+        yield without_times(self.say(AskScaleDown()))
 
 
 def without_times(plans: object) -> str:
@@ -135,7 +135,7 @@ def looks_of_a_plan() -> tuple[int, int]:
     process = Process()
     process.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True))
     first = process.looks
-    process.say(AskShrink())
+    process.say(AskScaleDown())
     return first, process.looks
 
 
@@ -153,7 +153,7 @@ def test_at_each_step_the_answer_sees_the_replica_of_before_with_what_came_since
     child = Process(asks_at=at, is_child=True)
     child.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True))
     if at > UP:
-        child.say(AskShrink())
+        child.say(AskScaleDown())
     want = {**{f"n{number}": 1000 for number in range(NODES - 1)}, "n11": 3000}
     assert child.answers == [(want, 8, False)]
 
@@ -173,4 +173,4 @@ def test_a_question_between_the_two_plans_changes_neither() -> None:
     first = Ask(inquiry=an_inquiry(CLUSTER), rebuild=True)
     assert without_times(plain.say(first)) == without_times(asked.say(first))
     asked.say(question(1))
-    assert without_times(plain.say(AskShrink())) == without_times(asked.say(AskShrink()))
+    assert without_times(plain.say(AskScaleDown())) == without_times(asked.say(AskScaleDown()))

@@ -34,29 +34,29 @@ _COUNTS = (
     (
         "sample_misses",
         "slackwater_sample_misses",
-        "Filter calls whose whole sample was rejected though another node fits.",
+        "Filter calls whose whole sample was refused although another node fits.",
     ),
-    ("nominations", "slackwater_nominations", "Nominations made in answer to sample starvation."),
+    ("nominations", "slackwater_nominations", "Nominations made because of a sample miss."),
     ("nominations_met", "slackwater_nominations_met", "Nominated pods that were bound to the nominated node."),
     ("over_total", "slackwater_admissions_over_total", "Pods that others bound to a node without room for them."),
     (
         "odd_requests",
         "slackwater_agent_unaligned_requests",
-        "Agent requests for resources that are no multiple of the compute unit; answered all the same.",
+        "Agent requests for resources that are no multiple of the compute unit. They are answered all the same.",
     ),
-    ("permit_writes", "slackwater_permit_writes", "Permit annotations sent to be written."),
+    ("permit_writes", "slackwater_permit_writes", "Writes of permit annotations."),
     (
         "permit_write_failures",
         "slackwater_permit_write_failures",
-        "Of those, refused, lost, or meeting another text than expected.",
+        "Writes of permit annotations that were refused, had no answer, or found another text than expected.",
     ),
     ("migrations_decided", "slackwater_migrations_decided", "Decisions that a virtual machine leaves its node."),
-    ("migrations_created", "slackwater_migrations_created", "VirtualMachineMigrations made."),
-    ("migration_create_fails", "slackwater_migration_create_fails", "VirtualMachineMigrations that could not be made."),
+    ("migrations_created", "slackwater_migrations_created", "VirtualMachineMigrations created."),
+    ("migration_create_fails", "slackwater_migration_create_fails", "VirtualMachineMigrations that could not be created."),
     (
         "migrations_without_target_node",
         "slackwater_migrations_without_target_node",
-        "Decisions that came to nothing, since no node takes the machine.",
+        "Migrations not started, because no node has room for the machine.",
     ),
 )
 
@@ -84,7 +84,7 @@ class StateCollector(Collector):
         for field, name, meaning in _COUNTS:
             yield CounterMetricFamily(name, meaning, value=getattr(event_counts, field))
         failures = CounterMetricFamily(
-            "slackwater_scheduling_failures", "Scheduling attempts that failed, by whose word.", labels=["by"]
+            "slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", labels=["by"]
         )
         failures.add_metric(["slackwater"], event_counts.failures - event_counts.failures_in_tree)
         failures.add_metric(["in_tree"], event_counts.failures_in_tree)
@@ -109,7 +109,11 @@ class StateCollector(Collector):
         event_counts = self._state_machine.state.event_counts
         for name, meaning, counts in (
             ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
-            ("slackwater_migration_delete_fails", "Deletions of those that failed.", event_counts.migration_delete_fails),
+            (
+                "slackwater_migration_delete_fails",
+                "Failed deletions of finished VirtualMachineMigrations.",
+                event_counts.migration_delete_fails,
+            ),
         ):
             family = CounterMetricFamily(name, meaning, labels=["phase"])
             for phase, count in counts.items():
@@ -140,7 +144,9 @@ class StateCollector(Collector):
         state_machine = self._state_machine
         yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(state_machine.synced))
         yield GaugeMetricFamily("slackwater_nodes", "Nodes in the cluster state.", value=len(state_machine.state.nodes))
-        yield GaugeMetricFamily("slackwater_pods", "Pods known, ended ones included.", value=len(state_machine.state.pods))
+        yield GaugeMetricFamily(
+            "slackwater_pods", "Pods in the cluster state, with ended ones.", value=len(state_machine.state.pods)
+        )
         yield GaugeMetricFamily(
             "slackwater_reservations", "Pods that count on a node.", value=len(state_machine.state.reservations)
         )
@@ -149,9 +155,11 @@ class StateCollector(Collector):
             "Reservations that the watch has not shown yet.",
             value=state_machine.state.reservations.unconfirmed(),
         )
-        yield GaugeMetricFamily("slackwater_holds", "Holds now.", value=len(state_machine.state.holds))
+        yield GaugeMetricFamily("slackwater_holds", "Holds in force now.", value=len(state_machine.state.holds))
         yield GaugeMetricFamily(
-            "slackwater_vertical_pods", "Counted pods that grow in place.", value=len(state_machine.state.vertical_pods)
+            "slackwater_vertical_pods",
+            "Pods that grow in place and count on a node.",
+            value=len(state_machine.state.vertical_pods),
         )
         yield GaugeMetricFamily(
             "slackwater_permit_writes_waiting", "Permits being written now.", value=state_machine.permit_limits.writing()
@@ -160,10 +168,12 @@ class StateCollector(Collector):
             "slackwater_migrations", "Migrations decided or running now.", value=len(state_machine.migrating.migrations)
         )
         yield GaugeMetricFamily(
-            "slackwater_migration_queue", "Machines that may leave their node.", value=len(state_machine.migrating.choice.queue)
+            "slackwater_migration_queue",
+            "Machines that may migrate from their node.",
+            value=len(state_machine.migrating.choice.queue),
         )
         yield GaugeMetricFamily(
-            "slackwater_denied_binds", "Denied binds remembered now.", value=len(state_machine.state.bind_backoff)
+            "slackwater_denied_binds", "Denied binds whose back-off has not ended.", value=len(state_machine.state.bind_backoff)
         )
 
     def _dispatched(self) -> Iterator[Metric]:
@@ -174,9 +184,9 @@ class StateCollector(Collector):
         for (effect, verdict), count in sorted(stats.calls.items()):
             calls.add_metric([effect, verdict], count)
         yield calls
-        yield GaugeMetricFamily("slackwater_api_calls_waiting", "Effects not ended yet.", value=stats.waiting)
+        yield GaugeMetricFamily("slackwater_api_calls_waiting", "Effects that have not ended.", value=stats.waiting)
         yield CounterMetricFamily(
-            "slackwater_events_dropped", "Events for people that were dropped under load.", value=self._dropped_events()
+            "slackwater_events_dropped", "Kubernetes Events that were dropped under load.", value=self._dropped_events()
         )
 
 
@@ -189,8 +199,8 @@ def _by_reason(name: str, meaning: str, counts: list[int], *, without: Collectio
 
 #: (name, meaning, units of the column in one unit of the metric).
 _FAMILIES: Final = (
-    ("slackwater_node_cpu_resources_current", "What is promised, held back and wanted of each node's CPU; CPUs.", 1000),
-    ("slackwater_node_mem_resources_current", "What is promised, held back and wanted of each node's memory; bytes.", 1),
+    ("slackwater_node_cpu_resources_current", "CPU of each node that is reserved, buffered and asked for, in CPUs.", 1000),
+    ("slackwater_node_mem_resources_current", "Memory of each node that is reserved, buffered and asked for, in bytes.", 1),
 )
 _FIELDS: Final = (
     ("Total", "total"),

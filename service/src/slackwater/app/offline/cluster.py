@@ -37,7 +37,7 @@ from slackwater.app.offline.objects import (
 )
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
 from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities
-from slackwater.fit.pdb_tracker import NO_SCALES, Scales
+from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule

@@ -21,7 +21,7 @@ from slackwater.explain.findings import Explanation, document
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
-from slackwater.fit.pdb_tracker import counted
+from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.snapshot.running_pods import RunningPods

@@ -19,7 +19,7 @@ from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.eviction_facts import controller_of
 from slackwater.adapters.kube.structs import Wire
 from slackwater.app.offline.manifest_types import check_shape, completed_pod, completed_template, problem_of
-from slackwater.fit.pdb_tracker import DEPLOYMENT, Scales
+from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion

@@ -18,7 +18,7 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
-from slackwater.fit.pdb_tracker import CountedBudgets, counted
+from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod

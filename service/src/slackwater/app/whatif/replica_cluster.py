@@ -11,7 +11,7 @@ from slackwater.app.offline.version import VersionFound
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.expanders.priority import Priorities
 from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.fit.pdb_tracker import Scales
+from slackwater.fit.remaining_pdb_tracker import Scales
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod

@@ -17,17 +17,19 @@ def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
     for cause, count in counts.drifts.items():
         drifts.add_metric([cause.value], count)
     yield drifts
-    yield GaugeMetricFamily("slackwater_audit_differences_left", "Of the last audit, not put right.", value=counts.last_left)
-    yield GaugeMetricFamily("slackwater_audit_seconds", "How long the last audit took.", value=counts.last_seconds)
+    yield GaugeMetricFamily(
+        "slackwater_audit_differences_left", "Differences that the last audit found and did not repair.", value=counts.last_left
+    )
+    yield GaugeMetricFamily("slackwater_audit_seconds", "Duration of the last audit.", value=counts.last_seconds)
     yield GaugeMetricFamily(
         "slackwater_audit_serving_loop_seconds",
-        "What comparing took of the loop that answers kube-scheduler, in the last audit.",
+        "Seconds that the last audit took on the event loop that answers kube-scheduler.",
         value=counts.last_serving_seconds,
     )
     yield GaugeMetricFamily(
         "slackwater_audit_longest_slice_seconds",
-        "The longest that an audit has kept that loop at once.",
+        "The longest time that an audit has blocked that event loop.",
         value=counts.longest_slice_seconds,
     )
-    yield CounterMetricFamily("slackwater_quarantines", "Nodes that were put into quarantine.", value=counts.quarantines)
+    yield CounterMetricFamily("slackwater_quarantines", "Nodes put into quarantine.", value=counts.quarantines)
     yield GaugeMetricFamily("slackwater_nodes_quarantined", "Nodes in quarantine now.", value=quarantined)

@@ -15,8 +15,10 @@ class LeaderStatus(BaseModel):
 
     mode: Annotated[str, Field(description="`leaderElection.mode`.")] = "none"
     leads: Annotated[bool, Field(description="This replica decides and writes.")] = True
-    holder: Annotated[str, Field(description="Whom the Lease names; empty: nobody, or there is no Lease.")] = ""
-    leadership_terms: Annotated[int, Field(description="How often this replica has begun to lead.")] = 1
+    holder: Annotated[
+        str, Field(description="The holder that the Lease names; empty if it names nobody, or there is no Lease.")
+    ] = ""
+    leadership_terms: Annotated[int, Field(description="How often this replica has become the leader.")] = 1
     changes: Annotated[int, Field(description="How often the Lease was seen to name another holder.")] = 0
 
 
@@ -36,7 +38,7 @@ class LeaderCollector(Collector):
         status = self._status()
         yield GaugeMetricFamily("slackwater_leader", "1 while this replica decides and writes.", value=int(status.leads))
         yield CounterMetricFamily(
-            "slackwater_leadership_terms", "How often this replica has begun to lead.", value=status.leadership_terms
+            "slackwater_leadership_terms", "How often this replica has become the leader.", value=status.leadership_terms
         )
         yield CounterMetricFamily(
             "slackwater_leader_transitions", "How often the Lease was seen to name another holder.", value=status.changes

@@ -22,8 +22,8 @@ import numpy as np
 import structlog
 
 from slackwater.controllers.nomination.backlog import Eligibility
-from slackwater.controllers.nomination.room_scores import Best, OwnScore, Scoring
 from slackwater.controllers.nomination.snapshot_follower import NominationSnapshot
+from slackwater.fit.best_node import Best, OwnScore, Scoring
 from slackwater.fit.node_scores import ScoreProfile
 from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
 from slackwater.model.columns import Int64, Rows

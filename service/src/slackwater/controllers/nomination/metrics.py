@@ -19,41 +19,45 @@ def nomination_families(nominations: AdvanceNominations) -> Iterator[Metric]:
         value=counts.met,
     )
     missed = CounterMetricFamily(
-        "slackwater_steering_nominations_missed", "Nominations that came to nothing, by reason.", labels=["reason"]
+        "slackwater_steering_nominations_missed",
+        "Nominations that ended without a bind to the nominated node, by reason.",
+        labels=["reason"],
     )
     for why, count in counts.missed.items():
         missed.add_metric([why], count)
     yield missed
     yield CounterMetricFamily(
         "slackwater_steering_nominations_dropped",
-        "Nodes chosen in advance for pods that were not nominated after all: they had changed by then.",
+        "Nodes chosen in advance for pods that then were not nominated, because they had changed meanwhile.",
         value=counts.dropped,
     )
     yield _histogram(
         "slackwater_steering_seconds_until_nominated",
-        "From the moment the watch showed a pod until a node was chosen for it.",
+        "Time from the watch showing a pod until a node was chosen for it.",
         counts.until_nominated,
     )
     yield _histogram(
         "slackwater_steering_seconds_until_bound",
-        "From the moment the watch showed a pod until it showed it bound, nominated in advance or not.",
+        "Time from the watch showing a pod until it showed the pod bound, nominated in advance or not.",
         counts.until_bound,
     )
-    yield CounterMetricFamily("slackwater_steering_choices", "Pods for which filter named one node only.", value=counts.chosen)
     yield CounterMetricFamily(
-        "slackwater_steering_choices_met", "Of those, pods that were bound there.", value=counts.chosen_met
+        "slackwater_steering_choices", "Pods for which filter returned only one node.", value=counts.chosen
+    )
+    yield CounterMetricFamily(
+        "slackwater_steering_choices_met", "Pods bound to the one node that filter returned.", value=counts.chosen_met
     )
     yield GaugeMetricFamily(
         "slackwater_steering_nominations_open", "Nominations that have not ended yet.", value=len(nominations)
     )
     yield GaugeMetricFamily(
         "slackwater_steering_width",
-        "Nominations that may be on their way to the API server at once.",
+        "The most nominations that may be in flight to the API server at once.",
         value=nominations.nomination_window.width,
     )
     yield GaugeMetricFamily(
         "slackwater_steering_write_seconds",
-        "How long a nomination takes to be written of late, its wait in our queue included.",
+        "Recent duration of writing a nomination, with its wait in our queue.",
         value=nominations.nomination_window.write_seconds,
     )
 

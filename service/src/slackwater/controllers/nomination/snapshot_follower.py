@@ -13,8 +13,8 @@ import anyio.to_thread
 import numpy as np
 
 from slackwater.controllers.nomination.backlog import Backlog, Eligibility
-from slackwater.controllers.nomination.pod_placement import Chooser
-from slackwater.controllers.nomination.room_scores import Best, Samples, Scoring
+from slackwater.controllers.nomination.node_ranking import Chooser
+from slackwater.fit.best_node import Best, Samples, Scoring
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName

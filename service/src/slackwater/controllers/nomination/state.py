@@ -6,7 +6,7 @@
 
 A nomination is a hint: if it fails, kube-scheduler's own search goes on. So none of this has to outlive the process, and a
 nomination that an earlier process wrote is treated like one of another client. Each pod is nominated once, and again only if
-the write failed because the pod had changed. Deliberately absent: which node (`pod_placement`), and when to nominate (`loop`).
+the write failed because the pod had changed. Deliberately absent: which node (`node_ranking`), and when to nominate (`loop`).
 """
 
 from collections.abc import Callable

@@ -70,14 +70,14 @@ class AgentMetrics(Collector):
         )
         yield histogram(
             "slackwater_agent_request_duration_seconds",
-            "Time from the whole request to its answer; waiting that was asked for is part of it.",
+            "Time from the complete request to its answer, with the wait that the request allows.",
             [((), self._seconds)],
         )
         help_text = "Answers that announced a migration to the agent of the pod."
-        yield CounterMetricFamily("slackwater_agent_migrations_told", help_text, value=self.migrating)
+        yield CounterMetricFamily("slackwater_agent_migrations_announced", help_text, value=self.migrating)
         yield CounterMetricFamily(
             "slackwater_agent_permit_limits_awaited",
-            "Answers that granted less than there was room for, since the higher permit limit was not written yet.",
+            "Answers that granted less than there was room for, because the higher permit limit was not written yet.",
             value=self.pending,
         )
         by_status = (((code,), count) for code, count in self._by_status.items())
@@ -85,7 +85,7 @@ class AgentMetrics(Collector):
         self._drop_gone()
         yield _counter(
             "slackwater_resource_requests_results",
-            "Agent requests that could be read, by HTTP status, the pod's node, and whether they reported a load.",
+            "Agent requests that were decoded, by HTTP status, the pod's node, and whether they reported a load.",
             ("code", "node", "has_metrics"),
             self._results.items(),
         )

@@ -1,43 +1,28 @@
-"""Decides agents' permit requests, and applies the events of pods that grow in place (neondatabase/autoscaling v0.36.1,
-pkg/plugin/run.go).
+"""Agents' permit requests: checks them, decides what the pod gets, and answers (neondatabase/autoscaling v0.36.1,
+pkg/plugin/run.go). `runtime.flows.permits` calls these steps in order, and starts migrations between them.
 
-- `Permits`: checks an agent's request, decides it and answers.
-- `VerticalEvents`: applies events about machines, permit writes and migrations.
+- `Permits`: the steps of a request.
+- `PermitCase`: a request with the state of its pod.
+- `PermitDecision`: the result, before a permit limit is persisted.
 
-Each request is O(1): it looks only at the pod, its node's sums and the head of the node's migration queue.
+Each step is O(1): it looks only at the pod and its node's sums.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import assert_never
 
-from slackwater.cluster.annotations import unreadable_permit
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, Resize
-from slackwater.model.events import (
-    MachineGone,
-    MachineSeen,
-    MigrationDeleteEnded,
-    MigrationGone,
-    MigrationNotStarted,
-    MigrationSeen,
-    MigrationStarted,
-    PermitNotWritten,
-    PermitWritten,
-    VerticalEvent,
-)
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.ledger.transitions import Question, settled
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal, PersistedPermit
 from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
-from slackwater.model.vertical import Machine, ResizeTarget, Vertical
+from slackwater.model.vertical import ResizeTarget, Vertical
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 
@@ -45,7 +30,7 @@ from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 class PermitDecision:
     """The decision about an agent's request, before a permit limit is persisted for it. `denied`: some growth had no room.
 
-    `asked`: what the agent asks for. `held`: what the agent may use already (`_Case.has`). Both are in milliCPU and bytes,
+    `asked`: what the agent asks for. `held`: what the agent may use already (`PermitCase.has`). Both are in milliCPU and bytes,
     whatever units the agent uses. `first_odd`: this is the pod's first request that is no multiple of its compute unit.
     """
 
@@ -62,15 +47,13 @@ class PermitDecision:
 
 
 class Permits:
-    """Checks and decides agents' permit requests. `room_given` is called when a pod has given back room, and returns
-    effects."""
+    """The steps of an agent's permit request. `room_given` is called when a pod has given back room, and returns effects."""
 
     def __init__(
         self,
         cluster_state: ClusterState,
         *,
         permit_limits: PermitLimits,
-        migrating: Migrating,
         room_given: Callable[[Instant], list[Effect]],
     ) -> None:
         self._ledger = cluster_state.ledger
@@ -80,24 +63,17 @@ class Permits:
         self._quarantine = cluster_state.quarantine
         self._vertical_pods = cluster_state.vertical_pods
         self._permit_limits = permit_limits
-        self._migrating = migrating
         self._event_counts = cluster_state.event_counts
         self._room_given = room_given
 
-    def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> PermitDecision | PermitRefusal:
-        """Decides a request, and applies the decision to the pod's resources at once. Refuses a request that fails a check."""
-        case = self._case(ask, caller, policy)
-        if isinstance(case, PermitRefusal):
-            return replace(case, node=self._node_of(ask.key))
-        return self._decided(case, policy, now)
-
-    def _node_of(self, key: PodKey) -> NodeName | None:
+    def node_of(self, key: PodKey) -> NodeName | None:
+        """The node on which the pod counts; None if it counts on none that exists."""
         pod = self._pods.by_key(key)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         return None if reservation is None or reservation.node not in self._nodes.row_of else reservation.node
 
-    def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "_Case | PermitRefusal":
-        """The request with the pod's state, or the refusal if a check fails."""
+    def case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "PermitCase | PermitRefusal":
+        """The request with the state of its pod, or the refusal if a check fails."""
         pod = self._pods.by_key(ask.key)
         reservation = None if pod is None else self._reservations.get(pod.uid)
         row = None if reservation is None else self._nodes.row_of.get(reservation.node)
@@ -113,70 +89,28 @@ class Permits:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        if self._migrating.is_notified(pod) and not _as_held(reservation.pod_resources, question):
-            message = "cannot change resources: agent has already been informed that pod is migrating"
-            return PermitRefusal(status=400, code="migrating", message=message)
-        return _Case(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
+        return PermitCase(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
 
-    def _decided(self, case: "_Case", policy: Policy, now: Instant) -> PermitDecision:
-        pod, vertical_pod, uid = case.pod, case.vertical_pod, case.pod.uid
-        held = case.has()
-        vertical_pod.has = held.at_most(case.question.asked)
-        target_node = self._migrating.choice.decide(pod, vertical_pod, policy, now)
-        leaving = self._migrating.is_leaving(uid)
-        first_odd = self._note_report(case, now, leaving=leaving or target_node is not None)
-        effects: list[Effect] = []
-        notified = self._migrating.is_notified(pod)
-        if notified:
-            effects += self._held(case, now)
-        else:
-            effects += self._settle(case, now, withhold=leaving or target_node is not None)
-            if target_node is not None:
-                effects += self._migrating.start(pod, target_node)
-            elif leaving:
-                self._migrating.leaving_pod_changed(uid)
-            # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._permit_limits.ensure(uid, now, held=held), *effects]
-        reservation = self._reservations.get(uid)
-        assert reservation is not None
-        return PermitDecision(
-            uid=uid,
-            row=case.row,
-            asked=case.question.asked,
-            held=held,
-            slot_bytes=case.slot_bytes,
-            notified=notified,
-            migrate=target_node is not None,
-            denied=any(reservation.pod_resources.capacity_pressure) and not (leaving or target_node is not None),
-            first_odd=first_odd,
-            effects=tuple(effects),
-        )
-
-    def _note_report(self, case: "_Case", now: Instant, *, leaving: bool) -> bool:
+    def note_report(self, case: "PermitCase", now: Instant) -> bool:
         """Notes what the agent reported. Returns whether this is the pod's first request that is no multiple of the compute
         unit."""
-        vertical_pod, vertical, question = case.vertical_pod, case.pod.vertical, case.question
+        vertical_pod, question = case.vertical_pod, case.question
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, case.ask.load, True
-        if vertical is not None and vertical.migratable and vertical.migration is None and not leaving:
-            load = case.ask.load
-            self._migrating.choice.queue.put(case.pod.uid, case.reservation.node, None if load is None else load.load1_micro)
         odd = any(asked % unit for asked, unit in zip(question.asked, question.unit, strict=True))
         self._event_counts.odd_requests += odd
         first_odd, vertical_pod.odd = odd and not vertical_pod.odd, vertical_pod.odd or odd
         return first_odd
 
-    def _held(self, case: "_Case", now: Instant) -> list[Effect]:
-        """Sets a migrating pod's Reserved to what its agent asks for, which is what the pod has (`_as_held`), and its Buffer to
-        zero. Does nothing if the pod has no Buffer. Returns effects."""
+    def drop_buffer(self, case: "PermitCase") -> bool:
+        """Sets the pod's Reserved to what its agent asks for, which is what the pod has (`PermitCase.asks_as_held`), and its
+        Buffer to zero. Returns False, and changes nothing, if the pod has no Buffer."""
         pod_resources = case.reservation.pod_resources
         if pod_resources.buffer == NOTHING:
-            return []
+            return False
         self._reservations.recount(case.pod.uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
-        self._migrating.leaving_pod_changed(case.pod.uid)
-        self._permit_limits.recorded(case.pod.uid)
-        return self._room_given(now)
+        return True
 
-    def _settle(self, case: "_Case", now: Instant, *, withhold: bool) -> list[Effect]:
+    def settle(self, case: "PermitCase", now: Instant, *, withhold: bool) -> list[Effect]:
         """Decides what the pod gets, by the growth formula, and updates its resources. `withhold`: the pod leaves its node, so
         it may not grow. Returns effects."""
         uid, vertical, before = case.pod.uid, case.pod.vertical, case.reservation.pod_resources
@@ -235,16 +169,8 @@ class Permits:
         )
 
 
-def _as_held(pod_resources: PodResources, question: Question) -> bool:
-    """Does the request ask for exactly what the pod has? Until the agent of a pod has made its first request, the pod may have
-    any part of its Buffer."""
-    certain = pod_resources.reserved.minus(pod_resources.buffer)
-    most = certain.at_least(question.last_permit).at_most(pod_resources.reserved)
-    return certain.within(question.asked) and question.asked.within(most)
-
-
 @dataclass(frozen=True, slots=True)
-class _Case:
+class PermitCase:
     """One agent's request, with the state of its pod."""
 
     pod: Pod
@@ -266,6 +192,14 @@ class _Case:
         if vertical_pod.exact:
             return claimed
         return claimed.at_most(self.reservation.pod_resources.reserved if self.own is None else self.own.permit_limit)
+
+    def asks_as_held(self) -> bool:
+        """Does the request ask for exactly what the pod has? Until the agent of a pod has made its first request, the pod may
+        have any part of its Buffer."""
+        pod_resources = self.reservation.pod_resources
+        certain = pod_resources.reserved.minus(pod_resources.buffer)
+        most = certain.at_least(self.question.last_permit).at_most(pod_resources.reserved)
+        return certain.within(self.question.asked) and self.question.asked.within(most)
 
     def claimed(self) -> Amounts:
         """The last permit that the agent reports. A new agent reports none: for it, what its pod uses now, but at most what it
@@ -308,60 +242,3 @@ def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
         return []
     to = resizing.requests.plus(permit.minus(resizing.whole)).at_least(NOTHING)
     return [Resize(uid=pod.uid, key=pod.key, container=resizing.container, to=to, limits=resizing.limits)]
-
-
-class VerticalEvents:
-    """Applies events about machines, permit writes and migrations to permit limits, migrations and pods' resources."""
-
-    def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
-        self._annotations = cluster_state.annotations
-        self._permit_limits = permit_limits
-        self._migrating = migrating
-
-    def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
-        match event:
-            case MachineSeen():
-                return self._machine_seen(event.machine, policy)
-            case MachineGone(key):
-                self._machine_gone(key)
-            case PermitWritten():
-                return self._permit_limits.written(event, now)
-            case PermitNotWritten():
-                return self._permit_limits.not_written(event, now)
-            case MigrationSeen(migration):
-                return self._migrating.seen(migration, now)
-            case MigrationGone(key):
-                self._migrating.gone(key)
-            case MigrationStarted(pod):
-                self._migrating.started(pod)
-            case MigrationNotStarted(pod):
-                self._migrating.not_started(pod, now)
-            case MigrationDeleteEnded(key, deleted):
-                self._migrating.deletion_ended(key, deleted=deleted, now=now)
-            case _:
-                assert_never(event)
-        return []
-
-    def _machine_gone(self, key: PodKey) -> None:
-        self._annotations.machine_gone(key)
-        for uid in self._vertical_pods.of_machine(key):
-            self._permit_limits.recorded(uid)
-
-    def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
-        """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
-        since a restart are counted again. Returns effects."""
-        if not self._annotations.machine_seen(machine):
-            return []
-        effects: list[Effect] = []
-        for uid in self._vertical_pods.of_machine(machine.key):
-            reservation, pod = self._reservations.get(uid), self._pods.get(uid)
-            if reservation is not None and pod is not None:
-                pod_resources = self._vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
-                if pod_resources != reservation.pod_resources:
-                    self._reservations.recount(uid, pod_resources)
-                self._permit_limits.recorded(uid)
-                effects += unreadable_permit(pod, machine.permit)
-        return effects

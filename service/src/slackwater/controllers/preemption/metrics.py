@@ -23,7 +23,7 @@ def preemption_families(preemptions: Preemptions) -> Iterator[Metric]:
     yield histogram("slackwater_preemption_victims", "Victims of a preemption.", [((), counts.victims)])
     yield histogram(
         "slackwater_goroutines_duration_seconds",
-        "From the decision until the victims are gone, or it has failed.",
+        "Time from the decision until the victims are gone, or the preemption has failed.",
         [((_OPERATION,), counts.seconds)],
         labels=["operation"],
     )
@@ -35,7 +35,7 @@ def preemption_families(preemptions: Preemptions) -> Iterator[Metric]:
     yield ends
     yield CounterMetricFamily(
         "slackwater_preemptors_touched_again",
-        "Preemptors woken once more, as kube-scheduler had not come back to them.",
+        "Preemptors activated again, because kube-scheduler had not retried them.",
         value=counts.activated_again,
     )
-    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose gate is shut now.", value=preemptions.shut_gates())
+    yield GaugeMetricFamily("slackwater_gates_shut", "Pods whose scheduling gate is shut now.", value=preemptions.shut_gates())

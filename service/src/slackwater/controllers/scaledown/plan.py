@@ -35,7 +35,7 @@ from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failu
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName

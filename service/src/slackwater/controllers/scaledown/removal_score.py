@@ -18,7 +18,7 @@ from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod

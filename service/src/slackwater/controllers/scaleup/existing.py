@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.pending import Demand, importance
-from slackwater.fit.assumed_bindings import assume_free_devices
+from slackwater.fit.assumed_claims import assume_free_devices
 from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid

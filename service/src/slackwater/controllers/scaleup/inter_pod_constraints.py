@@ -9,7 +9,7 @@ time. A rule that no other pod of the demand can affect is judged once, on an em
 
 from collections.abc import Iterable, Sequence, Set
 
-from slackwater.fit.assumed_bindings import has_claims
+from slackwater.fit.assumed_claims import has_claims
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort

@@ -19,7 +19,7 @@ import numpy as np
 from slackwater.controllers.scaleup.groups import Budget, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import Mark
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assumed_bindings import assume_claims, has_claims
+from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row

@@ -32,7 +32,7 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assumed_bindings import assume_claims, has_claims
+from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row

@@ -31,7 +31,7 @@ Specs = tuple[int, ...]
 
 class Allocator:
     """Finds devices for claims on the nodes of one snapshot. It does not change the snapshot: callers enter the allocations
-    that they choose (`fit.assumed_bindings`)."""
+    that they choose (`fit.assumed_claims`)."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.auxiliary import Targets
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import UnixTime

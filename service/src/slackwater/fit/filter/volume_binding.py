@@ -6,7 +6,7 @@ must fit, or the class must be able to provision one there (allowed topologies; 
 Pods whose claims need the same of nodes share one answer (`binding_part`). Its key is not which claims they have, but which
 nodes can reach their volumes: the same few sets of nodes can reach nearly all volumes of a cluster.
 
-`bindings_on` returns what the claims would be bound to on a row; `fit.assumed_bindings` assumes it, so that the next pod finds
+`bindings_on` returns what the claims would be bound to on a row; `fit.assumed_claims` assumes it, so that the next pod finds
 these volumes taken.
 """
 

@@ -56,10 +56,10 @@ def _gauge(name: str, meaning: str, *, labels: tuple[str, ...] = ()) -> GaugeMet
 
 
 def _cluster(record: LoopRecord | None) -> Iterator[Metric]:
-    safe = _gauge("cluster_safe_to_autoscale", "1 while not too many nodes are unready.")
+    safe = _gauge("cluster_safe_to_autoscale", "1 unless too many nodes are unready.")
     nodes = _gauge("nodes_count", "Nodes by state.", labels=("state",))
     groups = _gauge("node_groups_count", "Node groups.", labels=("node_group_type",))
-    pods = _gauge("unschedulable_pods_count", "Pending pods that nodes may be added for.", labels=("type",))
+    pods = _gauge("unschedulable_pods_count", "Pending pods for which nodes may be added.", labels=("type",))
     most = _gauge("max_nodes_count", "Nodes that all groups may have together.")
     if record is not None:
         every = list(record.group_status.values())
@@ -80,11 +80,15 @@ def _cluster(record: LoopRecord | None) -> Iterator[Metric]:
 
 def _groups(record: LoopRecord | None) -> Iterator[Metric]:
     label = ("node_group",)
-    least = _gauge("node_group_min_count", "Nodes that a group keeps.", labels=label)
-    most = _gauge("node_group_max_count", "Nodes that a group may have.", labels=label)
-    target = _gauge("node_group_target_count", "Nodes that a group has or is asked to have.", labels=label)
-    health = _gauge("node_group_healthiness", "1 while a group's provider answers.", labels=label)
-    backoff = _gauge("node_group_backoff_status", "1 while a group is left alone, by reason.", labels=("node_group", "reason"))
+    least = _gauge("node_group_min_count", "Least nodes of the group.", labels=label)
+    most = _gauge("node_group_max_count", "Most nodes of the group.", labels=label)
+    target = _gauge("node_group_target_count", "Nodes that the group has or was asked to have.", labels=label)
+    health = _gauge("node_group_healthiness", "1 if the group's provider answers.", labels=label)
+    backoff = _gauge(
+        "node_group_backoff_status",
+        "1 while the group backs off after a failed scale-up, by reason.",
+        labels=("node_group", "reason"),
+    )
     for group_status in record.group_status.values() if record is not None else ():
         group = group_status.group
         least.add_metric([group.name], group.min_size)
@@ -97,35 +101,42 @@ def _groups(record: LoopRecord | None) -> Iterator[Metric]:
 
 
 def _counted(counts: LoopCounts) -> Iterator[Metric]:
-    activity = _gauge("last_activity", "When this was last done, Unix seconds.", labels=("activity",))
+    activity = _gauge("last_activity", "Time of the last run of each activity, Unix seconds.", labels=("activity",))
     for name, at in counts.last_activity.items():
         activity.add_metric([name], at)
     yield activity
     yield histogram(
         _PREFIX + "function_duration_seconds",
-        "How long the parts of a loop took.",
+        "Duration of each part of a loop.",
         [((name,), counts.durations[name]) for name in FUNCTIONS],
         labels=["function"],
     )
-    yield _by(counts.errors, "errors", "Loops and calls that failed, by kind.", "type")
-    yield CounterMetricFamily(_PREFIX + "scaled_up_nodes", "Nodes that were asked for.", value=counts.nodes_asked)
-    yield _by(counts.failed_scale_ups, "failed_scale_ups", "Growths that were refused or not answered, by reason.", "reason")
-    yield _by(counts.failed_nodes, "failed_node_creations", "Nodes that were asked for and did not come, by reason.", "reason")
+    yield _by(counts.errors, "errors", "Failed loops and calls, by kind.", "type")
+    yield CounterMetricFamily(_PREFIX + "scaled_up_nodes", "Nodes requested from providers.", value=counts.nodes_asked)
+    yield _by(
+        counts.failed_scale_ups,
+        "failed_scale_ups",
+        "Scale-ups that the provider refused or did not answer, by reason.",
+        "reason",
+    )
+    yield _by(counts.failed_nodes, "failed_node_creations", "Requested nodes that were not created, by reason.", "reason")
     yield CounterMetricFamily(
-        _PREFIX + "old_unregistered_nodes_removed", "Machines deleted as they came too late.", value=counts.late_removed
+        _PREFIX + "old_unregistered_nodes_removed",
+        "Machines deleted because they did not become nodes in time.",
+        value=counts.late_removed,
     )
 
 
 def _scale_down_loop(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     scale_down = None if record is None else record.scale_down
-    yield _by(counts.nodes_removed, "scaled_down_nodes", "Nodes that were removed, by what they were.", "reason")
-    yield _by(counts.gpu_nodes_removed, "scaled_down_gpu_nodes", "Nodes with graphics cards among them.", "reason")
+    yield _by(counts.nodes_removed, "scaled_down_nodes", "Removed nodes, by reason.", "reason")
+    yield _by(counts.gpu_nodes_removed, "scaled_down_gpu_nodes", "Removed nodes with GPUs, by reason.", "reason")
     yield CounterMetricFamily(_PREFIX + "evicted_pods", "Pods evicted to remove their nodes.", value=counts.pods_evicted)
     yield _by(counts.removals_given_up, "failed_scale_downs", "Removals that were rolled back, by reason.", "reason")
-    unneeded = _gauge("unneeded_nodes_count", "Nodes that could go together.")
-    unremovable = _gauge("unremovable_nodes_count", "Nodes that stay, by reason.", labels=("reason",))
+    unneeded = _gauge("unneeded_nodes_count", "Nodes that could be removed together.")
+    unremovable = _gauge("unremovable_nodes_count", "Nodes that cannot be removed, by reason.", labels=("reason",))
     pending = _gauge("pending_node_deletions", "Nodes that are being removed.")
-    cooling = _gauge("scale_down_in_cooldown", "1 while candidates wait for their groups' cool-downs alone.")
+    cooling = _gauge("scale_down_in_cooldown", "1 while removable nodes wait only for the cool-downs of their groups.")
     if scale_down is not None:
         unneeded.add_metric([], sum(scale_down.unneeded.values()))
         for unremovable_reason in UnremovableReason:
@@ -143,17 +154,19 @@ def _by(values: Mapping[str, int], name: str, meaning: str, label: str) -> Count
 
 
 def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
-    yield CounterMetricFamily("slackwater_autoscaler_loops", "Loops that came to their end.", value=counts.loops)
+    yield CounterMetricFamily("slackwater_autoscaler_loops", "Completed loops.", value=counts.loops)
     yield CounterMetricFamily("slackwater_autoscaler_failed_loops", "Loops that failed.", value=counts.failed_loops)
-    creating = GaugeMetricFamily("slackwater_autoscaler_nodes_in_creation", "Nodes on their way.", labels=["node_group"])
+    creating = GaugeMetricFamily("slackwater_autoscaler_nodes_in_creation", "Nodes in creation.", labels=["node_group"])
     stuck = GaugeMetricFamily(
         "slackwater_autoscaler_nodes_stuck",
-        "Nodes that did not come in time, could not be deleted, and no longer count as in creation.",
+        "Nodes that were not created in time and could not be deleted. They do not count as in creation.",
         labels=["node_group"],
     )
-    queued = GaugeMetricFamily("slackwater_autoscaler_nodes_queued", "Nodes that wait for a limit.", labels=["node_group"])
+    queued = GaugeMetricFamily(
+        "slackwater_autoscaler_nodes_queued", "Nodes whose creation waits for a limit.", labels=["node_group"]
+    )
     pending = GaugeMetricFamily(
-        "slackwater_autoscaler_pending_pods", "Pods without a place, by what the last loop found.", labels=["outcome"]
+        "slackwater_autoscaler_pending_pods", "Pending pods, by what the last loop found for them.", labels=["outcome"]
     )
     if record is not None:
         for group_status in record.group_status.values():
@@ -166,17 +179,17 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield from (creating, stuck, queued, pending)
     yield GaugeMetricFamily(
         "slackwater_autoscaler_serving_loop_seconds",
-        "What the last loop took of the loop that answers kube-scheduler.",
+        "Seconds that the last loop took on the event loop that answers kube-scheduler.",
         value=0.0 if record is None else record.spent.serving,
     )
 
 
 def _planner(observation: PlannerObservation) -> Iterator[Metric]:
     yield CounterMetricFamily(
-        "slackwater_planner_restarts", "Planning processes that ended and were started again.", value=observation.restarts
+        "slackwater_planner_restarts", "How often the planning process ended and was started again.", value=observation.restarts
     )
     yield GaugeMetricFamily(
-        "slackwater_planner_resident_memory_bytes", "Memory of the planning process.", value=observation.resident_bytes
+        "slackwater_planner_resident_memory_bytes", "Resident memory of the planning process.", value=observation.resident_bytes
     )
 
 
@@ -184,19 +197,21 @@ def _slos(record: LoopRecord | None) -> Iterator[Metric]:
     label = ["slo"]
     pods = CounterMetricFamily(
         "slackwater_slack_slo_pods",
-        "New pods of a class with a start-time SLO, by whether they had a node in time.",
+        "New pods of a class with a start-time SLO, by whether they got a node in time.",
         labels=["slo", "outcome"],
     )
     wanted = GaugeMetricFamily(
-        "slackwater_slack_slo_wanted_ratio", "Share of pods that should have a node in time.", labels=label
+        "slackwater_slack_slo_wanted_ratio", "Share of the pods that should get a node in time.", labels=label
     )
     kept = GaugeMetricFamily(
-        "slackwater_slack_slo_kept_ratio", "Share of the last day's pods that had a node in time.", labels=label
+        "slackwater_slack_slo_kept_ratio", "Share of the last day's pods that got a node in time.", labels=label
     )
-    room = GaugeMetricFamily("slackwater_slack_slo_room_pods", "Pods that room is wanted for now.", labels=label)
-    lead = GaugeMetricFamily("slackwater_slack_slo_lead_seconds", "What a new node is taken to need.", labels=label)
+    room = GaugeMetricFamily("slackwater_slack_slo_room_pods", "Pods for which room is wanted now.", labels=label)
+    lead = GaugeMetricFamily(
+        "slackwater_slack_slo_lead_seconds", "Assumed time from the request for a node until it is ready.", labels=label
+    )
     start = GaugeMetricFamily(
-        "slackwater_node_start_seconds", "What the slowest of a group's last nodes took to start.", labels=["node_group"]
+        "slackwater_node_start_seconds", "Start time of the slowest of the group's last nodes.", labels=["node_group"]
     )
     slack = None if record is None else record.slack
     for name, each in slack.headroom.slos.rooms.items() if slack is not None else ():
@@ -217,10 +232,12 @@ def _slos(record: LoopRecord | None) -> Iterator[Metric]:
 def _slack(record: LoopRecord | None) -> Iterator[Metric]:
     plan = None if record is None else record.slack
     count = GaugeMetricFamily(
-        "slackwater_slack_placeholders", "Placeholders that keep room, by whom they are for.", labels=["source", "state"]
+        "slackwater_slack_placeholders", "Placeholders for slack, by source and state.", labels=["source", "state"]
     )
-    cpu = GaugeMetricFamily("slackwater_slack_cpu_cores", "Room that placeholders keep on nodes now.", labels=["source"])
-    memory = GaugeMetricFamily("slackwater_slack_memory_bytes", "Room that placeholders keep on nodes now.", labels=["source"])
+    cpu = GaugeMetricFamily("slackwater_slack_cpu_cores", "CPU that placeholders hold on nodes now.", labels=["source"])
+    memory = GaugeMetricFamily(
+        "slackwater_slack_memory_bytes", "Memory that placeholders hold on nodes now.", labels=["source"]
+    )
     for source, share in slack_shares(plan).items() if plan is not None else ():
         for state in ("placed", "coming", "homeless"):
             count.add_metric([source, state], getattr(share, state))
@@ -228,10 +245,10 @@ def _slack(record: LoopRecord | None) -> Iterator[Metric]:
         memory.add_metric([source], share.placed_amount.memory)
     yield from (count, cpu, memory)
     yield GaugeMetricFamily(
-        "slackwater_slack_nodes", "Nodes that are there for slack alone.", value=0 if plan is None else plan.alone
+        "slackwater_slack_nodes", "Nodes that exist only for slack.", value=0 if plan is None else plan.alone
     )
     yield GaugeMetricFamily(
         "slackwater_slack_pushed_off",
-        "Placeholders that had to leave their place in the last loop.",
+        "Placeholders that had to leave their node in the last loop.",
         value=0 if plan is None else len(plan.pushed),
     )

@@ -17,7 +17,7 @@ from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.fit.assumed_bindings import assume_free_devices
+from slackwater.fit.assumed_claims import assume_free_devices
 from slackwater.model.auxiliary import Targets
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership

@@ -12,7 +12,7 @@ from typing import Any, Final
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.preemption import Preemption
 from slackwater.controllers.scaledown.drains.drain import Drain
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.runtime.state_machine import StateMachine

@@ -15,7 +15,7 @@ from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, seen
 from slackwater.controllers.scaledown.drains.running_drains import Drains
 from slackwater.fit.drainability import DrainPolicy, RuleFacts
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.pauses import Activity, Pause

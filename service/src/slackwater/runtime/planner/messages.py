@@ -45,7 +45,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class AskShrink:
+class AskScaleDown:
     """Requests the scale-down plan for the inquiry that was answered last."""
 
 

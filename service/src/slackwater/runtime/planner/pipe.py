@@ -28,7 +28,7 @@ from slackwater.runtime.planner.messages import (
     PLAN,
     AnswerKind,
     Ask,
-    AskShrink,
+    AskScaleDown,
     Failed,
     PlannerQuestion,
     Question,
@@ -127,7 +127,7 @@ class Link:
         async with self._sending:
             self._plan = reply
             if make is None:
-                await self._send(AskShrink(), watch)
+                await self._send(AskScaleDown(), watch)
             else:
                 changes, rebuild = await self._collect(watch, for_plan=True)
                 await self._send(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
@@ -183,7 +183,7 @@ class Link:
             # garbage collection.
             gc.freeze()
 
-    async def _send(self, message: Ask | AskShrink | Question, watch: Watch) -> None:
+    async def _send(self, message: Ask | AskScaleDown | Question, watch: Watch) -> None:
         """Sends a message. If that fails, kills the process: it may have got half a message, and could read no further one."""
         assert self.process.stdin is not None
         frames = self._encoder.frames(message)

@@ -20,7 +20,7 @@ from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
-from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskShrink, Failed, PlannerQuestion, Question
+from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, Failed, PlannerQuestion, Question
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -76,7 +76,7 @@ class Session:
         if arrived is None:
             return
         message = arrived.value
-        assert isinstance(message, Ask | AskShrink | Question), message
+        assert isinstance(message, Ask | AskScaleDown | Question), message
         try:
             if isinstance(message, Question):
                 self._take_question(message)
@@ -88,7 +88,7 @@ class Session:
 
     # --- plans --------------------------------------------------------------------------------------------------------------
 
-    def _plan(self, ask: Ask | AskShrink) -> Plans | ScaleDownProposal | Failed | None:
+    def _plan(self, ask: Ask | AskScaleDown) -> Plans | ScaleDownProposal | Failed | None:
         try:
             return self._plans(ask) if isinstance(ask, Ask) else self._scale_down()
         except Exception:  # the service must learn of any error, and ask again

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
 from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, Problem
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
 from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import UnremovableReason

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import Effect, Evict, PodEvicted
 from slackwater.model.events import EvictionEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid

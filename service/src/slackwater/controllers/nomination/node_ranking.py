@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.nomination.room_scores import EMPTINESS, Scoring, score_room
+from slackwater.fit.best_node import EMPTINESS, Scoring, score_room
 from slackwater.fit.feasible_nodes import feasible, judged_apart, refused
 from slackwater.fit.filter.inter_pod_affinity import term_counter
 from slackwater.fit.filter.node_accounting import judge_ledger

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.fit.pdb_tracker import Disruptions
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.objects import Pod
 from tests.support.builders import a_budget, a_pod
 
