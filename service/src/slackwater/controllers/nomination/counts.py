@@ -87,7 +87,7 @@ class ChosenNodes:
 
     A node is chosen at most once for each pod: what kept kube-scheduler from binding the pod there (a custom plug-in, another
     extender) would do so again. `note` is called with each pod whose chosen node has changed. Deliberately absent: which node
-    is chosen (`best_node`).
+    is chosen (`fit.best_node`).
     """
 
     def __init__(self, cluster_state: ClusterState, counts: NominationCounts, note: Callable[[PodUid], None]) -> None:
