@@ -96,11 +96,17 @@ async def test_a_killed_api_server_comes_back_on_its_port_with_its_data(
     await remove(api, f"{PODS}/kept")
 
 
+def thread_states(pid: int) -> set[str]:
+    """The states of the process's threads, as `ps` names them; T: stopped."""
+    return {(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in Path(f"/proc/{pid}/task").iterdir()}
+
+
 async def test_a_paused_api_server_answers_nothing_until_it_is_resumed(
     control_plane: ControlPlane, api: aiohttp.ClientSession
 ) -> None:
     control_plane.pause("kube-apiserver")
     try:
+        assert thread_states(control_plane.pid("kube-apiserver")) == {"T"}
         with pytest.raises(TimeoutError), anyio.fail_after(0.5):
             await read(api, "/api/v1/nodes")
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGKILL, SIGTERM
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -93,7 +93,7 @@ class SlackwaterProcess:
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open, nothing is answered."""
-        self._component.send(SIGSTOP)
+        self._component.pause()
 
     def resume(self) -> None:
         """Ends `pause`."""

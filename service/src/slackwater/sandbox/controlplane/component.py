@@ -110,6 +110,13 @@ class Component:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
+    def pause(self) -> None:
+        """Sends SIGSTOP. Returns once all threads of the process stand still: until then it may still answer."""
+        self.send(signal.SIGSTOP)
+        if self.running:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     async def ended(self) -> int:
         """Waits until the process has ended. Returns its exit status, negative for a signal."""
         return await self._started().wait()

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP, Signals
+from signal import SIGCONT, Signals
 from types import TracebackType
 from typing import Final, Self
 
@@ -232,7 +232,7 @@ class ControlPlane:
 
     def pause(self, component: str) -> None:
         """Pauses a component: its connections stay open, and it answers nothing."""
-        self.kill(component, SIGSTOP)
+        self._component(component).pause()
 
     def resume(self, component: str) -> None:
         """Lets a paused component continue."""
