@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
+from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.sandbox.controlplane.recipe import version_of
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.test_preemption_faults import full_nodes, patch, priorities
+from tests.controlplane.plugin import KUBERNETES
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -22,7 +25,9 @@ GATES = [{"name": "slackwater.dev/gate"}]
 
 @pytest.fixture
 async def policy(ground: Ground) -> AsyncIterator[dict[str, Any]]:
-    """What deploy/gate has, for the pods of this ground alone."""
+    """What deploy/gate has, for the pods of this ground alone. Skips the test before Kubernetes 1.36, as deploy/gate says."""
+    if KubernetesVersion.parse(KUBERNETES or version_of()).minor < 36:
+        pytest.skip("MutatingAdmissionPolicy v1 is served since Kubernetes 1.36")
     policy, binding = yaml.safe_load_all(POLICY)
     name = policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = ground.name
     of_ground = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
