@@ -82,8 +82,8 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
             f"second over {nodes} names, on one event loop. Latencies count from when a request was due. "
             "The echo has the same filter calls beside it: what it shows above a millisecond is them, and the machine.",
             f"First contact: each agent's first request after a start, due at {_RATE:g} a second; each permit is written then.",
-            "As fast as it goes: 32 connections. The desk, the world and the dispatcher are the service's own; what stands for "
-            "the API server takes 3 ms for each permit that is written.",
+            "As fast as it goes: 32 connections. Permit service, state machine and dispatcher are the service's own; "
+            "what stands for the API server takes 3 ms for each permit that is written.",
         ),
     )
 

@@ -44,29 +44,38 @@ def write(document: Mapping[str, Any], folder: Path = OUTPUT) -> Path:
 
 
 def write_docs(folder: Path = OUTPUT, page: Path = PAGE) -> Path:
-    """Puts every full result of `folder` into the page, between its markers. Raises BenchFailed where there is none."""
+    """Puts every full result of `folder` into the page, between its markers, in place of that bench's older one. Raises
+    BenchFailed where there is none."""
     files = sorted(file for file in folder.glob("*.json") if not file.name.endswith(".quick.json"))
     if not files:
         raise BenchFailed(f"{folder}: no results of a full run; `python -m tests.bench` writes them")
     text = page.read_text()
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    published, end, after = rest.partition(END)
     if not begin or not end:
         raise BenchFailed(f"{page}: want the lines {BEGIN} and {END}, in this order")
-    results = "\n".join(line for file in files for line in _section(json.loads(file.read_text())))
-    page.write_text(f"{before}{BEGIN}\n\n{results}\n{END}{after}")
+    sections = _sections(published)
+    for document in (json.loads(file.read_text()) for file in files):
+        sections[document["bench"]] = "\n".join(_section(document)).strip()
+    results = "\n\n".join(f"### {name}\n\n{sections[name]}" for name in sorted(sections))
+    page.write_text(f"{before}{BEGIN}\n\n{results}\n\n{END}{after}")
     return page
 
 
+def _sections(published: str) -> dict[str, str]:
+    """The published results by bench, without their headings."""
+    parts = (part.partition("\n") for part in published.strip().removeprefix("### ").split("\n### "))
+    return {name.strip(): text.strip() for name, _, text in parts if name.strip()}
+
+
 def _section(document: Mapping[str, Any]) -> Iterator[str]:
-    yield f"### {document['bench']}"
-    yield ""
     yield _said(document["parameters"], document["machine"])
     yield ""
     yield from _drawn(grid([_measurement(entry) for entry in document["measurements"]]))
     yield ""
-    yield from _drawn(ratio_grid([_ratio(entry) for entry in document["ratios"]]))
-    yield ""
+    if document["ratios"]:
+        yield from _drawn(ratio_grid([_ratio(entry) for entry in document["ratios"]]))
+        yield ""
     for note in document["notes"]:
         yield note
         yield ""
