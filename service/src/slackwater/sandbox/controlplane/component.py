@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +19,16 @@ from typing import BinaryIO, Final, Protocol
 import anyio
 
 from slackwater.sandbox.controlplane import parent_death
-from slackwater.sandbox.controlplane.errors import ComponentFailed
+from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 64 * 1024
 #: The environment variables that the program inherits; beside paths, settings of a Go program's memory and threads.
 _PASSED_ON: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT")
 _KILLED_WITHIN_SECONDS: Final = 10.0
+_PAUSED_WITHIN_SECONDS: Final = 10.0
+#: How often `pause` looks whether the process stands still. It takes less than a millisecond mostly.
+_LOOK_EVERY_SECONDS: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +115,16 @@ class Component:
                 os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Sends SIGSTOP. Returns once all threads of the process stand still: until then it may still answer."""
+        """Sends SIGSTOP. Returns once all threads of the process stand still: until then it may still answer.
+
+        Raises ControlPlaneError if that takes too long."""
         self.send(signal.SIGSTOP)
-        if self.running:
-            with contextlib.suppress(ChildProcessError):
-                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        deadline = time.monotonic() + _PAUSED_WITHIN_SECONDS
+        with contextlib.suppress(ChildProcessError):
+            while self.running and os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                if time.monotonic() > deadline:
+                    raise ControlPlaneError(f"{self.name} did not stop within {_PAUSED_WITHIN_SECONDS:g} s of SIGSTOP")
+                time.sleep(_LOOK_EVERY_SECONDS)
 
     async def ended(self) -> int:
         """Waits until the process has ended. Returns its exit status, negative for a signal."""
