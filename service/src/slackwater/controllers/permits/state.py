@@ -91,6 +91,12 @@ class Permits:
             return question
         return PermitCase(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
 
+    def note_given_back(self, case: "PermitCase") -> Amounts:
+        """Notes the room that a request below the last permit gives back. Returns what the agent had before this request."""
+        held = case.has()
+        case.vertical_pod.has = held.at_most(case.question.asked)
+        return held
+
     def note_report(self, case: "PermitCase", now: Instant) -> bool:
         """Notes what the agent reported. Returns whether this is the pod's first request that is no multiple of the compute
         unit."""

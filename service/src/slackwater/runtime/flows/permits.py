@@ -49,10 +49,9 @@ class PermitFlow:
         return self._permits.answer(decided)
 
     def _decided(self, case: PermitCase, policy: Policy, now: Instant) -> PermitDecision:
-        pod, vertical_pod = case.pod, case.vertical_pod
-        held = case.has()
-        vertical_pod.has = held.at_most(case.question.asked)
-        target_node = self._migrating.choice.decide(pod, vertical_pod, policy, now)
+        pod = case.pod
+        held = self._permits.note_given_back(case)
+        target_node = self._migrating.choice.decide(pod, case.vertical_pod, policy, now)
         leaves = target_node is not None or self._migrating.is_leaving(pod.uid)
         first_odd = self._permits.note_report(case, now)
         if not leaves:
