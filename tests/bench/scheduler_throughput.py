@@ -47,6 +47,10 @@ _BINDS: Final = "bind: true, all nodes"
 _NOMINATED: Final = "nominated first"
 #: The size at which advance nomination and Slackwater's own bind run, too.
 _LARGE_NODES: Final = 5000
+#: kube-scheduler filters so many nodes, or all if there are fewer, whatever share it is told to score.
+_FEWEST_NODES: Final = 100
+#: What has no goal about the backlog runs in the first rounds only: pods over time, and contenders that only explain.
+_EXPLAINING_ROUNDS: Final = 5
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
 _ARRIVAL_SECONDS: Final = 10.0
 #: kube-scheduler's Events about a backlog come after its binds: up to a second's work for the API server.
@@ -71,9 +75,20 @@ class _Contender:
     of_service: bool = False
 
     @property
+    def explains(self) -> bool:
+        """Whether no goal is about it."""
+        return self.name in (_BINDS, _NOMINATED)
+
+    def runs_on(self, nodes: int) -> bool:
+        """Whether it runs in a cluster of that size. On few nodes, few nodes to score are all of them."""
+        if self.name == _FEW_NODES:
+            return nodes > _FEWEST_NODES
+        return not self.explains or nodes >= _LARGE_NODES
+
+    @property
     def over_time(self) -> bool:
         """Whether pods come over time, too. One that is slower than alone has a queue that only grows."""
-        return self.binder == SCHEDULER_USER and self.name != _NOMINATED
+        return self.name == ALONE or (self.of_service and not self.explains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +123,7 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
         ratios=tuple(ratios),
         notes=(
             "CPU of a pod: from the scheduler's start to the last bind of the backlog, by the pods of the backlog.",
+            f"Pods over time, and contenders without a goal, are of the first {_EXPLAINING_ROUNDS} rounds.",
             f"Pods that come over time: {_ARRIVAL_SECONDS:g} s at the rate that kube-scheduler alone bound the backlog with, "
             f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}. Cores: the CPU seconds of all processes in a second,"
             " with those of the creator of the pods. Where they reach the machine's, pods wait for the machine.",
@@ -116,13 +132,16 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
 
 
 async def _runs(options: Options, tell: WriteFrame, *, nodes: int, pods: int, rounds: int) -> dict[str, list[_Run]]:
-    large = options.quick or nodes >= _LARGE_NODES
-    subjects = _contenders(options.services, large=large)
+    subjects = [each for each in _contenders(options.services) if options.quick or each.runs_on(nodes)]
     runs: dict[str, list[_Run]] = defaultdict(list)
     rate = 0.0
     for number in range(rounds):
+        explaining = number < _EXPLAINING_ROUNDS
         for subject in subjects[:: -1 if number % 2 else 1]:
-            run = await _run(subject, nodes=nodes, pods=pods, rate=rate, quick=options.quick)
+            if subject.explains and not explaining:
+                continue
+            over_time = subject.over_time and explaining and not options.quick
+            run = await _run(subject, nodes=nodes, pods=pods, rate=rate, over_time=over_time)
             if subject.name == ALONE and not number:
                 rate = run.pods_per_second
             runs[subject.name].append(run)
@@ -130,22 +149,20 @@ async def _runs(options: Options, tell: WriteFrame, *, nodes: int, pods: int, ro
     return runs
 
 
-def _contenders(commands: Sequence[ServiceCommand], *, large: bool) -> list[_Contender]:
+def _contenders(commands: Sequence[ServiceCommand]) -> list[_Contender]:
     def of_service(command: ServiceCommand, name: str, more: str = "", binder: str = SCHEDULER_USER) -> _Contender:
         entrant = partial(contenders.service, command=command, more=more)
         return _Contender(name=name, entrant=entrant, binder=binder, of_service=True)
 
     installed = [of_service(command, command.name) for command in commands]
-    found = [
+    return [
         _Contender(name=ALONE),
         *installed,
         _Contender(name=_ONE_NODE, entrant=partial(contenders.decides_nothing, one_node=True)),
         _Contender(name=_FEW_NODES),
+        of_service(commands[0], _BINDS, ALL_NODES, EXTENDER_USER),
+        of_service(commands[0], _NOMINATED, NOMINATES_ALWAYS),
     ]
-    if large:
-        found.append(of_service(commands[0], _BINDS, ALL_NODES, EXTENDER_USER))
-        found.append(of_service(commands[0], _NOMINATED, NOMINATES_ALWAYS))
-    return found
 
 
 def _summary(run: _Run) -> str:
@@ -186,12 +203,18 @@ def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
     goal = Goal(at_least=1.3 if nodes >= _LARGE_NODES else 1.0)
     found = [
         ratio_of(
-            f"{nodes} nodes: {name} / {ALONE}", speed, speeds[ALONE], bounds=_BOUNDS, goal=goal if name in services else None
+            f"{nodes} nodes: {name} / {ALONE}",
+            speed,
+            speeds[ALONE][: len(speed)],
+            bounds=_BOUNDS,
+            goal=goal if name in services else None,
         )
         for name, speed in speeds.items()
         if name != ALONE
     ]
     for reference, share in ((_ONE_NODE, 0.95), (_FEW_NODES, 0.8)):
+        if reference not in speeds:
+            continue
         wanted = Goal(at_least=share) if nodes >= _LARGE_NODES else None
         found += [
             ratio_of(f"{nodes} nodes: {name} / {reference}", speeds[name], speeds[reference], goal=wanted) for name in services
@@ -199,7 +222,10 @@ def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
     for part, _ in _RATES:
         for share in (50, 99):
             if part in runs[ALONE][0].bind_seconds:
-                late = {name: [_percentile(run.bind_seconds[part], share) for run in runs[name]] for name in (ALONE, *services)}
+                late = {
+                    name: [_percentile(run.bind_seconds[part], share) for run in runs[name][:_EXPLAINING_ROUNDS]]
+                    for name in (ALONE, *services)
+                }
                 most = Goal(at_most=1.0 if part == "above" else 1.1)
                 found += [
                     ratio_of(f"{nodes} nodes, {part}, p{share}: {name} / {ALONE}", late[name], late[ALONE], goal=most)
@@ -208,7 +234,7 @@ def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
     return found
 
 
-async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, quick: bool) -> _Run:
+async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, over_time: bool) -> _Run:
     """`rate`: what kube-scheduler alone bound in a second; 0 where this is it, for the first time."""
     async with a_contest(
         contender.entrant or (lambda _stage: None),
@@ -223,7 +249,7 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, qui
         spent, speed = contest.spent(), (pods - 1) / log.span_seconds()
         waited: dict[str, Sequence[float]] = {}
         busy: dict[str, float] = {}
-        if not quick and contender.over_time:
+        if over_time:
             await anyio.sleep(_REST_SECONDS)
             for part, factor in _RATES:
                 begun_at, before = anyio.current_time(), _cpu_seconds(contest)
