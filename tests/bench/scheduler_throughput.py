@@ -50,7 +50,7 @@ _LARGE_NODES: Final = 5000
 #: kube-scheduler filters so many nodes, or all if there are fewer, whatever share it is told to score.
 _FEWEST_NODES: Final = 100
 #: What has no goal about the backlog runs in the first rounds only: pods over time, and contenders that only explain.
-_EXPLAINING_ROUNDS: Final = 5
+_EXPLAINING_ROUNDS: Final = 3
 #: Pods that come over time are for so long; their rate is that of kube-scheduler alone by these factors.
 _ARRIVAL_SECONDS: Final = 10.0
 #: kube-scheduler's Events about a backlog come after its binds: up to a second's work for the API server.

@@ -71,8 +71,8 @@ def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
     """The free share of each row's CPU and memory on average, scaled to 0..`EMPTINESS` - 1."""
     lines = slice(CPU, MEMORY + 1)
     capacity = np.maximum(snapshot.facts.allocatable[lines].take(rows, axis=1), 1)
-    shares = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0).sum(axis=0)
-    found: Int64 = ((2.0 - shares) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
+    cpu, memory = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0)
+    found: Int64 = ((2.0 - (cpu + memory)) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
     return found
 
 
@@ -108,7 +108,7 @@ class RoomScores:
         """The room score of each row, as `score_room` computes it."""
         kept = self._up_to_date(snapshot, kind)
         stale: Mask = kept.stale.take(rows)
-        if stale.any():
+        if np.count_nonzero(stale):
             some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
             kept.scores[some] = score_room(snapshot, kind, some, self._scoring)
             kept.stale[some] = False

@@ -2,13 +2,14 @@
 pkg/plugin/framework_methods.go)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
-from slackwater.model.resources import Amounts
+from slackwater.model.resources import CPU, MEMORY, Amounts
 
 #: kube-scheduler takes scores of 0..10 from an extender and multiplies them by weight x 10, without clamping (seen with
 #: kube-scheduler 1.36).
@@ -39,22 +40,22 @@ def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) 
     """The score of each row, 0..1, from `after`, what would be Reserved with the pod, and `total`, both of shape (resources,
     rows). `largest` is the largest Total of all rows, shape (resources,)."""
     fullness, scores = _points(curve)
-    least, fits = np.full(total.shape[1], np.inf), np.ones(total.shape[1], np.bool_)
-    # One resource after the other: numpy needs twice the time to reduce over so short an axis.
-    for want, there, most in zip(after, total, largest.tolist(), strict=True):
-        score = np.interp(want / np.maximum(there, 1), fullness, scores) * (there / max(most, 1))
-        np.minimum(least, score, out=least)
-        fits &= want <= there
-    return np.where(fits, least, 0.0)
+    score = np.interp(after / np.maximum(total, 1), fullness, scores) * (total / np.maximum(largest, 1)[:, None])
+    fits = after <= total
+    # Line by line: numpy needs several times as long to reduce over so short an axis.
+    return np.where(fits[CPU] & fits[MEMORY], np.minimum(score[CPU], score[MEMORY]), 0.0)
 
 
-def _points(curve: ScoreCurve) -> tuple[list[float], list[float]]:
+@lru_cache(maxsize=8)
+def _points(curve: ScoreCurve) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The curve's corners: their fullness and their score. If the peak is at one end, the slope towards that end is missing."""
     if curve.peak <= 0.0:
-        return [0.0, 1.0], [1.0, curve.max_usage]
-    if curve.peak >= 1.0:
-        return [0.0, 1.0], [curve.min_usage, 1.0]
-    return [0.0, curve.peak, 1.0], [curve.min_usage, 1.0, curve.max_usage]
+        corners = [(0.0, 1.0), (1.0, curve.max_usage)]
+    elif curve.peak >= 1.0:
+        corners = [(0.0, curve.min_usage), (1.0, 1.0)]
+    else:
+        corners = [(0.0, curve.min_usage), (curve.peak, 1.0), (1.0, curve.max_usage)]
+    return np.array([fullness for fullness, _ in corners]), np.array([score for _, score in corners])
 
 
 def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:

@@ -23,7 +23,8 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     if not snapshot.follows(Rule.BALANCE_BY_IMPROVEMENT):
         return _evenness(used + asked, capacity)
     half = HIGHEST // 2
-    both = _evenness(np.hstack([used + asked, used]), np.hstack([capacity, capacity]))
+    # Both together: for the few rows that change from pod to pod the number of calls counts, not that of rows.
+    both = _evenness(np.concatenate([used + asked, used], axis=1), np.concatenate([capacity, capacity], axis=1))
     after, before = both[: len(rows)], both[len(rows) :]
     found: Int64 = half + (half + after - before) // 2
     return found
@@ -33,6 +34,6 @@ def _evenness(used: Int64, capacity: Int64) -> Int64:
     """How evenly CPU and memory of each row are used: 100 if both shares are equal, 50 if one is full and the other empty. A
     node that lacks one of the resources counts as even."""
     shares: npt.NDArray[np.float64] = np.minimum(used / np.maximum(capacity, 1), 1.0)
-    both = (capacity > 0).all(axis=0)
-    deviation = np.where(both, np.abs((shares[0] - shares[1]) / 2), 0.0)
+    there = capacity > 0
+    deviation = np.where(there[0] & there[1], np.abs((shares[0] - shares[1]) / 2), 0.0)
     return ((1 - deviation) * float(HIGHEST)).astype(np.int64)

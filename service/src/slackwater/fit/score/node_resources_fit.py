@@ -51,10 +51,16 @@ def score_node_resources_fit(
             used = np.minimum(wanted, capacity) * HIGHEST // np.maximum(capacity, 1)
             each = by_utilization(scoring.shape)[used]
             weights = weights * (each > 0)
-            mean = (each * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1)
+            mean = _sum(each * weights) / np.maximum(_sum(weights), 1)
             rounded: Int64 = np.floor(mean + 0.5).astype(np.int64)
             return rounded
-    found: Int64 = (each * weights).sum(axis=0) // np.maximum(weights.sum(axis=0), 1)
+    found: Int64 = _sum(each * weights) // np.maximum(_sum(weights), 1)
+    return found
+
+
+def _sum(of_each: Int64) -> Int64:
+    """The sum over both resources, shape (rows,): numpy needs several times as long to reduce over so short an axis."""
+    found: Int64 = of_each[0] + of_each[1]
     return found
 
 
