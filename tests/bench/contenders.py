@@ -101,11 +101,14 @@ def echo(stage: Stage) -> Launch:
 
 
 def scheduler_config(entrant: Entrant | None, edit: Callable[[dict[str, Any]], None] | None = None) -> str:
-    """The configuration that the service writes for a kube-scheduler; without an extender the same less the extender."""
+    """The configuration that the service writes for a kube-scheduler; without an extender the same less what is there for the
+    extender: itself, and how few nodes are to be scored."""
     text = generate(Settings() if entrant is None else entrant.settings, kubeconfig=None, extender_url=None)
     document = yaml.safe_load(text)
     if entrant is None:
         del document["extenders"]
+        for profile in document["profiles"]:
+            del profile["percentageOfNodesToScore"]
     if edit is not None:
         edit(document)
     return yaml.safe_dump(document)
