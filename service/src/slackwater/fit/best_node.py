@@ -108,7 +108,7 @@ class RoomScores:
         """The room score of each row, as `score_room` computes it."""
         kept = self._up_to_date(snapshot, kind)
         stale: Mask = kept.stale.take(rows)
-        if np.count_nonzero(stale):
+        if stale.any():
             some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
             kept.scores[some] = score_room(snapshot, kind, some, self._scoring)
             kept.stale[some] = False

@@ -42,7 +42,7 @@ def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) 
     fullness, scores = _points(curve)
     score = np.interp(after / np.maximum(total, 1), fullness, scores) * (total / np.maximum(largest, 1)[:, None])
     fits = after <= total
-    # Line by line: numpy needs several times as long to reduce over so short an axis.
+    # Line by line: numpy needs twice the time to reduce over so short an axis.
     return np.where(fits[CPU] & fits[MEMORY], np.minimum(score[CPU], score[MEMORY]), 0.0)
 
 

@@ -23,7 +23,7 @@ def score_balanced_allocation(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     if not snapshot.follows(Rule.BALANCE_BY_IMPROVEMENT):
         return _evenness(used + asked, capacity)
     half = HIGHEST // 2
-    # Both together: for the few rows that change from pod to pod the number of calls counts, not that of rows.
+    # Both at once: mostly a few rows are scored, and then the number of calls counts.
     both = _evenness(np.concatenate([used + asked, used], axis=1), np.concatenate([capacity, capacity], axis=1))
     after, before = both[: len(rows)], both[len(rows) :]
     found: Int64 = half + (half + after - before) // 2

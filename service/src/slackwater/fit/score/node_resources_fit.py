@@ -59,7 +59,7 @@ def score_node_resources_fit(
 
 
 def _sum(of_each: Int64) -> Int64:
-    """The sum over both resources, shape (rows,): numpy needs several times as long to reduce over so short an axis."""
+    """The sum over both resources, shape (rows,). numpy needs twice the time to reduce over so short an axis."""
     found: Int64 = of_each[0] + of_each[1]
     return found
 

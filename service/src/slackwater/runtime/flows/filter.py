@@ -274,8 +274,8 @@ class PlacementFlow:
 
         Refuses a vertical pod on any such row, other pods only where we count more strictly than kube-scheduler.
         """
-        coming = self._holds.open_holds_on(rows)
-        if coming is not None and self._counts_otherwise(pod, rows):
+        coming = self._holds.open_holds_on(rows) if self._counts_otherwise(pod, rows) else None
+        if coming is not None:
             short = self._is_short(pod, rows, codes, coming)
             if pod.vertical is None:
                 short &= self._nodes.stricter[rows]
