@@ -14,6 +14,7 @@ from slackwater.controllers.nomination.node_ranking import Chooser, Ranking
 from slackwater.fit.best_node import RoomScores, Samples, Scoring, score_room
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, scores
+from slackwater.fit.score.room import Room, Value, room_on
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod, Taint
@@ -21,6 +22,7 @@ from slackwater.model.pod_constraints import PodConstraints, PodTerm, SpreadCons
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
+from slackwater.snapshot.node_facts import CPU
 from tests.oracle.generator.cluster import generate
 from tests.support.builders import a_node, a_pod
 from tests.support.seeds import examples
@@ -38,10 +40,9 @@ def weighted_scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int6
     return total
 
 
-def own(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+def own(room: Room, _kind: NumberedGroup) -> Value:
     """Some score that changes with what is used."""
-    found: Int64 = (snapshot.used[0, rows] // 100 % 7).astype(np.int64)
-    return found
+    return room.used[CPU] // 100 % 7
 
 
 SCORING = Scoring(own)
@@ -52,13 +53,13 @@ def best_of_all(snapshot: ClusterSnapshot, kind: KindId) -> int:
     rows = feasible(snapshot, kind).rows
     if not len(rows):
         return -1
-    return int((weighted_scores(snapshot, kind, rows) + own(snapshot, snapshot.of(kind), rows)).max())
+    return int((weighted_scores(snapshot, kind, rows) + own(room_on(snapshot, rows), snapshot.of(kind))).max())
 
 
 def score_at(snapshot: ClusterSnapshot, kind: KindId, row: int) -> int:
     rows = feasible(snapshot, kind).rows
     assert row in rows
-    return int((weighted_scores(snapshot, kind, rows) + own(snapshot, snapshot.of(kind), rows))[rows == row][0])
+    return int((weighted_scores(snapshot, kind, rows) + own(room_on(snapshot, rows), snapshot.of(kind)))[rows == row][0])
 
 
 def follow(snapshot: ClusterSnapshot, kinds: list[KindId], draw: st.DataObject) -> None:
@@ -113,7 +114,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
         rows = feasible(snapshot, kind).rows
         if len(rows):
             sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
-            want = weighted_scores(snapshot, kind, sample) + own(snapshot, snapshot.of(kind), sample)
+            want = weighted_scores(snapshot, kind, sample) + own(room_on(snapshot, sample), snapshot.of(kind))
             best = samples.best_of(snapshot, kind, sample).at
             assert want[best] == want.max()
             snapshot.place(kind, int(sample[best]))
@@ -148,9 +149,9 @@ def test_scores_of_room_that_are_kept_equal_scoring_again(cluster: SmallCluster,
         check_kept(snapshot, kind, rooms, draw)
 
 
-def _of_the_largest(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+def _of_the_largest(room: Room, kind: NumberedGroup) -> Value:
     """What all rows have concerns each of them."""
-    return own(snapshot, kind, rows) + int(snapshot.facts.allocatable[0, : snapshot.n_rows].max())
+    return own(room, kind) + room.largest[CPU]
 
 
 OF_THE_LARGEST = Scoring(_of_the_largest)

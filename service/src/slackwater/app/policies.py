@@ -24,8 +24,8 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
-from slackwater.fit.best_node import OwnScore
 from slackwater.fit.drainability import DrainPolicy
+from slackwater.fit.node_scores import RoomScore
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
@@ -144,7 +144,7 @@ def scale_up_policy_of(
     )
 
 
-def own_score_of(settings: Settings) -> OwnScore:
+def own_score_of(settings: Settings) -> RoomScore:
     """Slackwater's own score of nodes, with the weight that kube-scheduler gives to the extender's scores."""
     curve = _curve_of(settings)
     return own_score(lambda: curve, settings.extender.weight)

@@ -30,6 +30,10 @@ class BindBackoff:
         version = int(self._nodes.room_version[row]) if for_room and row is not None else None
         self._bind_backoff.setdefault(uid, {})[node] = DeniedBind(version, deadline)
 
+    def has(self, uid: PodUid) -> bool:
+        """Whether a bind of the pod was denied and is not forgotten yet."""
+        return uid in self._bind_backoff
+
     def nodes_denied(self, uid: PodUid, now: Instant) -> list[NodeName]:
         """The nodes that filter leaves out for the pod now. Back-offs that ended are forgotten."""
         denied = self._bind_backoff.get(uid)

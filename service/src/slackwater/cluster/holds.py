@@ -124,10 +124,16 @@ class Holds:
     def get(self, uid: PodUid) -> Hold | None:
         return self._holds.get(uid)
 
+    def has(self, uid: PodUid) -> bool:
+        """Whether room is held for the pod, by its present hold or by the remainder of a former one."""
+        return uid in self._holds or uid in self._former
+
     def all_of(self, uid: PodUid) -> list[Hold]:
         """The holds that keep room for the pod: remainders of former holds, the oldest first, then the present one."""
-        names = [*self._former.get(uid, ()), uid] if self._former else [uid]
-        return [hold for name in names if (hold := self._holds.get(name)) is not None]
+        if uid not in self._former:  # the usual case
+            hold = self._holds.get(uid)
+            return [] if hold is None else [hold]
+        return [hold for name in [*self._former[uid], uid] if (hold := self._holds.get(name)) is not None]
 
     def counted_for(self, uid: PodUid) -> frozenset[int]:
         """The rows where amounts count as held for the pod."""
@@ -257,7 +263,7 @@ class Holds:
 
     def drop_all(self, uid: PodUid) -> None:
         """Ends all holds of a pod that is bound or gone, since no bind of it can come any more."""
-        for name in [*self._former.get(uid, ()), uid]:
+        for name in (*self._former[uid], uid) if uid in self._former else (uid,):
             self.drop(name)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:

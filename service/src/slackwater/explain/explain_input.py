@@ -14,8 +14,7 @@ from typing import Protocol
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.fit.best_node import OwnScore
-from slackwater.fit.node_scores import ScoreProfile
+from slackwater.fit.node_scores import RoomScore, ScoreProfile
 from slackwater.model.auxiliary import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -44,7 +43,7 @@ class ExplainInput:
     scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
     scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
     profile: ScoreProfile = field(default_factory=ScoreProfile)
-    own_score: OwnScore | None = None
+    own_score: RoomScore | None = None
     now: UnixTime
 
     def row_of(self, name: NodeName) -> Row | None:

@@ -17,6 +17,7 @@ from slackwater.explain.remedies import PodLeaves
 from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.node_scores import scores
+from slackwater.fit.score.room import room_on
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
@@ -54,7 +55,7 @@ def _points(asked: PodQuery, rows: Rows) -> dict[str, Int64]:
     found = scores(snapshot, asked.kind, rows, explain_input.profile)
     points = {name: weights[name].weight * score for name, score in found.items()}
     if explain_input.own_score is not None:
-        points[_OURS] = explain_input.own_score(snapshot, asked.numbered, rows)
+        points[_OURS] = explain_input.own_score(room_on(snapshot, rows), asked.numbered)
     return points
 
 

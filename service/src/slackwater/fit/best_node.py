@@ -11,30 +11,30 @@ In: a snapshot, an equivalence group and rows that are feasible for the group. O
 whether the pod fits. Scores that compare rows with one another come from `fit.node_scores`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.node_scores import ScorePlugin, ScoreProfile
+from slackwater.fit.node_scores import RoomScore, ScorePlugin, ScoreProfile
+from slackwater.fit.score.room import Room, Value, room_on, room_on_row
 from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
-#: Our own score of each row for an equivalence group, shape (rows,), multiplied by the extender's weight in kube-scheduler. It
-#: reads what the group's pods request.
-OwnScore = Callable[[ClusterSnapshot, NumberedGroup, Rows], Int64]
-
 #: One point of score in a total. Values below one point order rows of equal score by their free CPU and memory.
 EMPTINESS: Final = 1 << 20
 #: The most pod sizes whose scores are cached: 45 kB each at 5,000 nodes.
 _MOST_SIZES: Final = 128
-#: When stale rows of a sample are scored, so many times the sample's rows are scored with them if stale: that costs little
-#: more.
+#: Up to so many rows are scored one by one, with Python's numbers.
+_FEW: Final = 16
+#: When the stale rows of a sample are scored and there are more stale ones, up to so many times the sample's rows are scored
+#: with them: that costs little more.
 _AHEAD: Final = 8
 
 #: All that room scores read of a group: what its pods request, and what the scores assume for containers without requests.
@@ -44,36 +44,49 @@ _Size = tuple[Amounts, Amounts | None, Amounts | None]
 class Scoring:
     """What scoring uses: our own score, and the score plug-ins of kube-scheduler's profile, divided by what they read.
 
-    The plug-ins `of_room` read only a row's own room. The plug-ins `compared` compare rows with one another."""
+    The functions `of_room` read only a row's own room. The plug-ins `compared` compare rows with one another."""
 
     def __init__(
-        self, own: OwnScore, profile: ScoreProfile | None = None, version: KubernetesVersion = DEFAULT_VERSION
+        self, own: RoomScore, profile: ScoreProfile | None = None, version: KubernetesVersion = DEFAULT_VERSION
     ) -> None:
         plugins = (profile or ScoreProfile()).plugins(version)
-        self.own: Final = own
-        self.of_room: Final = tuple(plugin for plugin in plugins.values() if plugin.differs is None)
+        #: The score functions that read only a row's own room, with their weights; the first is our own.
+        self.of_room: Final = (
+            (own, 1),
+            *((plugin.of_room, plugin.weight) for plugin in plugins.values() if plugin.of_room is not None),
+        )
         self.compared: Final[Mapping[str, ScorePlugin]] = {
             name: plugin for name, plugin in plugins.items() if plugin.differs is not None
         }
 
 
 def score_room(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, scoring: Scoring) -> Int64:
-    """The room score of each row, shape (len(rows),): our own score and the plug-ins `of_room`. One point is `EMPTINESS`; the
-    remainder is the row's emptiness."""
-    numbered = snapshot.of(kind)
-    total = scoring.own(snapshot, numbered, rows)
-    for plugin in scoring.of_room:
-        total = total + plugin.weight * plugin.score(snapshot, numbered, rows)
-    return total * EMPTINESS + _emptiness(snapshot, rows)
+    """The room score of each row, shape (len(rows),): our own score and kube-scheduler's plug-ins that read only the row's
+    room. One point is `EMPTINESS`; the remainder is the row's emptiness."""
+    if len(rows) > _FEW:
+        found: Int64 = _score_of(room_on(snapshot, rows), snapshot.of(kind), scoring)
+        return found
+    return np.array([score_row(snapshot, kind, Row(row), scoring) for row in rows.tolist()], np.int64)
 
 
-def _emptiness(snapshot: ClusterSnapshot, rows: Rows) -> Int64:
+def score_row(snapshot: ClusterSnapshot, kind: KindId, row: Row, scoring: Scoring) -> int:
+    """The room score of one row."""
+    return int(_score_of(room_on_row(snapshot, row), snapshot.of(kind), scoring))
+
+
+def _score_of(room: Room, kind: NumberedGroup, scoring: Scoring) -> Value:
+    total: Value = 0
+    for score, weight in scoring.of_room:
+        total = total + weight * score(room, kind)
+    return total * EMPTINESS + _emptiness(room)
+
+
+def _emptiness(room: Room) -> Value:
     """The free share of each row's CPU and memory on average, scaled to 0..`EMPTINESS` - 1."""
-    lines = slice(CPU, MEMORY + 1)
-    capacity = np.maximum(snapshot.facts.allocatable[lines].take(rows, axis=1), 1)
-    cpu, memory = np.minimum(snapshot.scored[lines].take(rows, axis=1) / capacity, 1.0)
-    found: Int64 = ((2.0 - (cpu + memory)) / 2.0 * (EMPTINESS - 1)).astype(np.int64)
-    return found
+    capacity, scored, of = room.capacity, room.scored, room.of
+    cpu = of.smaller(scored[CPU] / of.larger(capacity[CPU], 1), 1.0)
+    memory = of.smaller(scored[MEMORY] / of.larger(capacity[MEMORY], 1), 1.0)
+    return of.whole((2.0 - (cpu + memory)) / 2.0 * (EMPTINESS - 1))
 
 
 @dataclass(slots=True)
@@ -107,11 +120,12 @@ class RoomScores:
     def of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:
         """The room score of each row, as `score_room` computes it."""
         kept = self._up_to_date(snapshot, kind)
-        stale: Mask = kept.stale.take(rows)
-        if stale.any():
-            some = np.concatenate([rows[stale], np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
-            kept.scores[some] = score_room(snapshot, kind, some, self._scoring)
-            kept.stale[some] = False
+        stale = rows[kept.stale.take(rows)]
+        if len(stale):
+            if np.count_nonzero(kept.stale) > _FEW:
+                stale = np.concatenate([stale, np.flatnonzero(kept.stale)[: _AHEAD * len(rows)]])
+            kept.scores[stale] = score_room(snapshot, kind, stale, self._scoring)
+            kept.stale[stale] = False
         return kept.scores.take(rows)
 
     def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _Kept:

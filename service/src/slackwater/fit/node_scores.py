@@ -29,6 +29,7 @@ from slackwater.fit.score.pod_topology_spread import (
     domains_differ,
     score_pod_topology_spread,
 )
+from slackwater.fit.score.room import Room, Value, room_on
 from slackwater.fit.score.taint_toleration import score_taint_toleration, taints_differ
 from slackwater.fit.score.volume_binding import EMPTIEST_FIRST, Shape, score_volume_binding, volumes_differ
 from slackwater.model.columns import Int64, Rows
@@ -38,6 +39,8 @@ from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 
 #: Scores rows for pods of an equivalence group; shape (len(rows),).
 Score = Callable[[ClusterSnapshot, NumberedGroup, Rows], Int64]
+#: Scores one row or many by their room alone.
+RoomScore = Callable[[Room, NumberedGroup], Value]
 #: Whether a plug-in may score the rows differently for an equivalence group.
 Differs = Callable[[ClusterSnapshot, NumberedGroup], bool]
 
@@ -60,12 +63,13 @@ class ScorePlugin(NamedTuple):
     """A score plug-in of a profile.
 
     `differs` says whether the scores of rows can differ at all for a group. Its answer holds while nodes and groups stay the
-    same, wherever pods are. `differs` is None for plug-ins that score each row by itself.
+    same, wherever pods are. `differs` is None for plug-ins that read only each row's own room; these have `of_room`.
     """
 
     score: Score
     weight: int
     differs: Differs | None
+    of_room: RoomScore | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +84,37 @@ class ScoreProfile:
 
     def plugins(self, version: KubernetesVersion) -> dict[str, ScorePlugin]:
         """The plug-ins that score in a version of kube-scheduler, by name."""
-        found: dict[str, tuple[Score, Differs | None]] = {
+        balanced = partial(score_balanced_allocation, by_improvement=version.follows(Rule.BALANCE_BY_IMPROVEMENT))
+        of_room: dict[str, RoomScore] = {
+            "NodeResourcesFit": partial(score_node_resources_fit, scoring=self.resources),
+            "NodeResourcesBalancedAllocation": balanced,
+        }
+        compared: dict[str, tuple[Score, Differs]] = {
             "TaintToleration": (score_taint_toleration, taints_differ),
             "NodeAffinity": (score_node_affinity, preferences_differ),
-            "NodeResourcesFit": (partial(score_node_resources_fit, scoring=self.resources), None),
             "PodTopologySpread": (
                 partial(score_pod_topology_spread, default=self.spread),
                 partial(domains_differ, default=self.spread),
             ),
             "InterPodAffinity": (partial(score_inter_pod_affinity, scoring=self.pod_affinity), affinities_differ),
             "DynamicResources": (score_dynamic_resources, alternatives_differ),
-            "NodeResourcesBalancedAllocation": (score_balanced_allocation, None),
             "ImageLocality": (score_image_locality, images_differ),
         }
         if version.follows(Rule.STORAGE_CAPACITY_SCORING):
-            found["VolumeBinding"] = (partial(score_volume_binding, shape=self.volumes), volumes_differ)
-        return {
-            name: ScorePlugin(score, self.weights[name], has_differences)
-            for name, (score, has_differences) in found.items()
-            if self.weights.get(name)
+            compared["VolumeBinding"] = (partial(score_volume_binding, shape=self.volumes), volumes_differ)
+        found = {
+            **{name: ScorePlugin(_of_rows(score), self.weights.get(name, 0), None, score) for name, score in of_room.items()},
+            **{name: ScorePlugin(score, self.weights.get(name, 0), differs) for name, (score, differs) in compared.items()},
         }
+        return {name: plugin for name, plugin in found.items() if plugin.weight}
+
+
+def _of_rows(score: RoomScore) -> Score:
+    def of_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+        found: Int64 = score(room_on(snapshot, rows), kind)
+        return found
+
+    return of_rows
 
 
 def scores(snapshot: ClusterSnapshot, kind: KindId, rows: Rows, profile: ScoreProfile | None = None) -> dict[str, Int64]:

@@ -1,13 +1,14 @@
 """Scores by the curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
 pkg/plugin/framework_methods.go)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.fit.score.room import MANY_ROWS, Arithmetic, Value
 from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
 from slackwater.model.resources import CPU, MEMORY, Amounts
 
@@ -25,6 +26,19 @@ class ScoreCurve:
     max_usage: float = 0.0
     peak: float = 0.8
 
+    def at(self, fullness: Value, of: Arithmetic) -> Value:
+        """The score at a fullness; above 1 it is that at 1. If the peak is at one end, the slope towards that end is
+        missing."""
+        fullness = of.smaller(fullness, 1.0)
+        rising = falling = None
+        if self.peak > 0.0:
+            rising = self.min_usage + (1.0 - self.min_usage) * (fullness / min(self.peak, 1.0))
+        if self.peak < 1.0:
+            falling = self.max_usage + (1.0 - self.max_usage) * ((1.0 - fullness) / (1.0 - max(self.peak, 0.0)))
+        if rising is None or falling is None:
+            return falling if rising is None else rising
+        return of.where(fullness <= self.peak, rising, falling)
+
 
 def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> npt.NDArray[np.float64]:
     """The score of each row, 0..1: the minimum over the resources, scaled by the node's size.
@@ -33,29 +47,21 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
     """
     total = np.take(columns.total, rows, axis=1)
     after = np.take(columns.reserved, rows, axis=1) + vertical(wanted)
-    return fractions_of(after, total, columns.total.max(axis=1, initial=0), curve)
+    found: npt.NDArray[np.float64] = fractions_of(after, total, columns.total.max(axis=1, initial=0), curve)
+    return found
 
 
-def fractions_of(after: Int64, total: Int64, largest: Int64, curve: ScoreCurve) -> npt.NDArray[np.float64]:
-    """The score of each row, 0..1, from `after`, what would be Reserved with the pod, and `total`, both of shape (resources,
-    rows). `largest` is the largest Total of all rows, shape (resources,)."""
-    fullness, scores = _points(curve)
-    score = np.interp(after / np.maximum(total, 1), fullness, scores) * (total / np.maximum(largest, 1)[:, None])
-    fits = after <= total
-    # Line by line: numpy needs twice the time to reduce over so short an axis.
-    return np.where(fits[CPU] & fits[MEMORY], np.minimum(score[CPU], score[MEMORY]), 0.0)
-
-
-@lru_cache(maxsize=8)
-def _points(curve: ScoreCurve) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The curve's corners: their fullness and their score. If the peak is at one end, the slope towards that end is missing."""
-    if curve.peak <= 0.0:
-        corners = [(0.0, 1.0), (1.0, curve.max_usage)]
-    elif curve.peak >= 1.0:
-        corners = [(0.0, curve.min_usage), (1.0, 1.0)]
-    else:
-        corners = [(0.0, curve.min_usage), (curve.peak, 1.0), (1.0, curve.max_usage)]
-    return np.array([fullness for fullness, _ in corners]), np.array([score for _, score in corners])
+def fractions_of(
+    after: Value, total: Value, largest: Sequence[int] | Int64, curve: ScoreCurve, of: Arithmetic = MANY_ROWS
+) -> Value:
+    """The score of each row, 0..1, from `after`, what would be Reserved with the pod, and `total`: CPU and memory, for one row
+    or for many. `largest` is the largest Total of all rows."""
+    scores = [
+        curve.at(after[resource] / of.larger(total[resource], 1), of) * (total[resource] / max(int(largest[resource]), 1))
+        for resource in (CPU, MEMORY)
+    ]
+    fits = (after[CPU] <= total[CPU]) & (after[MEMORY] <= total[MEMORY])
+    return of.where(fits, of.smaller(*scores), 0.0)
 
 
 def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
@@ -69,12 +75,13 @@ def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: Sc
     An extender could instead spread the rows of a call over all 11 levels by rank. We do not, because that would turn a
     difference of one percent into most of the range, and so override image locality and spread (docs/adr/0002).
     """
-    return tenths(fractions(wanted, columns, rows, curve))
+    found: Int64 = tenths(fractions(wanted, columns, rows, curve))
+    return found
 
 
-def tenths(score: npt.NDArray[np.float64]) -> Int64:
+def tenths(score: Value, of: Arithmetic = MANY_ROWS) -> Value:
     """Converts fractions to the scores 0..10 of an extender, as in `extender_scores`."""
-    return np.where(score > 0, np.maximum(np.rint(score * MAX_EXTENDER_SCORE), 1), 0).astype(np.int64)
+    return of.whole(of.where(score > 0, of.larger(of.rounded(score * MAX_EXTENDER_SCORE), 1), 0))
 
 
 def randomized(scores: Int64, rng: np.random.Generator) -> Int64:

@@ -162,9 +162,9 @@ class Pod:
         """A copy of the pod with this node. `dataclasses.replace` takes four times as long, and planners call this for each
         pod."""
         other = object.__new__(Pod)
-        for name, value in zip(_OF_A_POD, _parts(self), strict=True):
-            object.__setattr__(other, name, value)
-        object.__setattr__(other, "node", node)
+        for put, value in zip(_PUT, _parts(self), strict=True):
+            put(other, value)
+        _put_node(other, node)
         return other
 
     @property
@@ -175,6 +175,9 @@ class Pod:
 
 _OF_A_POD: Final = tuple(field.name for field in fields(Pod))
 _parts: Final = attrgetter(*_OF_A_POD)
+#: Writes each field of a new pod, whatever the class says about frozen ones.
+_PUT: Final = tuple(getattr(Pod, name).__set__ for name in _OF_A_POD)
+_put_node: Final = _PUT[_OF_A_POD.index("node")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

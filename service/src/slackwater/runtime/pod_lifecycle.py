@@ -164,8 +164,7 @@ class PodLifecycle:
 
     def _count_over_total(self, node: NodeName) -> None:
         row = self._cluster_state.nodes.row_of.get(node)
-        columns = self._cluster_state.ledger.columns
-        if row is not None and (columns.reserved[:, row] > columns.total[:, row]).any():
+        if row is not None and self._cluster_state.ledger.is_over(row):
             self._cluster_state.event_counts.over_total += 1
             self._cluster_state.event_counts.over_total_on[node] = (
                 self._cluster_state.event_counts.over_total_on.get(node, 0) + 1

@@ -31,6 +31,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Labels, Node, Pod
 from slackwater.model.pod_constraints import Kind
+from slackwater.model.resources import RESOURCES
 from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.snapshot.counters import Counters, Namespaces, summed
 from slackwater.snapshot.device_table import DeviceTable
@@ -339,10 +340,13 @@ class ClusterSnapshot:
 
     def shift(self, kind: KindId, row: int, count: int) -> None:
         """Adds pods to a row as `place` does, but outside any trial: for `undo`."""
-        self.used[:, row] += self.kinds.requests[:, kind] * count
-        self.scored[:, row] += self.kinds.scored[:, kind] * count
-        if self.ledger is not None:
-            self.ledger.reserved[:, row] += self.kinds.requests[:2, kind] * count
+        # Number by number: for so few, numpy's columns take several times as long.
+        for resource, amount in self.kinds.requests_of[kind]:
+            self.used[resource, row] += amount * count
+            if self.ledger is not None and resource < len(RESOURCES):
+                self.ledger.reserved[resource, row] += amount * count
+        for resource, amount in self.kinds.scored_of[kind]:
+            self.scored[resource, row] += amount * count
         self.counters.change(kind, row, count)
         numbered = self.kinds.all[kind]
         if numbered.rare:

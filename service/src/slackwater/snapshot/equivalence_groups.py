@@ -79,6 +79,9 @@ class KindTable:
         self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
         #: What scores assume that a pod of each group takes of CPU and memory, shape (2, groups).
         self.scored: Int64 = np.zeros((2, 64), np.int64)
+        #: The same for each group, as pairs of index and amount, without the amounts that are 0.
+        self.requests_of: list[tuple[tuple[int, int], ...]] = []
+        self.scored_of: list[tuple[tuple[int, int], ...]] = []
 
     def __len__(self) -> int:
         return len(self.all)
@@ -118,8 +121,14 @@ class KindTable:
         for line, amount in lines:
             self.requests[line, new] = amount
         self.scored[:, new] = kind.requests if asks.scored is None else asks.scored
+        self.requests_of.append(_pairs(self.requests[:, new]))
+        self.scored_of.append(_pairs(self.scored[:, new]))
 
     def make_room(self, n_resources: int) -> None:
         missing = n_resources - self.requests.shape[0]
         if missing > 0:
             self.requests = np.vstack([self.requests, np.zeros((missing, self.requests.shape[1]), np.int64)])
+
+
+def _pairs(amounts: Int64) -> tuple[tuple[int, int], ...]:
+    return tuple((index, amount) for index, amount in enumerate(amounts.tolist()) if amount)

@@ -55,10 +55,21 @@ class NodeFacts:
         self.images_version = 0
         #: Rows whose facts changed. Changes of images are not noted, since no verdict reads images.
         self.journal = RowJournal()
+        self._largest = (0, 0)
+        self._largest_is_of = (0, 0)
 
     @property
     def capacity(self) -> int:
         return len(self.live)
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The largest allocatable CPU (milliCPU) and the largest allocatable memory (bytes) of all rows; 0 without rows."""
+        key = self.journal.position, self.n_rows
+        if key != self._largest_is_of:
+            cpu, memory = self.allocatable[CPU : MEMORY + 1, : self.n_rows].max(axis=1, initial=0).tolist()
+            self._largest, self._largest_is_of = (cpu, memory), key
+        return self._largest
 
     @property
     def taints(self) -> Int32:

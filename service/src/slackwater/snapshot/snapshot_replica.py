@@ -184,6 +184,7 @@ class SnapshotReplica:
                 _UNNUMBERED if pod is None else self.snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting),
             )
             for uid, pod, _ in changes
+            if pod is None or not self._is_as_before(pod)
         )
 
     def _is_large_change(self, n_pods: int, n_nodes: int) -> bool:
@@ -259,6 +260,16 @@ class SnapshotReplica:
         if not by_uid:
             del self._pods_on_node[node]
         return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
+
+    def _is_as_before(self, pod: Pod) -> bool:
+        """`_stays` without the number of the equivalence group, for a pod that shares the objects of its group with its last
+        state, as most do. False: `_stays` has to decide."""
+        node = pod.node
+        if node is None or self._place.get(pod.uid) != node:
+            return False
+        before = self._pods_on_node[node][pod.uid]
+        same = before.pod.kind is pod.kind and before.pod.labels is pod.labels and before.pod.deleting is pod.deleting
+        return same and self._stays(pod, before.kind)
 
     def _stays(self, pod: Pod, kind: KindId) -> bool:
         """Replaces the pod's object, and returns True, if the pod has the same node, equivalence group and priority as before:

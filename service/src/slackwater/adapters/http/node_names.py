@@ -99,6 +99,8 @@ def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
 
 #: A list of at most this many bytes is decoded name by name.
 _FEW_BYTES: Final = 8_000
+#: The most short lists that are cached: together about 4 MB, if each has a hundred names.
+_SHORT_LISTS: Final = 256
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 #: The bytes between two names of a list.
 _BETWEEN: Final = b'","'
@@ -171,17 +173,18 @@ class RequestNodes:
 
 
 class RequestNodesDecoder:
-    """Decodes the nodes of requests, and caches the last list of names.
+    """Decodes the nodes of requests, and caches the latest short lists of names and the last long one.
 
-    Prioritize often has the same list as the filter call before it.
+    Prioritize often has the same list as the filter call before it. kube-scheduler asks about the nodes round robin, so while
+    it finds all nodes feasible, the same short lists come again and again.
     """
 
     def __init__(self, nodes: NodeTable, *, few_bytes: int = _FEW_BYTES) -> None:
         self._nodes = nodes
         self._few_bytes = few_bytes
-        self._last: RequestNodes | None = None
-        self._last_raw = b""
-        self._last_version = 0
+        self._short: dict[bytes, RequestNodes] = {}
+        self._long: tuple[bytes, RequestNodes] | None = None
+        self._version = 0
 
     def of(self, args: extender_messages.PlacingArgs) -> RequestNodes:
         """Decodes the nodes of a request.
@@ -192,17 +195,26 @@ class RequestNodesDecoder:
             items = extender_messages.node_items(args.Nodes)
             names = NameList.of([extender_messages.head(item, "Nodes.items[]").name for item in items])
             return RequestNodes(names, self._nodes.rows_within(names.spans), items=items)
+        if self._version != self._nodes.names_version:
+            self._short.clear()
+            self._long, self._version = None, self._nodes.names_version
         raw = bytes(args.NodeNames)
-        if self._last is None or raw != self._last_raw or self._last_version != self._nodes.names_version:
-            names, texts = NameList(raw), None
-            if len(raw) <= self._few_bytes:
-                texts = extender_messages.texts(raw)
-                rows = self._nodes.rows_of(texts)
-            else:
-                rows = self._nodes.rows_within(names.spans)
-            self._last = RequestNodes(names, rows, texts=texts)
-            self._last_raw, self._last_version = raw, self._nodes.names_version
-        return self._last
+        return self._of_short(raw) if len(raw) <= self._few_bytes else self._of_long(raw)
+
+    def _of_short(self, raw: bytes) -> RequestNodes:
+        found = self._short.get(raw)
+        if found is None:
+            texts = extender_messages.texts(raw)
+            if len(self._short) >= _SHORT_LISTS:
+                del self._short[next(iter(self._short))]
+            found = self._short[raw] = RequestNodes(NameList(raw), self._nodes.rows_of(texts), texts=texts)
+        return found
+
+    def _of_long(self, raw: bytes) -> RequestNodes:
+        if self._long is None or self._long[0] != raw:
+            names = NameList(raw)
+            self._long = raw, RequestNodes(names, self._nodes.rows_within(names.spans))
+        return self._long[1]
 
 
 def _whole(items: Sequence[msgspec.Raw], passes: Mask) -> bytes:

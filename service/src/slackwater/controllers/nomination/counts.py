@@ -105,7 +105,7 @@ class ChosenNodes:
     def may_choose(self, uid: PodUid) -> bool:
         """May filter name one node alone for the pod? Not if it did before, nor while the pod has a hold: then an earlier
         answer has named nodes."""
-        return uid not in self._chosen and not self._holds.all_of(uid)
+        return uid not in self._chosen and not self._holds.has(uid)
 
     def tried(self, uid: PodUid) -> Collection[NodeName]:
         """The nodes chosen for the pod so far; kube-scheduler has bound it to none of them."""

@@ -18,15 +18,15 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
-import numpy as np
 import structlog
 
 from slackwater.controllers.nomination.backlog import Eligibility
 from slackwater.controllers.nomination.snapshot_follower import NominationSnapshot
-from slackwater.fit.best_node import Best, OwnScore, Scoring
-from slackwater.fit.node_scores import ScoreProfile
+from slackwater.fit.best_node import Best, Scoring
+from slackwater.fit.node_scores import RoomScore, ScoreProfile
+from slackwater.fit.score.room import Room, Value
 from slackwater.fit.score_curve import MAX_EXTENDER_SCORE, ScoreCurve, fractions_of, tenths
-from slackwater.model.columns import Int64, Rows
+from slackwater.model.columns import Rows
 from slackwater.model.effects import Effect
 from slackwater.model.events import PodsNominated
 from slackwater.model.ids import Instant
@@ -34,7 +34,6 @@ from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Clock
 from slackwater.runtime.state_machine import StateMachine
-from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -195,16 +194,14 @@ class NominationLoop:
         return bool(pods) and backlog.ready > 0
 
 
-def own_score(curve: Callable[[], ScoreCurve], weight: int) -> OwnScore:
+def own_score(curve: Callable[[], ScoreCurve], weight: int) -> RoomScore:
     """Makes the function for our own score, as kube-scheduler counts an extender's score: 0..10, times ten, times the weight.
 
     The score reads requests, which equal Reserved except for pods that grow in place."""
 
-    def own(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
-        lines, facts = slice(CPU, MEMORY + 1), snapshot.facts
-        total = facts.allocatable[lines].take(rows, axis=1)
-        after = snapshot.used[lines].take(rows, axis=1) + np.array(kind.kind.requests, np.int64).reshape(-1, 1)
-        largest = facts.allocatable[lines, : snapshot.n_rows].max(axis=1, initial=0)
-        return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, total, largest, curve()))
+    def own(room: Room, kind: NumberedGroup) -> Value:
+        requests, used = kind.kind.requests, room.used
+        after = used[CPU] + requests.cpu, used[MEMORY] + requests.memory
+        return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, room.capacity, room.largest, curve(), room.of), room.of)
 
     return own

@@ -91,7 +91,7 @@ class NominationSnapshot:
         if pod.kind.pod_constraints is not None and not keys_read(pod.kind) <= snapshot.kinds.keys:
             return None
         there = self._rows_there()[rows]
-        if there.min() == _NOT_KEPT:
+        if np.minimum.reduce(there) == _NOT_KEPT:
             return None
         return self._samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
 

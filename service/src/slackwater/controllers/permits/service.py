@@ -207,18 +207,21 @@ class PermitService:
     def wake(self) -> None:
         """Wakes the requests whose permit limit has been written or on whose node room has appeared, and the binds for which
         the lower permits of other pods have been persisted."""
-        for uid in sorted(self._settled):
-            if (event := self._for_permit_limit.pop(uid, None)) is not None:
-                event.set()
-        self._settled.clear()
-        self._end_waits()
+        if self._settled:
+            for uid in sorted(self._settled):
+                if (event := self._for_permit_limit.pop(uid, None)) is not None:
+                    event.set()
+            self._settled.clear()
+        if self._ends:
+            self._end_waits()
         if self._for_room:
             for row in self._freed:
                 if (event := self._for_room.pop(Row(row), None)) is not None:
                     event.set()
         self._freed.clear()
-        for node in [n for n in self._for_persisted_permit if not self._state_machine.permit_limits.blocking_pods(n)]:
-            self._for_persisted_permit.pop(node).set()
+        if self._for_persisted_permit:
+            for node in [n for n in self._for_persisted_permit if not self._state_machine.permit_limits.blocking_pods(n)]:
+                self._for_persisted_permit.pop(node).set()
 
     def _end_waits(self) -> None:
         """Ends waits for writes that have taken too long, and removes ended waits from the front of `_ends`."""

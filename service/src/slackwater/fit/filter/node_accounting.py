@@ -45,7 +45,10 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
 def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
     """Whether the pod fits on one row, computed with Python's integers, which takes a fifth of the time of `judge_ledger`."""
     total, reserved, held = columns.total.item, columns.reserved.item, columns.held.item
-    return all(not want or total(r, row) - reserved(r, row) - held(r, row) >= want for r, want in enumerate(wanted))
+    for resource, want in enumerate(wanted):
+        if want and total(resource, row) - reserved(resource, row) - held(resource, row) < want:
+            return False
+    return True
 
 
 def _fits_all(wanted: Amounts, left: Int64) -> bool:

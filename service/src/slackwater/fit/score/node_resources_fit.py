@@ -6,14 +6,15 @@ pkg/scheduler/framework/plugins/noderesources.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
 
 from slackwater.fit.score.normalizing import HIGHEST
-from slackwater.model.columns import Int64, Rows
-from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.fit.score.room import Arithmetic, Room, Value
+from slackwater.model.columns import Int64
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -33,37 +34,34 @@ class ResourceScoring:
 LEAST_ALLOCATED: Final = ResourceScoring()
 
 
-def score_node_resources_fit(
-    snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, scoring: ResourceScoring = LEAST_ALLOCATED
-) -> Int64:
-    asked = kind.asks.scored_before or kind.asks.scored or kind.kind.requests
-    # A slice first: choosing two resources by a list would copy their whole columns.
-    capacity = snapshot.facts.allocatable[CPU : MEMORY + 1].take(rows, axis=1)
-    wanted = snapshot.scored[CPU : MEMORY + 1].take(rows, axis=1) + np.array([[asked[CPU]], [asked[MEMORY]]], np.int64)
-    # A resource without capacity is not counted.
-    weights: Int64 = np.where(capacity > 0, np.array([[scoring.cpu], [scoring.memory]], np.int64), 0)
-    match scoring.strategy:
-        case "LeastAllocated":
-            each = np.maximum(capacity - wanted, 0) * HIGHEST // np.maximum(capacity, 1)
-        case "MostAllocated":
-            each = np.minimum(wanted, capacity) * HIGHEST // np.maximum(capacity, 1)
-        case "RequestedToCapacityRatio":
-            used = np.minimum(wanted, capacity) * HIGHEST // np.maximum(capacity, 1)
-            each = by_utilization(scoring.shape)[used]
-            weights = weights * (each > 0)
-            mean = _sum(each * weights) / np.maximum(_sum(weights), 1)
-            rounded: Int64 = np.floor(mean + 0.5).astype(np.int64)
-            return rounded
-    found: Int64 = _sum(each * weights) // np.maximum(_sum(weights), 1)
-    return found
+def score_node_resources_fit(room: Room, kind: NumberedGroup, *, scoring: ResourceScoring = LEAST_ALLOCATED) -> Value:
+    """The score of each row."""
+    asked, of = kind.asks.scored_before or kind.asks.scored or kind.kind.requests, room.of
+    total: Value = 0
+    weights: Value = 0
+    for resource, weight in ((CPU, scoring.cpu), (MEMORY, scoring.memory)):
+        capacity = room.capacity[resource]
+        score = _score_of(room.scored[resource] + asked[resource], capacity, scoring, of)
+        counts = capacity > 0  # a resource without capacity is not counted
+        if scoring.strategy == "RequestedToCapacityRatio":
+            counts = counts & (score > 0)
+        weight_there = of.where(counts, weight, 0)
+        total = total + score * weight_there
+        weights = weights + weight_there
+    if scoring.strategy == "RequestedToCapacityRatio":
+        return of.whole(total / of.larger(weights, 1) + 0.5)  # to the nearest whole number, halves up
+    return total // of.larger(weights, 1)
 
 
-def _sum(of_each: Int64) -> Int64:
-    """The sum over both resources, shape (rows,). numpy needs twice the time to reduce over so short an axis."""
-    found: Int64 = of_each[0] + of_each[1]
-    return found
+def _score_of(wanted: Value, capacity: Value, scoring: ResourceScoring, of: Arithmetic) -> Value:
+    """The score of one resource, of which `wanted` would be requested with the pod."""
+    if scoring.strategy == "LeastAllocated":
+        return of.larger(capacity - wanted, 0) * HIGHEST // of.larger(capacity, 1)
+    used = of.smaller(wanted, capacity) * HIGHEST // of.larger(capacity, 1)
+    return used if scoring.strategy == "MostAllocated" else by_utilization(scoring.shape)[used]
 
 
+@lru_cache(maxsize=8)
 def by_utilization(shape: tuple[tuple[int, int], ...]) -> Int64:
     """The score for each utilization from 0 to 100: linear between the points, with division toward zero as in Go; shape
     (101,)."""

@@ -227,6 +227,11 @@ class Ledger:
         total, taken = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
         return total.minus(taken).not_below_zero(), taken.minus(total).not_below_zero()
 
+    def is_over(self, row: Row) -> bool:
+        """Whether more is Reserved of some resource than the node's Total."""
+        reserved, total = self.columns.reserved.item, self.columns.total.item
+        return reserved(CPU, row) > total(CPU, row) or reserved(MEMORY, row) > total(MEMORY, row)
+
     def hold(self, rows: Rows, amounts: Amounts) -> None:
         """Holds the amounts on each of the rows for one pod; `rows` must be distinct."""
         self._hold(rows, amounts, 1)
