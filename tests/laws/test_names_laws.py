@@ -84,3 +84,29 @@ def test_an_answer_names_the_nodes_that_a_decoder_finds(
     scores: Int64 = np.array(data.draw(st.lists(st.integers(0, 10), min_size=len(names), max_size=len(names))), np.int64)
     want_scores = [{"Host": name, "Score": score} for name, score in zip(names, scores.tolist(), strict=True)]
     assert json.loads(asked.prioritized(scores)) == want_scores
+
+
+@given(
+    st.lists(st.sampled_from(("a", "b", "c")), max_size=6),
+    st.lists(st.lists(st.sampled_from(("a", "b", "c")), unique=True, max_size=3), min_size=1, max_size=6),
+    st.sampled_from((0, 8_000)),
+)
+def test_names_that_were_asked_before_have_the_rows_of_now(
+    nodes: list[str], questions: list[list[str]], few_bytes: int
+) -> None:
+    table = a_table([])
+    decoder = RequestNodesDecoder(table, few_bytes=few_bytes)
+    for at, names in enumerate([*questions, *questions]):
+        if at < len(nodes):  # each node comes, goes, and perhaps comes again on another row
+            changed = NodeName(nodes[at])
+            _ = table.drop(changed) if changed in table.row_of else table.put(a_node(changed))
+        body = f'{{"Pod":{{"metadata":{{"name":"p"}}}},"Nodes":null,"NodeNames":{json.dumps(names)}}}'.encode()
+        assert decoder.of(placing_args(body)).rows.tolist() == [table.row_of.get(NodeName(name), NO_ROW) for name in names]
+
+
+def test_of_many_lists_only_the_latest_are_kept() -> None:
+    decoder = RequestNodesDecoder(a_table(["a"]))
+    bodies = [b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a","n%d"]}' % number for number in range(300)]
+    first, *_, last = [decoder.of(placing_args(body)) for body in bodies]
+    assert decoder.of(placing_args(bodies[-1])) is last
+    assert decoder.of(placing_args(bodies[0])) is not first

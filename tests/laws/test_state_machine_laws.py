@@ -99,9 +99,11 @@ class StateMachineRules(RuleBasedStateMachine):
             self.state_machine.state.ledger.columns.copy(),
             dict(self.state_machine.state.holds),
         )
+        passing = self.state_machine.passing(pod, rows, self.at)
         chosen = self.state_machine.choose(pod, Row(int(rows[0])), self.at)
         assert self.state_machine.advance_nominations.counts.chosen == counted + chosen
         if chosen:
+            assert passing.all()
             assert pod.node is None
             assert all(not want or want <= free for want, free in zip(pod.need, left, strict=True))
             hold = self.state_machine.state.holds.get(pod.uid)

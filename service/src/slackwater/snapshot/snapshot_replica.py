@@ -40,7 +40,7 @@ _FEW: Final = 2_000
 _KINDS_GROWTH: Final = 3
 _FEW_KINDS: Final = 10_000
 #: Up to this many changes cost less one by one than as columns.
-_HANDFUL: Final = 16
+_HANDFUL: Final = 64
 _UNNUMBERED: Final = KindId(-1)
 Name = TypeVar("Name", NodeName, PodUid)
 Seen = TypeVar("Seen", Node, Pod)
