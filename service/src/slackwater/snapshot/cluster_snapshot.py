@@ -31,7 +31,6 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Labels, Node, Pod
 from slackwater.model.pod_constraints import Kind
-from slackwater.model.resources import RESOURCES
 from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.snapshot.counters import Counters, Namespaces, summed
 from slackwater.snapshot.device_table import DeviceTable
@@ -340,17 +339,14 @@ class ClusterSnapshot:
 
     def shift(self, kind: KindId, row: int, count: int) -> None:
         """Adds pods to a row as `place` does, but outside any trial: for `undo`."""
-        # Number by number: for so few, numpy's columns take several times as long.
-        for resource, amount in self.kinds.requests_of[kind]:
-            self.used[resource, row] += amount * count
-            if self.ledger is not None and resource < len(RESOURCES):
-                self.ledger.reserved[resource, row] += amount * count
-        for resource, amount in self.kinds.scored_of[kind]:
-            self.scored[resource, row] += amount * count
+        for column, amounts in ((self.used, self.kinds.requests_of[kind]), (self.scored, self.kinds.scored_of[kind])):
+            for resource, amount in amounts:  # number by number: numpy takes several times as long for so few
+                column[resource, row] += amount * count
+        if self.ledger is not None:
+            self.ledger.reserved[:, row] += self.kinds.requests[:2, kind] * count
         self.counters.change(kind, row, count)
-        numbered = self.kinds.all[kind]
-        if numbered.rare:
-            self._attach(numbered, row, count)
+        if self.kinds.all[kind].rare:
+            self._attach(self.kinds.all[kind], row, count)
         self.journal.note(row)
 
     def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
