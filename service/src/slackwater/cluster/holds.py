@@ -265,7 +265,7 @@ class Holds:
 
     def drop_all(self, uid: PodUid) -> None:
         """Ends all holds of a pod that is bound or gone, since no bind of it can come any more."""
-        for name in (*self._former[uid], uid) if uid in self._former else (uid,):
+        for name in [*self._former.get(uid, ()), uid]:
             self.drop(name)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:

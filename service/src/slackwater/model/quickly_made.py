@@ -1,16 +1,17 @@
-"""A decorator for frozen dataclasses that are made for every pod: their objects take a quarter of the time to construct.
+"""A decorator for frozen dataclasses that are made for every pod: their objects are constructed in less time.
 
     @quickly_made
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Pod: ...
 
-A frozen dataclass sets each field through `object.__setattr__`, 6 µs for the 26 fields of a pod. Here the fields are set while
-the object has the class of a twin, which has the same slots and is not frozen. Afterwards the object is as frozen as any other.
+A frozen dataclass sets each field through `object.__setattr__`. Here the fields are set while the object has the class of a
+twin, which has the same slots and is not frozen: a pod with its 26 fields takes 1.5 µs instead of 6, a hold 1.0 instead of 1.7.
+Afterwards the object is as frozen as any other.
 """
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ def quickly_made(made: type[T]) -> type[T]:
     :raises TypeError: the class has a `default_factory`, a `__post_init__` or no slots.
     """
     twin = _twin(made)
-    known = fields(made)  # type: ignore[arg-type]
+    known = _fields(made)
     names: dict[str, Any] = {"_set": object.__setattr__, "_twin": twin}
     names |= {f"_default_of_{field.name}": field.default for field in known if field.default is not MISSING}
     arguments = ", ".join(_argument(field) for field in known)
@@ -35,7 +36,7 @@ def quickly_made(made: type[T]) -> type[T]:
         *(f"    self.{field.name} = {field.name}" for field in known),
         "    self.__class__ = made",
     ]
-    made.__init__ = _defined("__init__", lines, names, made)  # type: ignore[method-assign]
+    cast("Any", made).__init__ = _defined("__init__", lines, names, made)
     return made
 
 
@@ -44,13 +45,17 @@ def copier(made: type[T], changed: str) -> Callable[[T, Any], T]:
     lines = [
         "def copy(other, value):",
         "    made = _new(_twin)",
-        *(f"    made.{field.name} = other.{field.name}" for field in fields(made) if field.name != changed),  # type: ignore[arg-type]
+        *(f"    made.{field.name} = other.{field.name}" for field in _fields(made) if field.name != changed),
         f"    made.{changed} = value",
         "    made.__class__ = _made",
         "    return made",
     ]
     copy: Callable[[T, Any], T] = _defined("copy", lines, {"_new": object.__new__, "_twin": _twin(made), "_made": made}, made)
     return copy
+
+
+def _fields(made: type) -> "tuple[Field[Any], ...]":
+    return fields(cast("Any", made))
 
 
 def _twin(made: type) -> type:

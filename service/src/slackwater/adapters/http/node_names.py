@@ -99,7 +99,7 @@ def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
 
 #: A list of at most this many bytes is decoded name by name.
 _FEW_BYTES: Final = 8_000
-#: The most short lists that are cached: together about 4 MB, if each has a hundred names.
+#: The most short lists that are cached: together about 2 MB, if each has a hundred names.
 _SHORT_LISTS: Final = 256
 _RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
 #: The bytes between two names of a list.
