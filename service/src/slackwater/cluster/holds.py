@@ -17,16 +17,16 @@ import numpy as np
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.fast_init import fast_init
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger
-from slackwater.model.quickly_made import quickly_made
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 _FORMER: Final = "former/"
 _NEVER: Final = Instant(math.inf)
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Room held for one pod. `rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or

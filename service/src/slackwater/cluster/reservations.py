@@ -8,9 +8,9 @@ from typing import Literal
 from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
+from slackwater.model.fast_init import fast_init
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger, PodResources
-from slackwater.model.quickly_made import quickly_made
 from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 
 #: - binding: the API call is under way.
@@ -22,7 +22,7 @@ from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
     """The room that counts for a pod on a node. `deadline` is when to read the pod from the API server; None in state

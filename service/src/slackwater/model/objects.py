@@ -12,9 +12,9 @@ from typing import Final
 
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts
+from slackwater.model.fast_init import copier, fast_init
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.pod_constraints import Kind
-from slackwater.model.quickly_made import copier, quickly_made
 from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import CsiNode
@@ -107,7 +107,7 @@ class Node:
     slices: tuple[ResourceSlice, ...] = ()
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """A pod.

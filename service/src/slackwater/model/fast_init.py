@@ -1,6 +1,6 @@
 """A decorator for frozen dataclasses that are made for every pod: their objects are constructed in less time.
 
-    @quickly_made
+    @fast_init
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Pod: ...
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _SLOTS: Final = "__slots__"
 
 
-def quickly_made(made: type[T]) -> type[T]:
+def fast_init(made: type[T]) -> type[T]:
     """Replaces the constructor of a frozen dataclass with slots by a quicker one with the same arguments.
 
     :raises TypeError: the class has a `default_factory`, a `__post_init__` or no slots.

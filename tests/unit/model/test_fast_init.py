@@ -1,4 +1,4 @@
-"""Objects of quickly made classes are those that dataclasses would make."""
+"""Objects of classes with `fast_init` are those that dataclasses would make."""
 
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, replace
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.model.quickly_made import copier, quickly_made
+from slackwater.model.fast_init import copier, fast_init
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
     name: str
@@ -56,4 +56,4 @@ def test_classes_that_need_more_than_their_fields_are_refused() -> None:
 
     for refused, says in ((WithFactory, "default_factory"), (WithoutSlots, "slots")):
         with pytest.raises(TypeError, match=says):
-            quickly_made(refused)
+            fast_init(refused)
