@@ -9,7 +9,7 @@ import sys
 
 import anyio
 
-from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from slackwater.adapters.http.http_server import Answer, Request
+from slackwater.adapters.http.application import Answer, Request
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant

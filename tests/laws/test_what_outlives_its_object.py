@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from slackwater.adapters.http.http_server import Request
+from slackwater.adapters.http.application import Request
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant

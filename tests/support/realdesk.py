@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from slackwater.adapters.http.agents import CallerAuthenticator
-from slackwater.adapters.http.http_server import Headers
+from slackwater.adapters.http.application import Headers
 from slackwater.controllers.permits.service import PermitService
 from slackwater.model.effects import Effect
 from slackwater.model.events import Synced

@@ -9,8 +9,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from slackwater.adapters.http.application import Answer, Request
 from slackwater.adapters.http.forwarding import ForwardCounts
-from slackwater.adapters.http.http_server import Answer, Request
 from slackwater.app.leader_election import Election, ReplicaIdentity
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.http.http_server import Request
+from slackwater.adapters.http.application import Request
 from slackwater.app.settings import loads
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant

@@ -21,11 +21,11 @@ from prometheus_client import (
 from prometheus_client.core import Metric
 
 from slackwater.adapters.http.agents import Agents
+from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import CertificateCollector, Certificates
 from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.extender import Extender, ExtenderMetrics
 from slackwater.adapters.http.history_metrics import HistoryCollector
-from slackwater.adapters.http.http_server import Application
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector

@@ -20,7 +20,7 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
-from slackwater.adapters.http.http_server import Answer, Application, Request
+from slackwater.adapters.http.application import Answer, Application, Request
 from slackwater.adapters.kube.client import ApiPort, Call, Params, Response
 from slackwater.adapters.kube.errors import refused
 from slackwater.app.process import RunningService, serve

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from slackwater.adapters.http.application import Headers
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.callers import common_name
-from slackwater.adapters.http.http_server import Headers
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import Instant, NodeName

@@ -15,8 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.certificates import CertificateCollector, Certificates, ListenError
-from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from slackwater.ports.clock import Times
 from tests.support.pki import Pki

@@ -10,8 +10,8 @@ import pytest
 import uvloop
 
 from slackwater.adapters.http import http_server, uvicorn_listener
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.pki import Pki
 

@@ -18,8 +18,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http import bounded_http, http_server, ops_throttle
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.connection_limiter import BodyBudget, ConnectionLimiter, ConnectionSlot
-from slackwater.adapters.http.http_server import Answer, DirectProtocol, Request, RequestTerms
+from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct

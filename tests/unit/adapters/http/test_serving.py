@@ -6,7 +6,7 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 
 pytestmark = pytest.mark.anyio

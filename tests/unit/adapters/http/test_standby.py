@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from slackwater.adapters.http import forwarding
+from slackwater.adapters.http.application import Answer, Application, Headers, Request, RequestTerms
 from slackwater.adapters.http.certificates import Certificates, Tls
 from slackwater.adapters.http.forwarding import FORWARDED_BY, AgentForwarder, ForwardLimits, open_forwarder
-from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.fakeapi import held

@@ -16,7 +16,7 @@ import pytest
 import uvloop
 
 from slackwater.adapters.http import bounded_http, http_server
-from slackwater.adapters.http.http_server import Answer, Request, RequestTerms
+from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.request_parser import origin_form
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 

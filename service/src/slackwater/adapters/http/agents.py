@@ -17,7 +17,7 @@ import structlog
 
 from slackwater.adapters.http import agent_messages
 from slackwater.adapters.http.agent_messages import wait_seconds
-from slackwater.adapters.http.http_server import Answer, Headers, Request, RequestTerms
+from slackwater.adapters.http.application import Answer, Headers, Request, RequestTerms
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.ports.protocols import PermitServing, Readiness

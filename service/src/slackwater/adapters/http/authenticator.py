@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from slackwater.adapters.http.http_server import Headers
+from slackwater.adapters.http.application import Headers
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.ports.protocols import TokenReview, TokenReviewer

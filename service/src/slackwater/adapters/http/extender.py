@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slackwater.adapters.http import extender_messages
+from slackwater.adapters.http.application import Answer, Headers, Request, RequestTerms
 from slackwater.adapters.http.connection_limiter import BodyBudget
-from slackwater.adapters.http.http_server import Answer, Headers, Request, RequestTerms
 from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.model.columns import Rows

@@ -23,8 +23,8 @@ from yarl import URL
 
 from slackwater.adapters.http.agent_messages import wait_seconds
 from slackwater.adapters.http.agents import NOT_POST
+from slackwater.adapters.http.application import Answer, Headers, Request
 from slackwater.adapters.http.certificates import Tls
-from slackwater.adapters.http.http_server import Answer, Headers, Request
 
 #: The header with the name of the replica that forwarded the request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"

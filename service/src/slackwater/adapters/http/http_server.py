@@ -11,16 +11,17 @@ of a body and the time in which a request must arrive; the server bounds idle ti
 import asyncio
 import http
 from collections import deque
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, cast
+from collections.abc import Awaitable
+from typing import Any, Final, cast
 
 import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
+from slackwater.adapters.http.application import JSON, Answer, Application, Request
 from slackwater.adapters.http.callers import host_of, peer_name
-from slackwater.adapters.http.connection_limiter import BodyBudget, ConnectionSlot, Enter
+from slackwater.adapters.http.connection_limiter import ConnectionSlot, Enter
+from slackwater.adapters.http.repeated_head import RepeatedHead
 from slackwater.adapters.http.request_parser import RequestParser, origin_form
 
 #: Upper bound of the interval at which a connection is checked for being idle.
@@ -33,61 +34,7 @@ _LINGER_SECONDS: Final = 2.0
 UNREAD_SECONDS: Final = 30.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
-_JSON: Final = b"application/json"
 _OK: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-
-#: Pairs of name and value; names in lower case.
-Headers = Sequence[tuple[bytes, bytes]]
-
-
-class Request(NamedTuple):
-    """One request as it was read. `whole` is False if its body exceeded `RequestTerms.max_body_bytes` and was cut."""
-
-    method: str
-    path: str
-    body: bytes
-    keep_alive: bool = True
-    headers: Headers = ()  #: only those named in `RequestTerms.headers`
-    peer: str | None = None  #: common name of the client certificate; None without one
-    whole: bool = True
-
-
-class Answer(NamedTuple):
-    """One HTTP response. `headers` exclude content-type, content-length and connection, which the server adds."""
-
-    status: int
-    body: bytes
-    media_type: bytes = _JSON
-    headers: Headers = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestTerms:
-    """What an application accepts: limits of a request, and the headers it needs."""
-
-    max_body_bytes: int  #: a longer body is refused with 413, unless `read_body_bytes` is set
-    #: The application gets only this many first bytes of a body. If set, a body above `max_body_bytes` is not refused: the
-    #: request is answered from the bytes that were read, and the connection is closed.
-    read_body_bytes: int | None = None
-    #: Limit of the time from a request's first byte to its last. A request that takes longer gets 408; if not even its head is
-    #: complete, the connection is closed without an answer.
-    arrive_seconds: float = 30.0
-    headers: frozenset[bytes] = frozenset()  #: names, in lower case, of the headers that the application reads
-    bodies: BodyBudget | None = None  #: limit of all kept bodies together; None with `read_body_bytes`
-    ends_with_caller: bool = False  #: the task of a pending answer is cancelled when the caller closes the connection
-
-
-class Application(Protocol):
-    """Answers the requests of one listener. Its methods never raise."""
-
-    @property
-    def terms(self) -> RequestTerms: ...
-
-    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Returns the answer to a request, or an awaitable of it."""
-
-    def refusal(self, status: int, path: str, message: str) -> Answer:
-        """Returns the error answer to a request whose body was left unread (too large, too slow), or that is not HTTP."""
 
 
 class DirectProtocol(asyncio.Protocol):
@@ -117,6 +64,8 @@ class DirectProtocol(asyncio.Protocol):
         self._parser = RequestParser(self)
         self._transport: asyncio.Transport
         self._waiting: deque[Request] = deque()
+        self._latest: Request | None = None  # that arrived with the data that is being read
+        self._repeated: RepeatedHead | None = None
         self._task: asyncio.Task[None] | None = None
         self._done = False  # input is discarded, and the connection ends after the pending answer
         self._deaf = False  # input is discarded, but all requests received so far are answered
@@ -204,6 +153,9 @@ class DirectProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._done or self._deaf:
             return
+        begins = self._task is None and not self._receiving
+        if begins and self._takes_repeated(data):
+            return
         if self._task is not None:
             self._transport.pause_reading()  # not before data comes: while reading is paused, a hang-up is not noticed
         self._unseen_bytes += len(data)
@@ -215,6 +167,26 @@ class DirectProtocol(asyncio.Protocol):
             self._refuse_head()
         if self._receiving and self._late is None and not self._done:
             self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
+        if begins:
+            self._repeated = self._repeatable(data)
+        self._latest = None
+
+    def _takes_repeated(self, data: bytes) -> bool:
+        """Takes `data` if it is one request that has the latest one's head. False: the parser has to read it."""
+        request = None if self._repeated is None else self._repeated.request_in(data)
+        if request is None or len(request.body) > self._terms.max_body_bytes:
+            return False
+        if self._terms.bodies is not None:
+            if not self._terms.bodies.take(len(request.body)):
+                return False
+            self._held += len(request.body)
+        self._waiting.append(request)
+        self._answer_waiting()
+        return True
+
+    def _repeatable(self, data: bytes) -> RepeatedHead | None:
+        plain = not self._terms.headers and self._terms.read_body_bytes is None
+        return RepeatedHead.of(data, self._latest) if plain and self._latest is not None else None
 
     def _begin(self) -> None:
         self._terms = self._app.terms
@@ -291,6 +263,7 @@ class DirectProtocol(asyncio.Protocol):
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         method, keep_alive = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
         request = Request(method, self._plain_path(), body, keep_alive and whole, self._headers, self._peer, whole)
+        self._latest = request
         self._waiting.append(request)
         if self._task is None:
             self._answer_waiting()
@@ -336,7 +309,7 @@ class DirectProtocol(asyncio.Protocol):
         if self._transport.is_closing():
             return
         keep_alive = request.keep_alive and not self._done
-        usual = keep_alive and answer.status == 200 and not answer.headers and answer.media_type is _JSON
+        usual = keep_alive and answer.status == 200 and not answer.headers and answer.media_type is JSON
         head = _OK % len(answer.body) if usual else _head(answer, keep_alive=keep_alive)
         self._transport.write(head if request.method == "HEAD" else head + answer.body)
         if not request.whole:

@@ -8,7 +8,7 @@ The leadership itself comes through `LeadershipView`; `forwarding` talks to the 
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from slackwater.adapters.http.http_server import Answer, Application, Headers, Request, RequestTerms
+from slackwater.adapters.http.application import Answer, Application, Headers, Request, RequestTerms
 
 #: How long a standby waits before it refuses a call of kube-scheduler. The kube-scheduler in our Pod may learn that it leads,
 #: and call, milliseconds before this replica learns that it leads too. kube-scheduler's own timeout is longer.

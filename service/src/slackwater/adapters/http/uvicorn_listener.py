@@ -1,6 +1,6 @@
 """Runs one listener: a uvicorn server as a task of the caller's task group, which alone decides when the server stops.
 
-`serve_app` serves an ASGI application, `serve_direct` an `http_server.Application`. uvicorn installs no signal handlers.
+`serve_app` serves an ASGI application, `serve_direct` an `application.Application`. uvicorn installs no signal handlers.
 """
 
 import asyncio
@@ -15,10 +15,11 @@ import uvicorn
 from anyio.abc import TaskGroup, TaskStatus
 
 from slackwater.adapters.http import bounded_http
+from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.bounded_http import BoundedProtocol
 from slackwater.adapters.http.certificates import Certificates, ListenError
 from slackwater.adapters.http.connection_limiter import ConnectionLimiter
-from slackwater.adapters.http.http_server import Application, DirectProtocol
+from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.adapters.http.tls_listener import TlsAcceptor
 
 #: Longer than the 90 s for which kube-scheduler keeps an idle connection. If we closed it first, a request that is being sent
@@ -119,7 +120,7 @@ async def serve_direct(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves an `http_server.Application` until cancelled. Connections above `max_connections` get 503 and are closed."""
+    """Serves an `application.Application` until cancelled. Connections above `max_connections` get 503 and are closed."""
     config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
     await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
 
