@@ -87,8 +87,9 @@ class _Contender:
 
     @property
     def over_time(self) -> bool:
-        """Whether pods come over time, too. The goals about them compare the service with kube-scheduler alone."""
-        return self.name == ALONE or (self.of_service and not self.explains)
+        """Whether pods come over time, too. The goals about them compare the service with kube-scheduler alone; an extender
+        that answers any one node shows how much of the difference is the protocol's."""
+        return self.name in (ALONE, _ONE_NODE) or (self.of_service and not self.explains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,13 +224,19 @@ def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
         for share in (50, 99):
             if part in runs[ALONE][0].bind_seconds:
                 late = {
-                    name: [_percentile(run.bind_seconds[part], share) for run in runs[name] if part in run.bind_seconds]
-                    for name in (ALONE, *services)
+                    name: [_percentile(run.bind_seconds[part], share) for run in done if part in run.bind_seconds]
+                    for name, done in runs.items()
                 }
                 most = Goal(at_most=1.0 if part == "above" else 1.1)
                 found += [
-                    ratio_of(f"{nodes} nodes, {part}, p{share}: {name} / {ALONE}", late[name], late[ALONE], goal=most)
-                    for name in services
+                    ratio_of(
+                        f"{nodes} nodes, {part}, p{share}: {name} / {ALONE}",
+                        times,
+                        late[ALONE],
+                        goal=most if name in services else None,
+                    )
+                    for name, times in late.items()
+                    if times and name != ALONE
                 ]
     return found
 
