@@ -163,3 +163,10 @@ def test_a_repeated_head_that_comes_in_parts_is_parsed(part: int) -> None:
     assert len(connection.app.asked) == 1
     connection.takes(call[part:])
     assert connection.app.asked[1].body == b"abcd"
+
+
+def test_a_long_head_is_not_kept() -> None:
+    connection = _Connection()
+    connection.takes(_call(b"X-Note: %b" % (b"x" * 3000)))
+    assert len(connection.app.asked) == 1
+    assert connection.protocol._repeated is None

@@ -16,6 +16,8 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)(?=\r\n)", re.IGNOREC
 #: Headers by which a body may end elsewhere, or which want another answer first.
 _SPECIAL: Final = re.compile(rb"\r\n(?:expect|transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE)
 _LINE: Final = b"\r\n"
+#: A longer head is not kept: each connection keeps one. kube-scheduler's has about 200 bytes.
+_MOST_BYTES: Final = 2048
 #: The most digits of a Content-Length that is recognized.
 _MOST_DIGITS: Final = 12
 
@@ -30,10 +32,12 @@ class RepeatedHead(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes, request: Request) -> "RepeatedHead | None":
-        """The head of `data`, from which the parser has read `request` last. None if `data` is not exactly this request, or if
-        its head says more about its body than the length."""
+        """The head of `data`, from which the parser has read `request` last. None if `data` is not exactly this request, if its
+        head is long, or if its head says more about its body than the length."""
         lines, end, body = data.partition(_LINE + _LINE)
         head = lines + end
+        if len(head) > _MOST_BYTES:
+            return None
         lengths = list(_LENGTH.finditer(head))
         if body != request.body or len(lengths) != 1 or _SPECIAL.search(head) is not None:
             return None
