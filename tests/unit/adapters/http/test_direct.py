@@ -155,6 +155,20 @@ async def test_pipelined_requests_keep_their_order_though_the_first_takes_long()
         assert answers == [b"POST /later/1 0", b"POST /2 0", b"POST /later/3 0", b"POST /4 0"]
 
 
+async def test_a_request_with_a_known_head_waits_for_the_answer_before_it() -> None:
+    app = App()
+    async with called(app) as caller:
+        await caller.posts("/a", b"x")
+        assert (await caller.hears())[2] == b"POST /a 1"
+        app.was_asked = anyio.Event()
+        await caller.posts("/later")
+        await app.was_asked.wait()
+        await caller.posts("/a", b"yy")
+        await anyio.sleep(0.05)
+        app.release.set()
+        assert [(await caller.hears())[2] for _ in range(2)] == [b"POST /later 0", b"POST /a 2"]
+
+
 async def test_a_caller_that_expects_100_continue_gets_it() -> None:
     async with called(App()) as caller:
         await caller.sends(b"POST /e HTTP/1.1\r\nhost: t\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")

@@ -38,9 +38,11 @@ class Decider:
     asked: list[Request] = field(default_factory=list)
     status: int = 200
     until: anyio.Event | None = None
+    was_asked: anyio.Event = field(default_factory=anyio.Event)
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         self.asked.append(request)
+        self.was_asked.set()
         return self._now() if self.until is None else self._later(self.until)
 
     def _now(self) -> Answer:
@@ -210,8 +212,7 @@ async def test_no_more_are_forwarded_at_once_than_are_allowed() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(forwarder.forward, ASKED)
             with anyio.fail_after(60):
-                while not decider.asked:  # noqa: ASYNC110  # it is asked through a socket
-                    await anyio.sleep(0.01)
+                await decider.was_asked.wait()
             assert (await forwarder.forward(ASKED)).status == 503
             decider.until.set()
 

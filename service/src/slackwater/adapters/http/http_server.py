@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from slackwater.adapters.http.application import JSON, Answer, Application, Request
 from slackwater.adapters.http.callers import host_of, peer_name
 from slackwater.adapters.http.connection_limiter import ConnectionSlot, Enter
-from slackwater.adapters.http.repeated_head import RepeatedHead
+from slackwater.adapters.http.repeated_heads import RepeatedHeads
 from slackwater.adapters.http.request_parser import RequestParser, origin_form
 
 #: Upper bound of the interval at which a connection is checked for being idle.
@@ -64,8 +64,8 @@ class DirectProtocol(asyncio.Protocol):
         self._parser = RequestParser(self)
         self._transport: asyncio.Transport
         self._waiting: deque[Request] = deque()
-        self._latest: Request | None = None  # that arrived with the data that is being read
-        self._repeated: RepeatedHead | None = None
+        self._heads = RepeatedHeads()
+        self._latest: Request | None = None  # the last one that ended within the data that is being read
         self._task: asyncio.Task[None] | None = None
         self._done = False  # input is discarded, and the connection ends after the pending answer
         self._deaf = False  # input is discarded, but all requests received so far are answered
@@ -154,7 +154,7 @@ class DirectProtocol(asyncio.Protocol):
         if self._done or self._deaf:
             return
         begins = self._task is None and not self._receiving
-        if begins and self._takes_repeated(data):
+        if begins and (request := self._heads.request_in(data)) is not None and self._takes(request):
             return
         if self._task is not None:
             self._transport.pause_reading()  # not before data comes: while reading is paused, a hang-up is not noticed
@@ -167,26 +167,17 @@ class DirectProtocol(asyncio.Protocol):
             self._refuse_head()
         if self._receiving and self._late is None and not self._done:
             self._late = self._loop.call_later(self._terms.arrive_seconds, self._check_arrival)
-        if begins:
-            self._repeated = self._repeatable(data)
+        if begins and self._latest is not None and self._terms.read_body_bytes is None:
+            self._heads.learn(data, self._latest)
         self._latest = None
 
-    def _takes_repeated(self, data: bytes) -> bool:
-        """Takes `data` if it is one request that has the latest one's head. False: the parser has to read it."""
-        request = None if self._repeated is None else self._repeated.request_in(data)
-        if request is None or len(request.body) > self._terms.max_body_bytes:
+    def _takes(self, request: Request) -> bool:
+        """Answers a request that was recognized. False if its body exceeds a limit: the parser then reads and refuses it."""
+        if len(request.body) > self._terms.max_body_bytes or not self._kept(len(request.body)):
             return False
-        if self._terms.bodies is not None:
-            if not self._terms.bodies.take(len(request.body)):
-                return False
-            self._held += len(request.body)
         self._waiting.append(request)
         self._answer_waiting()
         return True
-
-    def _repeatable(self, data: bytes) -> RepeatedHead | None:
-        plain = not self._terms.headers and self._terms.read_body_bytes is None
-        return RepeatedHead.of(data, self._latest) if plain and self._latest is not None else None
 
     def _begin(self) -> None:
         self._terms = self._app.terms
@@ -243,11 +234,10 @@ class DirectProtocol(asyncio.Protocol):
                 self._arrived(whole=False)
         elif self._body_bytes > terms.max_body_bytes:
             self._refuse_body()
-        elif terms.bodies is not None and not terms.bodies.take(len(chunk)):
-            self._refuse(503, f"body: {terms.bodies.most_bytes} bytes of questions are being answered, and no more are taken")
-        else:
-            self._held += len(chunk) if terms.bodies is not None else 0
+        elif self._kept(len(chunk)):
             self._chunks.append(chunk)
+        elif terms.bodies is not None:
+            self._refuse(503, f"body: {terms.bodies.most_bytes} bytes of questions are being answered, and no more are taken")
 
     def on_message_complete(self) -> None:
         self._unseen_bytes = 0
@@ -318,6 +308,16 @@ class DirectProtocol(asyncio.Protocol):
         elif not keep_alive:
             self._done = True
             self._transport.close()
+
+    def _kept(self, n_bytes: int) -> bool:
+        """Takes `n_bytes` from the budget for bodies, if there is one. False if they exceed it."""
+        bodies = self._terms.bodies
+        if bodies is None:
+            return True
+        if not bodies.take(n_bytes):
+            return False
+        self._held += n_bytes
+        return True
 
     def _give_back(self, n_bytes: int) -> None:
         """Gives `n_bytes` that this connection has taken for bodies back to the budget."""

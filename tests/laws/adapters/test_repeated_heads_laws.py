@@ -4,13 +4,13 @@ same, however the bytes arrive."""
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.connection_limiter import BodyBudget
 from slackwater.adapters.http.http_server import DirectProtocol
+from slackwater.adapters.http.repeated_heads import RepeatedHeads
 
 _PATHS = st.sampled_from([b"/scheduler/filter", b"/scheduler/filter?a=b", b"http://host/scheduler/bind"])
 _METHODS = st.sampled_from([b"POST", b"HEAD", b"DELETE"])
@@ -27,7 +27,7 @@ _LINES = st.sampled_from(
         b"X-Note: content-length: 3",
     ]
 )
-_BODIES = st.sampled_from([b"", b"abc", b"0123456789", b"x" * 40, b"x" * 41, b"3\r\nabc\r\n0\r\n\r\n", b"a\r\n\r\nb"])
+_BODIES = st.sampled_from([b"", b"abc", b"0123456789", b"x" * 100, b"x" * 101, b"3\r\nabc\r\n0\r\n\r\n", b"a\r\n\r\nb"])
 _LENGTHS = st.sampled_from([b"Content-Length: %d", b"content-length: %d", b"Content-Length:%d", b"Content-Length: 00%d"])
 
 
@@ -46,12 +46,12 @@ def _requests(draw: st.DrawFn) -> bytes:
 
 class _App:
     def __init__(self) -> None:
-        self.bodies = BodyBudget(100)
-        self.terms = RequestTerms(max_body_bytes=40, bodies=self.bodies)
-        self.asked: list[Request] = []
+        self.bodies = BodyBudget(250)
+        self.terms = RequestTerms(max_body_bytes=100, bodies=self.bodies, headers=frozenset({b"x-note"}))
+        self.asked: list[tuple[Request, int]] = []  # with the bytes of bodies that were kept then
 
     def answer(self, request: Request) -> Answer:
-        self.asked.append(request)
+        self.asked.append((request, self.bodies.held))
         return Answer(200, b"%b %d" % (request.path.encode(), len(request.body)))
 
     def refusal(self, status: int, path: str, message: str) -> Answer:
@@ -117,10 +117,12 @@ _ARRIVALS = st.tuples(
 
 @given(st.lists(_ARRIVALS, min_size=1, max_size=4))
 @example([(_call(), 2, 0), (_CALL % (3, b"abcd"), 1, 0), (_CALL % (10, b"abc"), 1, 0)])
+@example([(_call(), 1, 0), (_CALL % (len(_call()), _call()), 1, len(_CALL % (len(_call()), b"")))])
+@example([(_call(b"X-Note: a"), 2, 0), (_call(b"X-Note: b"), 2, 0)])
 @example([(_call(b"Expect: 100-continue"), 2, 0)])
 @example([(_call(b"Upgrade: h2c", b"Connection: upgrade"), 2, 0)])
 @example([(_call() + b"DELETE /other HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n", 1, 0), (_call(), 1, 0)])
-@example([(_CALL % (3, b"abc"), 1, 0), (_CALL % (41, b"x" * 41), 1, 0)])
+@example([(_CALL % (3, b"abc"), 1, 0), (_CALL % (101, b"x" * 101), 1, 0)])
 @example([(_CALL % (3, b"abc"), 1, 0), (_CALL.replace(b"filter", b"preempt") % (3, b"abc"), 1, 0)])
 @example([(_call(), 1, 0), (_call().replace(b"/filter", b"/binder"), 1, 0)])
 @example([(_CALL % (3, b"abc"), 1, 0), (_CALL.replace(b"\r\n\r\n", b"\r\nA: b\r\n\r\n") % (9, b"abc"), 1, 0)])
@@ -130,43 +132,8 @@ def test_recognizing_heads_changes_nothing(arrivals: list[tuple[bytes, int, int]
         for part in (data[:cut], data[cut:]) * times:
             if part:
                 with_it.takes(part)
-                without.protocol._repeated = None
+                without.protocol._heads = RepeatedHeads()
                 without.takes(part)
     assert with_it.outcome() == without.outcome()
     with_it.ends()
     without.ends()
-
-
-def test_the_parser_reads_a_repeated_head_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    fed: list[bytes] = []
-    connection = _Connection()
-    parser = connection.protocol._parser
-    feed = parser.feed_data
-
-    def read(data: bytes) -> None:
-        fed.append(data)
-        feed(data)
-
-    monkeypatch.setattr(parser, "feed_data", read)
-    for body in (b"abc", b"0123456789", b""):
-        connection.takes(_CALL % (len(body), body))
-    assert [request.body for request in connection.app.asked] == [b"abc", b"0123456789", b""]
-    assert fed == [_CALL % (3, b"abc")]
-
-
-@pytest.mark.parametrize("part", [1, 30, 60])
-def test_a_repeated_head_that_comes_in_parts_is_parsed(part: int) -> None:
-    connection = _Connection()
-    connection.takes(_CALL % (3, b"abc"))
-    call = _CALL % (4, b"abcd")
-    connection.takes(call[:part])
-    assert len(connection.app.asked) == 1
-    connection.takes(call[part:])
-    assert connection.app.asked[1].body == b"abcd"
-
-
-def test_a_long_head_is_not_kept() -> None:
-    connection = _Connection()
-    connection.takes(_call(b"X-Note: %b" % (b"x" * 3000)))
-    assert len(connection.app.asked) == 1
-    assert connection.protocol._repeated is None
