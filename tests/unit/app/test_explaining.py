@@ -243,3 +243,13 @@ async def test_of_a_pod_that_is_gone_the_answer_names_the_command_that_knows_it(
     missing = await bench.get("pods/default/web", status=404)
     assert "`slackwater history pod default/web`" in missing["detail"]
     assert "slackwater history" not in (await bench.get("pods/default/other", status=404))["detail"]
+
+
+async def test_a_node_can_go_whose_pods_lack_requests_that_our_filter_does_not_ask_of_them() -> None:
+    """A pod of another scheduler never comes to our filter, so the rule does not keep it from another node."""
+    nodes = [roomy(name, labels={"slackwater.dev/node-group": "pool"}) for name in ("n1", "n2")]
+    other = a_pod("other", on="n1", missing_request="app: memory")
+    other = replace(other, kind=replace(other.kind, scheduler_name="x"), eviction_facts=OWNED)
+    bench = Bench(*nodes, other, group_registry=a_group_registry("n1", "n2", largest=5, size=2))
+    answer = await bench.get("nodes/n1")
+    assert (answer["state"], answer["facts"]["moves"]) == ("removable", [{"pod": "default/other", "node": "n2"}])

@@ -86,7 +86,7 @@ def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
     from slackwater.model.resources import amounts_of
 
     snapshot = ClusterSnapshot.build([], some(4), ledger=Ledger().columns)
-    snapshot.missing_requests_refused = False
+    snapshot.strict_for = None
     policy = ScaleUpPolicy(system=amounts_of((1000, 0)))
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand_of(some(4)), [a_group("g")], policy=policy, clock=lambda: 0.0)

@@ -30,6 +30,7 @@ from slackwater.app.policies import (
     scale_up_policy_of,
     slack_policy_of,
     slo_classes_of,
+    strict_for_of,
     taint_rules_of,
 )
 from slackwater.app.settings import Settings
@@ -249,7 +250,7 @@ class AutoscalerService:
         return ScaleUpRules(
             policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
             slack=slack_policy_of(settings, at=self._wall()),
-            strict_for=settings.scheduler_name if settings.vertical.missing_requests == "reject" else None,
+            strict_for=strict_for_of(settings),
         )
 
     async def _write_status(self, record: LoopRecord) -> None:

@@ -301,6 +301,12 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
     )
 
 
+def strict_for_of(settings: Settings) -> str | None:
+    """The scheduler whose pods our filter refuses if they lack a request; None if it counts a missing request as zero. Pods of
+    other schedulers never reach our filter."""
+    return settings.scheduler_name if settings.vertical.missing_requests == "reject" else None
+
+
 def drain_rules_of(settings: Settings) -> DrainPolicy:
     """The policy of the drainability rules: which pods keep their node from being removed."""
     blocked_by = settings.autoscaler.scale_down.blocked_by

@@ -65,7 +65,7 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         placed = of_wait_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
         instead = placed_instead(explain_input, pod, quarantined=word.quarantined)
         return Explanation(object=name, state="placed", reasons=(placed,), facts=facts, instead=instead)
-    explain_input = _with_pending(explain_input, pod, word)
+    explain_input = _with_pending(explain_input, pod)
     asked = PodQuery(explain_input, pod)
     reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
@@ -97,10 +97,8 @@ def _facts(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _with_pending(explain_input: ExplainInput, pod: Pod, word: PodContext) -> ExplainInput:
-    """Adds the pod to the pending pods of the input. If filter rejects the pod for a missing request, makes the snapshot's
-    accounting do so too."""
-    explain_input.snapshot.missing_requests_refused = word.reason is Reason.MISSING_REQUEST
+def _with_pending(explain_input: ExplainInput, pod: Pod) -> ExplainInput:
+    """Adds the pod to the pending pods of the input."""
     return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
 
 

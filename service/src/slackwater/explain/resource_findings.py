@@ -9,6 +9,7 @@ import numpy as np
 
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit, PodEdit
+from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
@@ -151,7 +152,7 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
 def ledger_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
     """Findings by our own accounting. A node's free amount is its Total minus Reserved and minus the holds for other pods."""
     kind = asked.pod.kind
-    if kind.missing_request is not None and asked.snapshot.missing_requests_refused:
+    if lacks_request(asked.snapshot, kind):
         return [of_reason(Reason.MISSING_REQUEST, nodes=len(rows), objects=(f"container {kind.missing_request}",))]
     found = [finding for line in (CPU, MEMORY) for finding in _ledger_short(asked, line, rows) if asked.pod.kind.requests[line]]
     return sorted(found, key=lambda finding: -finding.nodes)

@@ -31,7 +31,7 @@ from slackwater.fit.filter.dynamic_resources import (
     refuse_dynamic_resources,
 )
 from slackwater.fit.filter.inter_pod_affinity import affinity_stamp, judge_inter_pod_affinity, repelling_counters
-from slackwater.fit.filter.node_accounting import judge_ledger
+from slackwater.fit.filter.node_accounting import judge_ledger, lacks_request
 from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
 from slackwater.fit.filter.node_declared_features import features_asked, judge_node_declared_features
 from slackwater.fit.filter.node_name import judge_node_name
@@ -250,7 +250,7 @@ def _left_out(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -
 
 def _ledger(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     assert snapshot.ledger is not None
-    if kind.kind.missing_request is not None and snapshot.missing_requests_refused:
+    if lacks_request(snapshot, kind.kind):
         return np.full(len(np.arange(snapshot.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
     return judge_ledger(kind.kind.requests, snapshot.ledger, np.arange(snapshot.n_rows)[rows])
 
@@ -346,7 +346,7 @@ PREDICATES: Final = (
     _Predicate(
         name=LEDGER,
         part=lambda snapshot, kind: (
-            (kind.kind.requests, kind.kind.missing_request is not None) if snapshot.ledger is not None else None
+            (kind.kind.requests, lacks_request(snapshot, kind.kind)) if snapshot.ledger is not None else None
         ),
         judge=_ledger,
         reads="room",

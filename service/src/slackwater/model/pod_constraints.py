@@ -204,7 +204,8 @@ class Kind:
     """The scheduling needs that all pods of an equivalence group have in common.
 
     `node_affinity` is None if the pod requires no node affinity; otherwise one of its terms must match. `missing_request` names
-    the first container and resource without a request ("app: memory"), or is None. `images` are those of all containers, in
+    the first container and resource without a request ("app: memory"); it is None if there is none, and for pods that grow in
+    place, because these count by their annotations. `images` are those of all containers, in
     order. `pod_constraints` is None if the pod has none of the rarer constraints.
     """
 

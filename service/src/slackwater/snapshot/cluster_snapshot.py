@@ -105,8 +105,8 @@ class ClusterSnapshot:
         self.kept: dict[object, object] = {}
         #: How many rows predicates have judged so far: the cost of all answers.
         self.rows_judged = 0
-        #: Whether a pod that lacks a request is refused, if there is a ledger.
-        self.missing_requests_refused = True
+        #: The scheduler whose pods are refused if they lack a request, where there is a ledger: None for none, "*" for all.
+        self.strict_for: str | None = "*"
         self._trials: list[list[Done]] = []
 
     @classmethod

@@ -144,14 +144,14 @@ class PodDecoder:
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
         unschedulable, ready, disruption = _conditions(status.conditions)
         vertical, vertical_problem = _vertical(wire, self.kubernetes)
-        kind = self._kind(namespace, labels, wire)
+        kind = self._kind(namespace, labels, wire, exempt=vertical is not None)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
             resource_version=version_number(meta.resource_version),
             labels=labels,
             kind=kind,
-            successor=self._successor(kind, labels, wire),
+            successor=self._successor(kind, labels, wire, exempt=vertical is not None),
             node=self._node_name(spec.node_name),
             ended=status.phase in ENDED,
             starting=status.phase == "Pending",
@@ -173,10 +173,11 @@ class PodDecoder:
             disruption=disruption,
         )
 
-    def _kind(self, namespace: str, labels: Labels, wire: PodWire) -> Kind:
+    def _kind(self, namespace: str, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind:
+        """The pod's `Kind`. `exempt`: the pod grows in place, so it needs no requests: it counts by its own annotations."""
         plain = plain_signature(wire)
-        if plain is None:
-            return self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+        if plain is None or exempt:
+            return self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes, exempt=exempt))
         key = (namespace, plain)
         kind = self._plain.get(key)
         if kind is None:
@@ -185,10 +186,10 @@ class PodDecoder:
             kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
         return kind
 
-    def _successor(self, kind: Kind, labels: Labels, wire: PodWire) -> Kind | None:
+    def _successor(self, kind: Kind, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind | None:
         if not wire.spec.node_name or resize_pending(wire.status) != "Infeasible":
             return None
-        new_kind = self.kinds.intern(_kind(kind.namespace, labels, wire, self.kubernetes, granted=True))
+        new_kind = self.kinds.intern(_kind(kind.namespace, labels, wire, self.kubernetes, exempt=exempt, granted=True))
         return None if new_kind == kind else new_kind
 
     def _node_name(self, name: str) -> NodeName | None:
@@ -267,7 +268,15 @@ def _allocatable(status: NodeStatusWire) -> tuple[Amounts, tuple[tuple[str, int]
     return amounts, tuple((name, min(whole(nanos), LARGEST_ON_NODE)) for name, nanos in found.rest)
 
 
-def _kind(namespace: str, labels: Labels, wire: PodWire, kubernetes: KubernetesVersion, *, granted: bool = False) -> Kind:
+def _kind(
+    namespace: str,
+    labels: Labels,
+    wire: PodWire,
+    kubernetes: KubernetesVersion,
+    *,
+    exempt: bool = False,
+    granted: bool = False,
+) -> Kind:
     spec = wire.spec
     ask = Ask(wire, kubernetes, placed=bool(spec.node_name), granted=granted)
     affinities = read_affinity(bytes(spec.affinity))
@@ -279,7 +288,7 @@ def _kind(namespace: str, labels: Labels, wire: PodWire, kubernetes: KubernetesV
         tolerations=_tolerations(bytes(spec.tolerations)),
         scheduler_name=spec.scheduler_name,
         preempts=spec.preemption_policy != "Never",
-        missing_request=missing_request(spec, kubernetes),
+        missing_request=None if exempt else missing_request(spec, kubernetes),
         images=images(wire),
         pod_constraints=pod_constraints(wire, namespace, labels, affinities, ask, kubernetes=kubernetes),
     )

@@ -42,8 +42,6 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[Po
     seen = state_machine.seen(pod, now)
     counted = pod if pod.ended else as_counted(pod, reservation)
     reason = seen.reason
-    if reason is Reason.MISSING_REQUEST and pod.kind.scheduler_name != state_machine.policy.scheduler_name:
-        reason = Reason.OK  # another scheduler's pod never reaches our filter
     word = PodContext(
         reason=reason,
         denied=seen.denied,

@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.app.explain.object_state import PodRead
 from slackwater.app.offline.cluster import skipped_rules
-from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
+from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
 from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.replica_cluster import unknown
@@ -76,6 +76,7 @@ class ExplainQuestion:
         """Returns the explanation as JSON."""
         explain_input = self._input(replica)  # may rebuild the snapshot
         explain_input.snapshot.judge_by(ledger_for(replica, self.columns, self.row_of))
+        explain_input.snapshot.strict_for = strict_for_of(self.settings)
         try:
             # A node's pods do not go where nothing new is placed; a pod's explanation names such nodes with their reason.
             with nullcontext() if isinstance(self.read, NodeContext) else _as_seen(replica):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
-from slackwater.app.offline.placement import pending_pods, snapshot_of
+from slackwater.app.offline.placement import as_accounted, pending_pods, snapshot_of
 from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.existing import awaits_devices
@@ -21,6 +21,7 @@ from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
+from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership
@@ -68,10 +69,11 @@ class Grown:
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
+    cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings)
     counted = _without_expendable(cluster, policy.pending.priority_cutoff)
     snapshot = snapshot_of(counted, policy=policy_of(settings).nodes if accounting else None)
-    snapshot.missing_requests_refused = settings.vertical.missing_requests == "reject"
+    snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
     pending, running_pods = pending_pods(cluster), RunningPods(snapshot, counted.pods)
     demand = pending_demand(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
     slack = slack_inquiry(cluster.pods, settings)

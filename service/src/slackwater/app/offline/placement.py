@@ -13,6 +13,7 @@ import numpy as np
 from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.fit.feasible_nodes import Verdicts, feasible
+from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
 from slackwater.fit.node_scores import ScoreProfile, scores
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import NodeColumns, Rows
@@ -23,6 +24,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.selectors import Selector
+from slackwater.runtime.change_collector import as_counted
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -43,8 +45,9 @@ def placement_lines(
     `ClusterError`.
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    decoded = as_accounted(decoded) if accounting else decoded
     snapshot = snapshot_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
-    snapshot.missing_requests_refused = missing_requests == "reject"
+    snapshot.strict_for = EVERY_SCHEDULER if missing_requests == "reject" else None
     pending = pending_pods(decoded)
     kinds = snapshot.number(pending)
     if sequential:
@@ -53,6 +56,11 @@ def placement_lines(
     whole = _Whole(snapshot, decoded)
     for pod, kind in zip(pending, kinds.tolist(), strict=True):
         yield whole.line(pod, KindId(kind))
+
+
+def as_accounted(cluster: Cluster) -> Cluster:
+    """The cluster in which each pod that grows in place requests at least what it counts for in our own accounting."""
+    return replace(cluster, pods=tuple(pod if pod.ended else as_counted(pod, None) for pod in cluster.pods))
 
 
 def pending_pods(cluster: Cluster) -> list[Pod]:

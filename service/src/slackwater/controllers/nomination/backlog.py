@@ -201,7 +201,7 @@ class Eligibility:
             and kind.scheduler_name == self.scheduler_name
             and pod.vertical_problem is None
             and pod.preempting is None
-            and not (self.missing_requests_refused and kind.missing_request is not None and pod.vertical is None)
+            and not (self.missing_requests_refused and kind.missing_request is not None)
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 
 from slackwater.fit.assumed_claims import has_claims
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
+from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -141,12 +142,12 @@ def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
     for at, number in enumerate(kinds.tolist()):
         kind = known.get(number)
         if kind is None:
-            kind = known[number] = first.setdefault(_alike(snapshot.of(KindId(number))), number)
+            kind = known[number] = first.setdefault(_alike(snapshot, snapshot.of(KindId(number))), number)
         found[at] = kind
     return found
 
 
-def _alike(numbered: NumberedGroup) -> object:
+def _alike(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> object:
     kind = numbered.kind
     labels = tuple(sorted(numbered.labels.items()))
     return (
@@ -155,7 +156,7 @@ def _alike(numbered: NumberedGroup) -> object:
         kind.node_selector,
         kind.node_affinity,
         kind.tolerations,
-        kind.missing_request,
+        lacks_request(snapshot, kind),
         kind.pod_constraints,
         labels,
         numbered.deleting,

@@ -16,6 +16,7 @@ from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstra
 from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
+from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
@@ -75,8 +76,8 @@ class TemplateNodes:
         known: dict[object, Codes] = {}
         for kind in sorted(kinds):
             numbered = self.snapshot.of(kind)
-            refused = self.snapshot.missing_requests_refused and numbered.kind.missing_request is not None
-            if refused or not self.inter_pod_constraints.is_free_on_empty(kind, running_pods):
+            alone = not self.inter_pod_constraints.is_free_on_empty(kind, running_pods)
+            if alone or lacks_request(self.snapshot, numbered.kind):
                 self.codes[kind] = self._codes(numbered, rows)
                 continue
             asks = _of_the_node(numbered)

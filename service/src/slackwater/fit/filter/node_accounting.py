@@ -1,10 +1,14 @@
 """Our own accounting as a predicate, for many rows at once: whether a pod fits into Total beside what is Reserved and held."""
 
+from typing import Final
+
 import numpy as np
 
 from slackwater.model.columns import Codes, Int64, NodeColumns, Rows
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, Amounts
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 
 #: The reason for each level of shortage: none, the room exists but is held, the node is full now, the pod is larger than the
 #: node.
@@ -19,6 +23,13 @@ _CODES = np.array(
 #: If fewer than 1/8 of the rows are asked for, selecting these rows first is cheaper than judging all rows and selecting
 #: verdicts.
 _FEW = 8
+#: As `ClusterSnapshot.strict_for`: the pods of every scheduler have to state their requests.
+EVERY_SCHEDULER: Final = "*"
+
+
+def lacks_request(snapshot: ClusterSnapshot, kind: Kind) -> bool:
+    """Whether our filter refuses the pods of the group on every node, because a container lacks a request."""
+    return kind.missing_request is not None and snapshot.strict_for in (EVERY_SCHEDULER, kind.scheduler_name)
 
 
 def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:

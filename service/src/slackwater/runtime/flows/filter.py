@@ -336,7 +336,7 @@ class PlacementFlow:
             return Reason.POD_BOUND_ELSEWHERE
         if pod.vertical_problem is not None:
             return Reason.VERTICAL_UNREADABLE
-        if pod.kind.missing_request is not None and pod.vertical is None and policy.missing_requests == "reject":
+        if pod.kind.missing_request is not None and policy.missing_requests == "reject":
             return Reason.MISSING_REQUEST
         return Reason.OK
 
