@@ -1,15 +1,20 @@
 """Bugs of autoscalers: each story has to the service and to a naive rule, and goes wrong there.
 
 Sources: k/a#n is https://github.com/kubernetes/autoscaler/issues/n, kp#n https://github.com/kubernetes-sigs/karpenter/issues/n,
+aws#n https://github.com/aws/karpenter-provider-aws/issues/n,
 k/k#n https://github.com/kubernetes/kubernetes/issues/n.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
-from slackwater.model.events import BudgetSeen
+from slackwater.model.events import BudgetSeen, NodeSeen
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from tests.scenarios.test_the_life_of_a_growth import has
@@ -162,3 +167,31 @@ def test_75957_a_pod_of_two_budgets_is_never_evicted() -> None:
     assert naively_evictable(pods, budgets)
     plan = planned(a_scene(N[:2], pods, budgets=budgets))
     assert (removable(plan), kept(plan)) == (["n2"], {"n1": "MultiplePdbs"})
+
+
+def _protected(pod: Pod) -> Pod:
+    return replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=math.inf))
+
+
+def test_3594_a_pod_that_must_not_be_disrupted_is_never_evicted() -> None:
+    """aws#3594, #5786: consolidation moved pods with the annotation do-not-disrupt, also those that were still starting."""
+    pods = [_protected(replica("job", "n1")), _protected(replica("init", "n2", starting=True)), replica("web", "n3")]
+    assert naively_removable(N[:3], pods) == ["n1", "n2", "n3"]
+    plan = planned(a_scene(N[:3], pods))
+    assert (removable(plan), kept(plan)) == (["n3"], {"n1": "DoNotDisruptAnnotation", "n2": "DoNotDisruptAnnotation"})
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_3594_a_protection_that_comes_late_ends_the_removal(empty: bool) -> None:
+    """aws#3594: the pod, or the annotation on the node, came after the decision."""
+    pods = [] if empty else [replica("web", "n1")]
+    for late in (_protected(replica("late", "n1", owner=Owner("apps", "DaemonSet", "agent"))), None):
+        cluster = a_cluster(N[:2], pods, limits=DrainLimits(force=True))
+        cluster.begin("n1", empty=empty)
+        if late is not None:
+            cluster.add(late)
+        else:
+            cluster.tell(NodeSeen(replace(cluster.nodes["n1"], keep="karpenter.sh/do-not-disrupt")))
+        cluster.tick(20)
+        assert not {"evict web", "evict late", "delete n1"} & set(cluster.log)
+        assert cluster.tainted() == []

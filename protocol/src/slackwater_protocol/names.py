@@ -92,6 +92,8 @@ DELETION_CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
 DELAY_DELETION_GROUP: Final = "delay-deletion.cluster-autoscaler.kubernetes.io"
 #: Annotation on a Pod, an integer: a ReplicaSet that shrinks removes Pods of a lower cost first.
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+#: Karpenter's annotation on a Pod or Node, "true": it is not disrupted. On a Pod also a duration after its start.
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 #: API group of CapacityBuffer.
 CAPACITY_BUFFER_GROUP: Final = "autoscaling.x-k8s.io"
 #: API group of MachineDeployment, MachineSet, MachinePool and Machine.

@@ -16,6 +16,7 @@ from slackwater.explain.pods import explain_pod
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater_protocol.names import SCALE_DOWN_DISABLED
 from tests.laws.fit.test_evacuate_laws import OWNED, clusters
 from tests.support.builders import a_budget
 from tests.support.explaining import CASES, StatusSources
@@ -60,7 +61,7 @@ def pending_clusters(draw: st.DrawFn) -> StatusSources:
 def standing_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(clusters())
     running_pods = tuple(_settled(draw, pod) for pod in cluster.running_pods)
-    nodes = tuple(replace(node, keep=draw(st.sampled_from((False, False, False, True)))) for node in cluster.nodes)
+    nodes = tuple(replace(node, keep=draw(st.sampled_from(("", "", "", SCALE_DOWN_DISABLED)))) for node in cluster.nodes)
     smallest = draw(st.sampled_from((0, 0, len(nodes))))
     policy = ScaleDownPolicy(
         utilization_threshold=draw(st.sampled_from((0.3, 1.0, 5.0))),

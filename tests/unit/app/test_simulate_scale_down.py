@@ -134,6 +134,16 @@ def test_annotations_of_nodes_and_thresholds_are_heeded(run: Any) -> None:
     assert "n2" in removable(run(*busy, config={"scaleDown": {"utilizationThreshold": 0.7}}))
 
 
+@pytest.mark.parametrize("priority", [0, -100])
+def test_do_not_disrupt_is_heeded_on_pods_and_on_nodes(run: Any, priority: int) -> None:
+    mark = {"karpenter.sh/do-not-disrupt": "true"}
+    pod = a_pod("batch", "n1", annotations=mark)
+    pod["spec"]["priority"] = priority
+    answer = run(a_node("n1"), a_node("n2", annotations=mark), a_node("n3"), a_node("n4"), pod, a_pod("web", "n3"))
+    assert kept(answer) == {"n1": "DoNotDisruptAnnotation", "n2": "ScaleDownDisabledAnnotation"}
+    assert answer["kept"][1]["detail"] == "karpenter.sh/do-not-disrupt"
+
+
 def test_timers_cool_downs_and_parallelism_are_not_applied(run: Any) -> None:
     slow = {"unneededTime": "10h", "delayAfterAdd": "10h", "maxScaleDownParallelism": 1, "maxDrainParallelism": 1}
     nodes = [a_node(f"n{number}") for number in range(12)]

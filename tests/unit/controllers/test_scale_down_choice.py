@@ -52,7 +52,7 @@ def test_prices_count_where_they_are_known() -> None:
 
 
 def weighed(*pods: Any, budgets: Any = ()) -> Any:
-    plan = planned(a_scene([machine("n1"), machine("n2", "64", keep=True)], list(pods), budgets=budgets))
+    plan = planned(a_scene([machine("n1"), machine("n2", "64", keep="its annotation")], list(pods), budgets=budgets))
     return next(found.removal_score for found in plan.removable if found.node == "n1")
 
 

@@ -58,7 +58,7 @@ def test_a_node_whose_deletion_the_provider_has_taken_is_no_longer_part_of_the_t
 
 @pytest.mark.parametrize(("cpu", "goes"), [("2", True), ("2001m", False)])
 def test_utilisation_equal_to_the_threshold_is_low_enough(cpu: str, goes: bool) -> None:
-    plan = planned(a_scene([machine("n1"), machine("n2", "64", keep=True)], [replica("a", "n1", cpu)]))
+    plan = planned(a_scene([machine("n1"), machine("n2", "64", keep="its annotation")], [replica("a", "n1", cpu)]))
     assert ("n1" in removable(plan)) == goes
     if not goes:
         assert kept(plan)["n1"] == "NotUnderutilized"
@@ -73,7 +73,7 @@ def test_the_larger_share_of_cpu_and_memory_counts() -> None:
 
 
 def test_the_configuration_the_provider_and_all_groups_are_asked_in_this_order() -> None:
-    nodes, pods = [machine("n1"), machine("n2", "64", keep=True)], [replica("a", "n1", "1")]
+    nodes, pods = [machine("n1"), machine("n2", "64", keep="its annotation")], [replica("a", "n1", "1")]
     strict = GroupOptions(utilization_threshold=0.2)
     said = [a_group(nodes, options=strict)]
     assert removable(planned(a_scene(nodes, pods))) == ["n1"]
@@ -94,7 +94,7 @@ def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
     busy = replica("a", "n1", "3500m")
     card = PodConstraints(scalars=(("nvidia.com/gpu", 3),))
     both = replace(busy, kind=Kind(namespace="default", requests=amounts("1"), pod_constraints=card))
-    roomy = replace(machine("n2", "64", keep=True), scalars=(("nvidia.com/gpu", 8), ("pods", 110)))
+    roomy = replace(machine("n2", "64", keep="its annotation"), scalars=(("nvidia.com/gpu", 8), ("pods", 110)))
     assert "n1" in removable(planned(a_scene([with_cards, roomy], [busy])))
     plan = planned(a_scene([with_cards, roomy], [both]))
     assert plan.kept[0].detail == "nvidia.com/gpu 75.0%, at most 50.0%"

@@ -1,5 +1,6 @@
 """What a person learns of a node that is still there."""
 
+import math
 from dataclasses import replace
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -51,6 +52,17 @@ def test_of_several_budgets_all_but_one_have_to_go() -> None:
     assert [remedy.words for remedy in answer.remedies] == [
         f"delete PodDisruptionBudget default/{first} and PodDisruptionBudget default/{second}"
         for first, second in (("more", "most"), ("own", "most"), ("own", "more"))
+    ]
+
+
+def test_a_pod_that_must_not_be_disrupted_is_named_with_what_protects_it() -> None:
+    protected = replace(owned("job", "n1"), eviction_facts=replace(OWNED, do_not_disrupt=math.inf))
+    answer = explain_node(a_pool(protected).explain_input(), N1)
+    (reason,) = answer.reasons
+    assert (reason.code, reason.objects) == ("DoNotDisruptAnnotation", ("pod default/job", "ReplicaSet default/web"))
+    assert [remedy.words for remedy in answer.remedies] == [
+        "remove annotation karpenter.sh/do-not-disrupt from pod default/job",
+        "delete pod default/job from node n1",
     ]
 
 

@@ -1,5 +1,6 @@
 """The rules of who may be moved off a node, in their order, and the two order traps that are not ours."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -139,6 +140,41 @@ def test_an_old_pod_of_kube_system_still_meets_the_later_rules(eviction_facts: E
 def test_a_pod_that_must_not_be_moved_blocks() -> None:
     eviction_facts = replace(OWNED, safe_to_evict="false", local_volumes=("scratch",))
     assert judge(an_owned_pod(eviction_facts=eviction_facts), facts(SPENT)) == blocked(UnremovableReason.NOT_SAFE_TO_EVICT)
+
+
+PROTECTED = replace(OWNED, do_not_disrupt=math.inf)
+
+
+@pytest.mark.parametrize(
+    "eviction_facts",
+    [
+        PROTECTED,
+        replace(PROTECTED, safe_to_evict="true"),
+        replace(PROTECTED, safe_to_evict="on-completion"),
+        replace(PROTECTED, mirror_pod=True),
+        replace(PROTECTED, daemon=True),
+        replace(PROTECTED, owner=Owner("apps", "DaemonSet", "agent")),
+    ],
+)
+def test_a_pod_that_must_not_be_disrupted_blocks_while_it_is_active(eviction_facts: EvictionFacts) -> None:
+    pod = an_owned_pod(eviction_facts=eviction_facts)
+    want = blocked(UnremovableReason.DO_NOT_DISRUPT)
+    assert judge(pod, facts()) == want
+    assert judge(replace(pod, priority=-100), facts()) == want
+    machine = replace(a_vertical(), auto_migrate=True, machine="vm")
+    assert judge(replace(pod, vertical=machine), facts()) == want
+    assert judge(replace(pod, starting=True), facts()) == want
+    assert judge(replace(pod, ended=True), facts()) != want
+    assert judge(replace(pod, deleting=True), facts()) != want
+
+
+def test_a_protection_for_a_time_ends_so_long_after_the_pods_start() -> None:
+    pod = an_owned_pod(eviction_facts=replace(OWNED, do_not_disrupt=HOUR))
+    started = replace(pod, started_at="2026-01-01T00:30:00Z")
+    both = facts(at=CREATED + 1.5 * HOUR)
+    assert judge(started, facts(at=CREATED + 1.5 * HOUR - 1)) == blocked(UnremovableReason.DO_NOT_DISRUPT)
+    assert judge(started, both) == MOVE
+    assert judge(replace(pod, started_at=""), both) == blocked(UnremovableReason.DO_NOT_DISRUPT)  # not by a replica's verdict
 
 
 def test_local_storage_blocks_unless_it_may_be_lost() -> None:

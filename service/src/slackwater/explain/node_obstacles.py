@@ -21,7 +21,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
-from slackwater_protocol.names import SAFE_TO_EVICT
+from slackwater_protocol.names import DO_NOT_DISRUPT, SAFE_TO_EVICT
 
 #: Thresholds are raised to a multiple of 1/1000.
 _FINE: Final = 1000
@@ -56,8 +56,8 @@ def _changes(
                 words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True))
             )
         case UnremovableReason.DISABLED_ANNOTATION:
-            words = f"remove annotation scale-down-disabled from node {candidate.node.name}"
-            yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: replace(node, keep=False))
+            words = f"remove annotation {candidate.node.keep} from node {candidate.node.name}"
+            yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: replace(node, keep=""))
         case UnremovableReason.UNREADY_DISABLED:
             words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
             yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
@@ -169,6 +169,9 @@ def _of_pod(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason:
 def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Iterator[Change]:
     if unremovable_reason is UnremovableReason.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
         yield PodEdit(words=f"let the virtual machine of pod {pod.key} migrate", pod=pod, row=row, edit=_migratable)
+    if unremovable_reason is UnremovableReason.DO_NOT_DISRUPT:
+        words = f"remove annotation {DO_NOT_DISRUPT} from pod {pod.key}"
+        yield PodEdit(words=words, pod=pod, row=row, edit=_unprotected)
     yield PodEdit(words=f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true", pod=pod, row=row, edit=_safe)
     name = explain_input.snapshot.facts.nodes[row].name
     yield PodLeaves(words=f"delete pod {pod.key} from node {name}", pod=pod, row=row)
@@ -176,6 +179,10 @@ def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason
 
 def _safe(pod: Pod) -> Pod:
     return replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
+
+
+def _unprotected(pod: Pod) -> Pod:
+    return replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=0.0))
 
 
 def _migratable(pod: Pod) -> Pod:

@@ -29,6 +29,8 @@ class EvictionFacts:
     be treated like a DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation
     exempts. `deletion_cost` says in which order the controller removes its pods: the lowest first. `slack` is the text of the
     annotation that asks for room for more such pods, "" without one.
+    `do_not_disrupt`: for so many seconds after its start the pod may not be disrupted; infinite if it never may, 0 if no
+    annotation protects it.
     """
 
     owner: Owner | None = None
@@ -38,6 +40,7 @@ class EvictionFacts:
     local_volumes: tuple[str, ...] = ()
     deletion_cost: int = 0
     slack: str = ""
+    do_not_disrupt: float = 0.0
 
 
 NO_EVICTION_FACTS: Final = EvictionFacts()

@@ -5,6 +5,7 @@ the annotation of a preemptor.
 """
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -82,7 +83,7 @@ class Node:
 
     `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
     resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine, or "". `keep`:
-    the annotation scale-down-disabled is true. `deletion_delayed`: annotations delay the deletion of the node.
+    the annotation that forbids the removal of the node, or "". `deletion_delayed`: annotations delay the deletion of the node.
     `cordoned_by_us`: an annotation says that we made the node unschedulable. `csi` and `slices` are set only on templates of
     nodes: what the CSINode and ResourceSlices of a new node will have. For an existing node these are objects of their own.
     """
@@ -99,7 +100,7 @@ class Node:
     images: tuple[Image, ...] = ()
     features: tuple[str, ...] = ()
     provider_id: str = ""
-    keep: bool = False
+    keep: str = ""
     deletion_delayed: bool = False
     cordoned_by_us: bool = False
     created_at: UnixTime | None = None  #: None where the object does not say
@@ -158,6 +159,16 @@ class Pod:
     def renewed_kind(self) -> Kind:
         """The `Kind` of the pod that the controller makes after this one."""
         return self.successor or self.kind
+
+    @property
+    def migratable(self) -> bool:
+        """Is the pod a virtual machine that may be migrated? A protection for a time does not count here, since this code has
+        no wall clock; drains check it (`fit.drainability`)."""
+        return self.vertical is not None and self.vertical.migratable and self.eviction_facts.do_not_disrupt != math.inf
+
+    def expendable(self, cutoff: int) -> bool:
+        """Does the pod neither keep a node nor take room, because its priority is below `cutoff`?"""
+        return self.priority < cutoff and not self.eviction_facts.do_not_disrupt
 
     def on(self, node: NodeName) -> "Pod":
         """A copy of the pod with this node. `dataclasses.replace` takes many times as long, and planners call this for each

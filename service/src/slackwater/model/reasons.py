@@ -278,6 +278,7 @@ class UnremovableReason(StrEnum):
     NOT_REPLICATED = "NotReplicated"
     UNMOVABLE_SYSTEM_POD = "UnmovableKubeSystemPod"
     NOT_SAFE_TO_EVICT = "NotSafeToEvictAnnotation"
+    DO_NOT_DISRUPT = "DoNotDisruptAnnotation"
     LOCAL_STORAGE = "LocalStorageRequested"
     MACHINE_CANNOT_MIGRATE = "MachineCannotMigrate"
     NOT_ENOUGH_PDB = "NotEnoughPdb"
@@ -326,6 +327,7 @@ UNREMOVABLE_TEXTS: Final[dict[UnremovableReason, str]] = {
     UnremovableReason.NOT_REPLICATED: "the pod has no controller: nothing would create it again",
     UnremovableReason.UNMOVABLE_SYSTEM_POD: "a young pod of kube-system that no PodDisruptionBudget covers",
     UnremovableReason.NOT_SAFE_TO_EVICT: "the pod's annotation safe-to-evict is false",
+    UnremovableReason.DO_NOT_DISRUPT: "the pod's annotation karpenter.sh/do-not-disrupt protects it",
     UnremovableReason.LOCAL_STORAGE: "the pod has local storage, which would be lost",
     UnremovableReason.MACHINE_CANNOT_MIGRATE: "the pod is a virtual machine that may not migrate, and machines are not evicted",
     UnremovableReason.NOT_ENOUGH_PDB: "a PodDisruptionBudget of the pod allows no disruption now",
@@ -335,7 +337,7 @@ UNREMOVABLE_TEXTS: Final[dict[UnremovableReason, str]] = {
     UnremovableReason.BEING_DELETED: "the node's removal has begun already",
     UnremovableReason.NOT_AUTOSCALED: "the node belongs to no node group",
     UnremovableReason.DISABLED_FOR_GROUP: "nodes of this group are not removed",
-    UnremovableReason.DISABLED_ANNOTATION: "the node's annotation scale-down-disabled is true",
+    UnremovableReason.DISABLED_ANNOTATION: "an annotation on the node forbids its removal",
     UnremovableReason.UNREADY_DISABLED: "the node is not ready, and such nodes are not removed",
     UnremovableReason.NOT_UNDERUTILIZED: "the node's utilisation is above the threshold",
     UnremovableReason.GROUP_MIN_SIZE: "without the node its group would be smaller than its minimum",

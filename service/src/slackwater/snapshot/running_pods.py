@@ -50,7 +50,7 @@ class RunningPods:
 
 
 class AtLeast:
-    """The pods on each row whose priority is at least `priority`."""
+    """The pods on each row that are not expendable, for this priority cutoff."""
 
     def __init__(self, running_pods: PodsByRow, priority: int) -> None:
         self._running_pods = running_pods
@@ -58,4 +58,4 @@ class AtLeast:
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""
-        return [running_pod for running_pod in self._running_pods.on(row) if running_pod.pod.priority >= self._priority]
+        return [running_pod for running_pod in self._running_pods.on(row) if not running_pod.pod.expendable(self._priority)]

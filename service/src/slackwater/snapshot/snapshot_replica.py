@@ -100,7 +100,7 @@ class SnapshotReplica:
 
     @contextmanager
     def without_below(self, priority: int) -> Iterator[PodsByRow]:
-        """A trial from whose snapshot the pods of priorities below `priority` are removed; it ends with the context.
+        """A trial from whose snapshot the expendable pods (`Pod.expendable`) are removed; it ends with the context.
 
         It yields the remaining pods by row. If there are pods to remove, it looks through all pods.
         """
@@ -113,7 +113,7 @@ class SnapshotReplica:
                     (running_pod.kind, self.row_of(name), -1)
                     for name in self._nodes
                     for running_pod in self._pods_on_node.get(name, {}).values()
-                    if running_pod.pod.priority < priority
+                    if running_pod.pod.expendable(priority)
                 ]
             )
             yield AtLeast(self, priority)

@@ -1,6 +1,7 @@
 """What nodes and pods say of their own removal: annotations, time to end, order of deletion."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -22,9 +23,18 @@ def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
     return PodDecoder(KindInterner()).decode(json.dumps({"metadata": meta, "spec": spec}).encode())
 
 
-@pytest.mark.parametrize(("value", "want"), [("true", True), ("false", False), ("", False)])
-def test_a_node_may_say_that_it_is_never_removed(value: str, want: bool) -> None:
-    assert node(**{f"{CA}/scale-down-disabled": value}).keep is want
+@pytest.mark.parametrize("annotation", [f"{CA}/scale-down-disabled", "karpenter.sh/do-not-disrupt"])
+@pytest.mark.parametrize(("value", "want"), [("true", True), ("false", False), ("", False), ("1h", False)])
+def test_a_node_may_say_that_it_is_never_removed(annotation: str, value: str, want: bool) -> None:
+    assert node(**{annotation: value}).keep == (annotation if want else "")
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [("true", math.inf), ("1h30m", 5400.0), ("True", 0.0), ("false", 0.0), ("-5m", 0.0), ("0s", 0.0), ("soon", 0.0)],
+)
+def test_a_pod_may_say_for_how_long_it_is_not_disrupted(value: str, want: float) -> None:
+    assert pod({"karpenter.sh/do-not-disrupt": value}).eviction_facts.do_not_disrupt == want
 
 
 def test_any_annotation_of_the_prefix_delays_a_nodes_deletion() -> None:

@@ -42,7 +42,7 @@ from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
-from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, SCALE_DOWN_DISABLED
+from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, DO_NOT_DISRUPT, SCALE_DOWN_DISABLED
 
 NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
 
@@ -110,7 +110,7 @@ class NodeDecoder:
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,
             created_at=None if meta.creation_timestamp is None else instant_of(_CREATED, meta.creation_timestamp),
-            keep=annotations.get(SCALE_DOWN_DISABLED) == "true",
+            keep=next((name for name in (SCALE_DOWN_DISABLED, DO_NOT_DISRUPT) if annotations.get(name) == "true"), ""),
             deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
             cordoned_by_us=CORDONED in annotations,
         )

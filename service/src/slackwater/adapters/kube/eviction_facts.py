@@ -3,6 +3,7 @@
 Each event source has its own reader. Replicas have equal facts, so each distinct set of texts is decoded once and shared.
 """
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,6 +13,7 @@ from slackwater.adapters.kube.structs import AnnotationsWire, MetaWire, PodWire
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Owner, SafeToEvict
 from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number
+from slackwater_protocol.durations import DurationError, parse_duration, seconds
 
 #: How many distinct sets of facts are cached.
 _KEPT: Final = 16_384
@@ -101,6 +103,7 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.config_source,
         annotations.deletion_cost,
         annotations.slack,
+        annotations.do_not_disrupt,
     )
 
 
@@ -119,7 +122,19 @@ def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:
         local_volumes=tuple(name for name in local if name not in given_free),
         deletion_cost=_whole(annotations.deletion_cost),
         slack=(annotations.slack or "").strip(),
+        do_not_disrupt=_protected_seconds(annotations.do_not_disrupt),
     )
+
+
+def _protected_seconds(text: str | None) -> float:
+    """For how long after its start the pod may not be disrupted. As in Karpenter, a text that is neither "true" nor a positive
+    duration protects nothing."""
+    if text == "true":
+        return math.inf
+    try:
+        return 0.0 if text is None else max(seconds(parse_duration(text)), 0.0)
+    except DurationError:
+        return 0.0
 
 
 def _whole(text: str | None) -> int:

@@ -8,23 +8,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Raw, Struct, field
 
-from slackwater_protocol.names import (
-    BOUNDS,
-    BOUNDS_CONTAINER,
-    CONFIG_SOURCE,
-    DAEMON_SET_POD,
-    MIRROR_POD,
-    NEON_BOUNDS,
-    NEON_VM_RESOURCES,
-    PERMIT,
-    POD_DELETION_COST,
-    PREEMPTING,
-    SAFE_TO_EVICT,
-    SAFE_TO_EVICT_LOCAL_VOLUMES,
-    SCALE_UP_DELAY,
-    SLACK,
-    TARGET_NODE,
-)
+from slackwater_protocol import names
 
 #: The API always writes text; files written by people also have numbers.
 Quantity = str | int | float
@@ -40,21 +24,22 @@ class Wire(Struct, gc=False, rename="camel"):
 class AnnotationsWire(Struct, gc=False):
     """The annotations that some decision reads. Others are skipped."""
 
-    vm_resources: str | None = field(name=NEON_VM_RESOURCES, default=None)
-    vm_bounds: str | None = field(name=NEON_BOUNDS, default=None)
-    bounds: str | None = field(name=BOUNDS, default=None)
-    bounds_container: str | None = field(name=BOUNDS_CONTAINER, default=None)
-    permit: str | None = field(name=PERMIT, default=None)
-    target_node: str | None = field(name=TARGET_NODE, default=None)
-    safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
-    safe_local_volumes: str | None = field(name=SAFE_TO_EVICT_LOCAL_VOLUMES, default=None)
-    daemon_set_pod: str | None = field(name=DAEMON_SET_POD, default=None)
-    mirror_pod: str | None = field(name=MIRROR_POD, default=None)
-    config_source: str | None = field(name=CONFIG_SOURCE, default=None)
-    preempting: str | None = field(name=PREEMPTING, default=None)
-    deletion_cost: str | None = field(name=POD_DELETION_COST, default=None)
-    scale_up_delay: str | None = field(name=SCALE_UP_DELAY, default=None)
-    slack: str | None = field(name=SLACK, default=None)
+    vm_resources: str | None = field(name=names.NEON_VM_RESOURCES, default=None)
+    vm_bounds: str | None = field(name=names.NEON_BOUNDS, default=None)
+    bounds: str | None = field(name=names.BOUNDS, default=None)
+    bounds_container: str | None = field(name=names.BOUNDS_CONTAINER, default=None)
+    permit: str | None = field(name=names.PERMIT, default=None)
+    target_node: str | None = field(name=names.TARGET_NODE, default=None)
+    safe_to_evict: str | None = field(name=names.SAFE_TO_EVICT, default=None)
+    safe_local_volumes: str | None = field(name=names.SAFE_TO_EVICT_LOCAL_VOLUMES, default=None)
+    daemon_set_pod: str | None = field(name=names.DAEMON_SET_POD, default=None)
+    mirror_pod: str | None = field(name=names.MIRROR_POD, default=None)
+    config_source: str | None = field(name=names.CONFIG_SOURCE, default=None)
+    preempting: str | None = field(name=names.PREEMPTING, default=None)
+    deletion_cost: str | None = field(name=names.POD_DELETION_COST, default=None)
+    scale_up_delay: str | None = field(name=names.SCALE_UP_DELAY, default=None)
+    slack: str | None = field(name=names.SLACK, default=None)
+    do_not_disrupt: str | None = field(name=names.DO_NOT_DISRUPT, default=None)
 
 
 class OwnerWire(Wire):

@@ -145,7 +145,7 @@ def _grower(state_machine: StateMachine, pod: Pod, reservation: Reservation, ver
         held=amounts_of(pod_resources.buffer),
         writing=vertical_pod.writing is not None,
         fenced=vertical_pod.fenced,
-        may_migrate=vertical_pod.vertical.migratable,
+        may_migrate=pod.migratable,
         facts=_figures(reservation, vertical_pod),
     )
 

@@ -151,4 +151,4 @@ def _awaits(node: Node, template: Template | None, taints: TaintRules, published
 
 def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:
     """The cluster without placed expendable pods: kube-scheduler preempts them, so they take no room and keep no node."""
-    return replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.node is None or pod.priority >= cutoff))
+    return replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.node is None or not pod.expendable(cutoff)))

@@ -113,7 +113,7 @@ class MigrationChoice:
 
     def _may_leave(self, pod: Pod, now: Instant) -> bool:
         vertical = pod.vertical
-        if vertical is None or not vertical.migratable or vertical.migration is not None or pod.deleting:
+        if vertical is None or not pod.migratable or vertical.migration is not None or pod.deleting:
             return False
         machine = machine_key(pod)
         backoff = self._backoffs.get(machine)

@@ -276,7 +276,7 @@ class Migrating:
             self._target_seen(pod, migration, now)
         elif migration is not None and migration.pod is None and pod.node is not None and not self._is_target(pod, vmm):
             self._source_found(pod, migration)
-        if pod.uid in self.choice.queue and not (vertical.migratable and ref is None):
+        if pod.uid in self.choice.queue and not (pod.migratable and ref is None):
             self.choice.queue.drop(pod.uid)
 
     def _drop_accounted_pressure(self, pod: Pod) -> None:

@@ -129,7 +129,7 @@ def disabled_for_group(candidate: EligibilityInput) -> Word:
 
 
 def disabled_by_annotation(candidate: EligibilityInput) -> Word:
-    return (UnremovableReason.DISABLED_ANNOTATION, "") if candidate.node.keep else None
+    return (UnremovableReason.DISABLED_ANNOTATION, candidate.node.keep) if candidate.node.keep else None
 
 
 def unready_disabled(candidate: EligibilityInput) -> Word:

@@ -85,7 +85,7 @@ class RemovalScorer:
                 movers.append(pod)
         ages = [_age(pod, facts.now) for pod in movers]
         slacks = [] if facts.disruptions is None else _slacks(movers, facts.disruptions)
-        restarts = sum(pod.vertical is None or not pod.vertical.migratable for pod in movers)
+        restarts = sum(not pod.migratable for pod in movers)
         disruption_cost = (
             len(movers)
             + restarts

@@ -3,12 +3,13 @@ wins.
 
 The rules and their order are Cluster Autoscaler's, except for three differences that ADR 30 explains: an old pod of kube-system
 is still judged by the later rules, a pod that has ended is never moved, and budgets are checked last for every pod that has to
-move.
+move. Karpenter's do-not-disrupt comes before them.
 """
 
 from typing import Final
 
 from slackwater.fit.drainability.daemon_set import judge_daemon_set
+from slackwater.fit.drainability.do_not_disrupt import judge_do_not_disrupt
 from slackwater.fit.drainability.expendable import judge_expendable
 from slackwater.fit.drainability.local_storage import judge_local_storage
 from slackwater.fit.drainability.long_terminating import judge_long_terminating
@@ -30,6 +31,7 @@ __all__ = ["RULES", "DrainPolicy", "DrainabilityOutcome", "RuleFacts", "Verdict"
 
 #: The rules about the pod itself, in order.
 RULES: Final = (
+    judge_do_not_disrupt,
     judge_mirror,
     judge_long_terminating,
     judge_expendable,
@@ -59,7 +61,7 @@ def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
     cached for the eviction facts."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
         return _first_word(pod, facts)
-    if facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
+    if pod.eviction_facts.do_not_disrupt or facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
         return _first_word(pod, facts)
     known = facts.judged.get(id(pod.eviction_facts))
     if known is None:

@@ -3,10 +3,9 @@
 Once the pod is older than `system_pod_seconds`, this rule no longer decides, but the later rules do: see ADR 30.
 """
 
-from datetime import datetime
 from typing import Final
 
-from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block
+from slackwater.fit.drainability.verdict import RuleFacts, Verdict, block, unix_time
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 
@@ -18,9 +17,5 @@ def judge_system(pod: Pod, facts: RuleFacts) -> Verdict | None:
         return None
     if facts.disruptions is None or facts.disruptions.covers(pod):
         return None
-    young = not pod.created_at or facts.now - _unix(pod.created_at) <= facts.policy.system_pod_seconds
+    young = not pod.created_at or facts.now - unix_time(pod.created_at) <= facts.policy.system_pod_seconds
     return block(UnremovableReason.UNMOVABLE_SYSTEM_POD) if young else None
-
-
-def _unix(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

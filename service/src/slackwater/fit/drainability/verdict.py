@@ -5,6 +5,7 @@
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
@@ -48,6 +49,11 @@ WAIT: Final = Verdict(DrainabilityOutcome.WAIT)
 
 def block(unremovable_reason: UnremovableReason) -> Verdict:
     return Verdict(DrainabilityOutcome.BLOCK, unremovable_reason)
+
+
+def unix_time(text: str) -> float:
+    """A time of the API as Unix seconds. The adapter has checked the text."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 _MINUTE: Final = 60.0

@@ -15,4 +15,4 @@ def judge_machine(pod: Pod, facts: RuleFacts) -> Verdict | None:
 
 def migrates(pod: Pod, policy: DrainPolicy) -> bool:
     """Whether the pod leaves its node by a migration instead of an eviction."""
-    return policy.machines_migrate and pod.vertical is not None and pod.vertical.migratable
+    return policy.machines_migrate and pod.migratable

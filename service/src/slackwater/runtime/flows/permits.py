@@ -85,7 +85,7 @@ class PermitFlow:
     def _queue(self, case: PermitCase) -> None:
         """Puts the pod into its node's migration queue, or moves it there by the load that its agent reports."""
         vertical, load = case.pod.vertical, case.ask.load
-        if vertical is not None and vertical.migratable and vertical.migration is None:
+        if vertical is not None and case.pod.migratable and vertical.migration is None:
             load1_micro = None if load is None else load.load1_micro
             self._migrating.choice.queue.put(case.pod.uid, case.reservation.node, load1_micro)
 

@@ -164,6 +164,8 @@ class Drain:
         return effects
 
     def _not_as_planned(self, node_view: NodeView) -> Problem | None:
+        if node_view.node is not None and node_view.node.keep:
+            return UnremovableReason.DISABLED_ANNOTATION, node_view.node.keep
         if node_view.blocked is not None:
             pod, unremovable_reason = node_view.blocked
             return unremovable_reason, str(pod.key)

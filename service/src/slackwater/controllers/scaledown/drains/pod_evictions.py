@@ -79,7 +79,7 @@ class LeavingPods:
         return None if stuck is None else (UnremovableReason.MULTIPLE_PDBS, str(stuck.key))
 
     def _migrates(self, pod: Pod) -> bool:
-        return self.limits.migrate and pod.vertical is not None and pod.vertical.migratable
+        return self.limits.migrate and pod.migratable
 
     def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
         eviction = self.evictions.get(pod.uid)
