@@ -13,6 +13,7 @@ from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.growing import Growing
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
 
@@ -267,3 +268,21 @@ def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> No
     assert cluster.held() == 0
     assert cluster.state_machine.state.event_counts.adopted == 1
     assert cluster.ask(other, N) == [Reason.NOT_ENOUGH_CPU]
+
+
+def test_room_that_persisted_permits_block_is_asked_back_and_then_fits() -> None:
+    """What was refused for a permit on record causes the write that lowers it; after the write the pod fits."""
+    cluster = Growing(Policy(binds=False))
+    cluster.has_node(a_node("n", cpu="4"))
+    machine = cluster.has_machine("vm", on="n", vertical=a_vertical(using=amounts("1", "4Gi"), maximum=amounts("4", "16Gi")))
+    cluster.ask(machine, amounts("3", "4Gi"))
+    cluster.passes(5)
+    cluster.write()
+    cluster.ask(machine, amounts("1", "4Gi"))
+    wanted = cluster.store(replace(a_pod("wanted", cpu="2", memory="1Gi")))
+    rows = cluster.state_machine.state.nodes.rows_of(["n"])
+    assert cluster.state_machine.filter(wanted, rows, cluster.state_machine_now()).tolist() == [Reason.HELD_FOR_OTHERS]
+    cluster.passes(0.1)
+    assert len(cluster.writes()) == 1
+    cluster.write()
+    assert cluster.state_machine.filter(wanted, rows, cluster.state_machine_now()).tolist() == [Reason.OK]

@@ -313,3 +313,33 @@ def test_changed_system_amounts_take_effect_on_every_node_at_once() -> None:
     assert columns.total[:, :2].tolist() == [[3000, 3000], [15 << 30, 15 << 30]]
     assert columns.watermark[0, :2].tolist() == [1500, 1500]
     assert story.reserved("a") == 500
+
+
+def test_the_preempt_verb_drops_a_node_whose_bind_was_denied() -> None:
+    victims = {node: a_pod(f"v-{node}", on=node, cpu="3", priority=1) for node in ("n", "m")}
+    pod = a_pod("p", cpu="2", priority=10)
+    story = Story(a_node("n"), a_node("m"), *victims.values(), pod)
+    proposed = {NodeName(node): [victim.uid] for node, victim in victims.items()}
+    assert set(story.state_machine.preempt(pod, proposed, story.at)) == {"n", "m"}
+    assert story.bind(pod, "n") is Reason.NOT_ENOUGH_CPU
+    assert set(story.state_machine.preempt(pod, proposed, story.at)) == {"m"}
+
+
+def test_an_older_version_of_a_pod_changes_nothing() -> None:
+    """A read that was answered early may arrive after the watch has shown a later version."""
+    story = Story(a_node("n"))
+    story.seen(replace(a_pod("p", on="n", cpu="3"), resource_version=10))
+    story.seen(replace(a_pod("p", on="n", cpu="1"), resource_version=9))
+    assert story.reserved("n") == 3000
+    story.seen(replace(a_pod("p", on="n", cpu="2"), resource_version=11))
+    assert story.reserved("n") == 2000
+
+
+def test_a_hold_ends_after_its_time_and_its_room_is_free() -> None:
+    policy = Policy(binds=True)
+    story = Story(a_node("n"), policy=policy)
+    assert story.filter(a_pod("p", cpu="3"), "n") == [Reason.OK]
+    story.after(policy.hold_seconds - 0.1)
+    assert story.filter(a_pod("q", cpu="3"), "n") == [Reason.HELD_FOR_OTHERS]
+    story.after(0.2)
+    assert story.filter(a_pod("q", cpu="3"), "n") == [Reason.OK]

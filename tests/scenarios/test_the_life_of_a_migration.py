@@ -398,3 +398,39 @@ def test_plain_pods_never_migrate() -> None:
     for _ in range(3):
         cluster.decide(pod, amounts("9500m", "4Gi"))
     assert created(cluster) == []
+
+
+def test_a_source_that_goes_before_its_migration_exists_holds_nothing() -> None:
+    cluster, pods = crowded()
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.cpu("empty")["held"] == 2000
+    cluster.sent.clear()  # the object is never created
+    cluster.deletes(pods[0])
+    assert cluster.cpu("empty")["held"] == 0
+    assert cluster.state_machine.migrating.migrations == {}
+
+
+def test_a_place_is_kept_for_a_machine_that_waits_to_leave_a_drained_node() -> None:
+    cluster, pods = crowded(max_concurrent=1)
+    cluster.has_node(a_node("drained", cpu="10", memory="40Gi"))
+    large = a_vertical(using=amounts("10", "4Gi"), maximum=amounts("10", "16Gi"))
+    leaving = cluster.places("leaving", on="drained", vertical=large)
+    drains = cluster.state_machine.removals.migrations
+    cluster.store(a_pod("rest", on="empty", cpu="1", memory="1Gi"))  # so that `leaving` fits nowhere for now
+    drains.ask(leaving.uid, NodeName("drained"))
+    cluster.passes(0.1)
+    assert list(drains.waiting) == [leaving.uid]
+    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    drains.forget([leaving.uid])
+    cluster.passes(0.1)
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+
+
+def test_the_target_is_the_node_that_is_least_full_by_share() -> None:
+    """`large` has more in use than `empty`, and is the less full one all the same."""
+    cluster, pods = crowded()
+    cluster.has_node(a_node("large", cpu="40", memory="160Gi"))
+    cluster.store(a_pod("some", on="empty", cpu="4", memory="16Gi"))
+    cluster.store(a_pod("more", on="large", cpu="10", memory="40Gi"))
+    cluster.decide(pods[0], TWO, load=1)
+    assert [effect.target_node for effect in cluster.sent if isinstance(effect, CreateMigration)] == ["large"]

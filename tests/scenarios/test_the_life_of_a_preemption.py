@@ -6,11 +6,11 @@ import pytest
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, WritePreempting
-from slackwater.model.events import NodeSeen, Stopping
+from slackwater.model.events import BudgetSeen, NodeSeen, Stopping
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.reasons import Reason
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
 
 HOUR = 3600.0
@@ -362,3 +362,15 @@ def test_an_annotation_seen_after_the_start_is_no_order() -> None:
     cluster.has(replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,))))
     cluster.serve()
     assert cluster.deleted == []
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_victims_whose_budget_allows_it_go_first(allowed: int) -> None:
+    """As in kube-scheduler, pods whose budget allows no disruption are spared first, even the least important."""
+    guarded = a_pod("guarded", on="n", cpu="2", priority=0, labels={"app": "guarded"})
+    free, pod = a_victim("free", cpu="1900m", priority=1), a_preemptor(cpu="1")
+    cluster = Cluster(a_node("n"), guarded, free, pod)
+    cluster.take(BudgetSeen(a_budget("b", allowed=allowed, app="guarded")))
+    assert cluster.filter(pod) == [Reason.GATED]
+    cluster.serve()
+    assert cluster.deleted == (["guarded"] if allowed else ["free"])

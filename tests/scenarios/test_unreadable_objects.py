@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.policy import NominationPolicy, Policy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant
@@ -40,6 +40,23 @@ def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() ->
     assert story.ask(waiting, N, M) == [QUARANTINED, 0]
     story.comes(a_pod("odd", on=N))
     assert story.ask(waiting, N, M) == [0, 0]
+
+
+def test_a_quarantined_node_is_never_the_one_that_filter_names() -> None:
+    story = SmallStateMachine(Policy(nomination=NominationPolicy(enabled=True)))
+    story.apply(unreadable(a_pod("odd", on=N)))
+    waiting, row_of = story.comes(a_pod("waiting")), story.state_machine.state.nodes.row_of
+    assert [story.state_machine.choose(waiting, row_of[node], story.now) for node in (N, M)] == [False, True]
+    assert (story.held(N), story.held(M)) == (0, waiting.need.cpu)
+
+
+def test_an_unreadable_pod_closes_the_node_that_it_was_bound_to() -> None:
+    """The bind is known, the watch has not shown it, and then the pod cannot be read: it names no node by itself."""
+    story = small()
+    pod = story.comes(a_pod("p"))
+    assert story.state_machine.bind(pod.uid, pod.key, N, story.now).reason is Reason.OK
+    story.apply(unreadable(pod))
+    assert story.ask(story.comes(a_pod("waiting")), N, M) == [QUARANTINED, 0]
 
 
 def test_a_node_opens_when_the_last_of_its_unreadable_pods_is_gone() -> None:

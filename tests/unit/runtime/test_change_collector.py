@@ -2,14 +2,23 @@
 
 from dataclasses import replace
 
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.model.changes import Changes
 from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from slackwater.model.ids import Instant, NodeName, PodKey
+from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
 from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.reasons import Reason
+from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, ScaleUpRules
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.change_collector import ChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
+from tests.support.preempting import Cluster
 
 NOW = Instant(1.0)
 
@@ -20,6 +29,19 @@ def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> State
     for item in objects:
         state_machine.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), NOW)
     return state_machine
+
+
+def planned_for(changes: Changes) -> list[PodKey]:
+    """The pods for which a plan on a replica with these changes buys a node of a group that fits them all."""
+    template = replace(a_node("template", cpu="4", memory="16Gi"), scalars=(("pods", 110),))
+    group = NodeGroup(name=GroupName("g"), provider="cloud", min_size=0, max_size=9, target=0, instances=(), template=template)
+    status = NodeGroupStatus(
+        group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
+    )
+    rules = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+    inquiry = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
+    plans = PlanMaker(ReplicaScaleUpPlanner(clock=lambda: 0.0), clock=lambda: 0.0).make(inquiry)
+    return [pod.key for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods]
 
 
 def test_what_was_there_before_is_collected_first_and_then_only_what_changed() -> None:
@@ -150,3 +172,14 @@ def test_few_takes_nothing_where_a_node_or_a_budget_changed_or_a_part_is_collect
     collector.some(1)
     assert collector.few(10) is None, "the other pod of the set that `some` began is still to be collected"
     assert len(collector.rest().pods) == 1
+
+
+def test_no_node_is_bought_for_a_preemptor_whose_victims_are_leaving() -> None:
+    """Its room comes from them. The plan, made in another process, knows it from the collected changes alone."""
+    victim, preemptor, other = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9), a_pod("other", cpu="2")
+    cluster = Cluster(a_node("n", cpu="4"), victim, preemptor, other)
+    collector = ChangeCollector(cluster.state_machine)
+    assert cluster.filter(preemptor) == [Reason.GATED]
+    changes = collector.rest()
+    assert changes.awaiting_victims == {preemptor.uid}
+    assert planned_for(changes) == [other.key]

@@ -318,3 +318,18 @@ async def test_binds_are_queued_where_all_are_under_way_and_one_is_slow() -> Non
             dispatcher.submit(bind)
         assert not dispatcher.binds_are_queued(), "many, and just begun"
         writer.open_gate.set()
+
+
+async def test_a_former_leader_ends_its_writes_at_once() -> None:
+    """Nobody may write for it any longer: the next leader decides already."""
+    writer, leads = ScriptedWriter(open_gate=anyio.Event()), True
+    config = replace(UNHURRIED, flush_seconds=5.0)
+    dispatcher = Dispatcher(writer, lambda _: None, config, rng=Random(1), leads=lambda: leads)
+    async with anyio.create_task_group() as group:
+        await group.start(dispatcher.run)
+        ticket = dispatcher.submit(BIND)
+        await anyio.wait_all_tasks_blocked()
+        leads, stopped_at = False, anyio.current_time()
+        group.cancel_scope.cancel()
+    assert anyio.current_time() - stopped_at < 0.1
+    assert ticket.latest.verdict == "unknown"

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.adapters.kube.client import Call, KubeClient, open_client
-from slackwater.adapters.kube.errors import KubeError, NoAnswer, StatusError, Unreachable
+from slackwater.adapters.kube.client import Call, KubeClient, LedApi, open_client
+from slackwater.adapters.kube.errors import KubeError, NoAnswer, NotLeading, StatusError, Unreachable
 from tests.support.fakeapi import FakeApi, Reply, status, write_kubeconfig
 
 pytestmark = pytest.mark.anyio
@@ -146,3 +146,20 @@ async def test_a_silent_stream_is_given_up(api: FakeApi, client: KubeClient) -> 
     with pytest.raises(NoAnswer) as caught:
         [lines async for lines in client.stream("/things", params=WATCH, silence_seconds=0.05)]
     assert caught.value.timed_out
+
+
+async def test_a_replica_that_does_not_lead_sends_reads_and_token_reviews_only(api: FakeApi, client: KubeClient) -> None:
+    leads = False
+    led = LedApi(client, lambda: leads)
+    reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+    for method, path in (("GET", "/things"), ("POST", reviews)):
+        api.reply(method, path, Reply())
+        await led.send(Call(method, path, timeout_seconds=60))
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        with pytest.raises(NotLeading):
+            await led.send(Call(method, "/things", body=b"{}", timeout_seconds=60))
+    assert [(one.method, one.path) for one in api.asked] == [("GET", "/things"), ("POST", reviews)]
+
+    leads = True
+    api.reply("POST", "/things", Reply(status=201))
+    assert (await led.send(Call("POST", "/things", body=b"{}", timeout_seconds=60))).status == 201

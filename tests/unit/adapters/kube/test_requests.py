@@ -9,6 +9,7 @@ import pytest
 
 from slackwater.adapters.kube.pod_requests import missing_request, pod_requests
 from slackwater.adapters.kube.structs import PodWire
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from tests.support.builders import amounts
 
@@ -144,3 +145,26 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
 )
 def test_the_first_container_and_resource_without_a_request_are_named(spec: dict[str, Any], want: str | None) -> None:
     assert missing_request(wire({"spec": spec}).spec) == want
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        ({"containerStatuses": [resized("a", actual="1", allocated="1"), resized("b", actual="3", allocated="3")]}, "4"),
+        ({"containerStatuses": [resized("a", actual="4", allocated="1"), resized("b", actual="1", allocated="1")]}, "5"),
+        ({"containerStatuses": [resized("a", actual="1", allocated="5"), resized("b", actual="1", allocated="1")]}, "6"),
+        ({"containerStatuses": [resized("a", actual="4", allocated="1"), resized("b", actual="1", allocated="3")]}, "5"),
+        (
+            {
+                "containerStatuses": [resized("a", actual="1", allocated="1"), resized("b", actual="1", allocated="1")],
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+            },
+            "2",
+        ),
+    ],
+    ids=["spec", "actual", "allocated", "never the sum of each container's largest", "infeasible: not the spec"],
+)
+def test_since_1_37_a_resize_counts_by_the_largest_sum(status: dict[str, Any], want: str) -> None:
+    """Before 1.37 the amounts of each container counted at their largest; since then the largest of three sums counts."""
+    pod = {"spec": {"containers": [container("a", cpu="2"), container("b", cpu="2")]}, "status": status}
+    assert pod_requests(wire(pod), KubernetesVersion(minor=37)).cpu == amounts(cpu=want).cpu

@@ -6,8 +6,12 @@ from random import Random
 import anyio
 import pytest
 
+from slackwater.adapters.kube.lease_store import ApiLease
 from tests.faults.virtualloop import run_virtually
-from tests.support.elections import CONFIG, Candidate, a_server
+from tests.support.elections import CONFIG, Candidate, StoppableApi, a_server
+
+#: Seconds that each call takes; less than the time-out of one, which is a third of `renew_seconds`.
+SLOW = 3.0
 
 
 def leaders(candidates: list[Candidate]) -> list[str]:
@@ -125,3 +129,24 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
             group.cancel_scope.cancel()
 
     run_virtually(Random(4), main)
+
+
+def test_leadership_counts_from_the_beginning_of_a_slow_renewal() -> None:
+    """The answer may be late, but others count from what they have seen, and that may be the moment of the write."""
+
+    async def main() -> None:
+        server = a_server()
+        a = Candidate("a", server)
+        a.api = StoppableApi(server, delay_seconds=SLOW)
+        a.lease = ApiLease(a.api, namespace="kube-system", name="slackwater")
+        async with anyio.create_task_group() as group:
+            group.start_soon(a.holding().run)
+            await new_leader(a)
+            answered_at = anyio.current_time()
+            a.api.stop()
+            while a.leadership.leads():
+                await a.leadership.changed()
+            assert anyio.current_time() - answered_at <= CONFIG.renew_seconds - SLOW
+            group.cancel_scope.cancel()
+
+    run_virtually(Random(5), main)
