@@ -13,7 +13,8 @@ SOURCES: Final = ("protocol/src", "service/src")
 MODULES: Final = sorted(
     path for folder in (*SOURCES, "tests") for path in (ROOT / folder).rglob("*.py") if not path.name.endswith("_pb2.py")
 )
-MOST_LINES_OF_A_FILE: Final = 400
+#: Files of 60 to 300 lines are the rule; the bound only stops what nobody would read at once.
+MOST_LINES_OF_A_FILE: Final = 600
 MOST_LINES_OF_A_FUNCTION: Final = 60
 
 #: Called by others, by name: asyncio and httptools (direct.py), pydantic, uvicorn, yaml; and what callers of the protocol use.
