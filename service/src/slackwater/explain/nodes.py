@@ -16,14 +16,12 @@ from slackwater.controllers.scaledown.eligibility import (
     RULES,
     EligibilityInput,
     RemainingMinima,
-    Utilization,
     recently_unremovable,
-    utilizations,
-    without_daemons,
 )
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.explain import node_obstacles
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, Remedy, of_unremovable_reason, of_wait_reason
@@ -115,14 +113,14 @@ def _moves(explain_input: ExplainInput, row: Row) -> list[dict[str, str]]:
 
 
 def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str, Any]:
-    used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
-    node = explain_input.snapshot.facts.nodes[row]
+    snapshot = explain_input.snapshot
+    used, node = utilizations(snapshot, np.array([row], np.intp))[0], snapshot.facts.nodes[row]
     group = explain_input.group_of.get(node.name)
     rules = None if group is None else _rules(explain_input, group)
     return {
         "group": group,
         "utilization": {"resource": used.resource, "share": round(used.share, 4)},
-        "utilizationThreshold": None if rules is None else rules.utilization_threshold,
+        "utilizationThreshold": None if rules is None else used.threshold(rules),
         "pods": len(explain_input.running_pods.on(row)),
         "ready": node.ready,
         "unneededSeconds": None if word.unneeded_seconds is None else round(word.unneeded_seconds, 1),
@@ -161,11 +159,12 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
     node = explain_input.snapshot.facts.nodes[row]
     group = explain_input.group_of.get(node.name)
     rules = None if group is None else _rules(explain_input, group)
+    used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
     candidate = EligibilityInput(
         node=node,
         group=group,
         rules=rules,
-        utilization=_utilization(explain_input, row, rules),
+        utilization=without_daemons(used, explain_input.snapshot, explain_input.running_pods, row, rules),
         state=ScaleDownState(),
         policy=explain_input.scale_down,
         now=explain_input.now,
@@ -176,14 +175,6 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
         refusal = minima.refusal(row, group, explain_input.groups[group].group.min_size)
         words += [] if refusal is None else [refusal]
     return [node_obstacles.obstacle(explain_input, candidate, row, *word) for word in words]
-
-
-def _utilization(explain_input: ExplainInput, row: Row, rules: GroupRules | None) -> Utilization:
-    """The node's utilization, computed as in a scale-down plan."""
-    used = utilizations(explain_input.snapshot, np.array([row], np.intp))[0]
-    if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
-        return used
-    return without_daemons(explain_input.snapshot, explain_input.running_pods, row)
 
 
 def _planning_input(explain_input: ExplainInput) -> PlanningInput:

@@ -20,6 +20,9 @@ CPU: Final = 0
 MEMORY: Final = 1
 
 
+#: Extended resources that count as a GPU: those that Cluster Autoscaler knows.
+GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
+
 #: The largest request of a pod, or amount of a node, that is counted of one resource: 2^50 milliCPU, bytes or pieces (1 PiB).
 #: No machine has as much. Larger numbers count as this one, so that sums over thousands of pods and products with scores'
 #: factors stay far below 2^63, where int64 wraps.

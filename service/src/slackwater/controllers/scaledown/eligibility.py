@@ -1,7 +1,6 @@
 """Eligibility: decides which nodes scale-down may try to empty, by Cluster Autoscaler's rules in Cluster Autoscaler's order.
 
 - `judge_node` applies the rules to one node; the first rule that applies gives the reason.
-- `Utilization`, `utilizations`: how full nodes are.
 - `RemainingMinima`: whether one more node may go without a group or the cluster falling below its minimum.
 
 In: an `EligibilityInput` for each node. Out: the reason why the node may not be tried, or None. `plan` later applies the rules
@@ -10,82 +9,18 @@ that depend on the nodes tried before (minima, destinations).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupRules, ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, taint_time
-from slackwater.model.columns import Int64, Rows
-from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node
 from slackwater.model.reasons import UnremovableReason
-from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
-from slackwater.snapshot.running_pods import PodsByRow
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
-
-#: Extended resources that count as a GPU.
-GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
-
-
-class Utilization(NamedTuple):
-    """A node's utilization. `share`: the share of `resource` that pods request, relative to allocatable; it may exceed 1.
-
-    As in Cluster Autoscaler, `resource` is CPU or memory, whichever has the larger share; for nodes with GPUs it is the GPU.
-    DaemonSet pods count, unless the policy ignores them: then their requests are subtracted from allocatable too.
-    """
-
-    share: float
-    resource: str
-
-    @property
-    def of_gpu(self) -> bool:
-        return self.resource in GPUS
-
-
-def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
-    """The utilization of each row, in the order of `rows`."""
-    facts = snapshot.facts
-    shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
-    by_memory = shares[1] > shares[0]
-    found = [
-        Utilization(share, "memory" if memory else "cpu")
-        for share, memory in zip(shares.max(axis=0).tolist(), by_memory.tolist(), strict=True)
-    ]
-    for name in GPUS:
-        line = facts.resource.get(name)
-        if line is None:
-            continue
-        has = facts.allocatable[line, rows] > 0
-        of_cards = _shares(snapshot.used[line, rows], facts.allocatable[line, rows])
-        for at in np.flatnonzero(has).tolist():
-            if not found[at].of_gpu or of_cards[at] > found[at].share:
-                found[at] = Utilization(float(of_cards[at]), name)
-    return found
-
-
-def without_daemons(snapshot: ClusterSnapshot, running_pods: PodsByRow, row: Row) -> Utilization:
-    """The utilization of one row, with DaemonSet pods subtracted from requests and from allocatable."""
-    daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
-    asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
-    used, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
-    cpu, memory = _shares(used[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
-    return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
-
-
-def _is_daemon(eviction_facts: EvictionFacts) -> bool:
-    return eviction_facts.daemon or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
-
-
-def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
-    """Used divided by allocatable, element by element. If nothing is allocatable: 0 if nothing is used, else 1."""
-    none = allocatable <= 0
-    return np.where(none, (used > 0).astype(np.float64), used / np.where(none, 1, allocatable))
-
 
 #: A removal taint that we did not write is ignored when it is older than this.
 _STALE_SECONDS: Final = 300.0
@@ -141,7 +76,7 @@ def not_underutilized(candidate: EligibilityInput) -> Word:
     if candidate.rules is None:
         return None
     used = candidate.utilization
-    threshold = candidate.rules.gpu_utilization_threshold if used.of_gpu else candidate.rules.utilization_threshold
+    threshold = used.threshold(candidate.rules)
     if used.share <= threshold:
         return None
     return UnremovableReason.NOT_UNDERUTILIZED, f"{used.resource} {used.share:.1%}, at most {threshold:.1%}"

@@ -17,10 +17,11 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, Status, choose_batch
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
-from slackwater.controllers.scaledown.eligibility import GPUS, backing_off
+from slackwater.controllers.scaledown.eligibility import backing_off
 from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState, restored, soft_taints
+from slackwater.controllers.scaledown.utilization import is_gpu
 from slackwater.model.auxiliary import Targets
 from slackwater.model.effects import (
     Announce,
@@ -242,20 +243,14 @@ class ScaleDownLoop:
         does not begin now."""
         if self.state is None:
             return None, []
-        policy, delays, since = self._policy(), self._delays, self.state.since(node)
+        policy, since = self._policy(), self.state.since(node)
         if since is None:
             pause = backing_off(node, self.state, policy, self._steady())
             return None, [] if pause is None else [pause]
         waited = self._steady() - since
         rules = rules_of(group, policy)
         found: list[tuple[UnremovableReason, str]] = []
-        cooling = self._group_registry.cooling(
-            group.name,
-            self._clock(),
-            after_add=delays.after_add,
-            after_delete=delays.after_delete,
-            after_failure=delays.after_failure,
-        )
+        cooling = self._cooling([group.name], self._clock()).get(group.name)
         if cooling is not None:
             found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
         ripe = rules.unneeded_seconds if ready else rules.unready_seconds
@@ -364,7 +359,7 @@ class ScaleDownLoop:
             empty=found.empty,
             stamp=unix_now,
             ready=found.ready,
-            gpu=any(name in GPUS and amount for name, amount in node.scalars),
+            gpu=any(is_gpu(name) and amount for name, amount in node.scalars),
             destinations=tuple((pod.key, target) for pod, target in found.moves if not is_placeholder(pod)),
         )
 

@@ -19,19 +19,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from slackwater.controllers.scaledown import recent_evictions
-from slackwater.controllers.scaledown.eligibility import (
-    EligibilityInput,
-    RemainingMinima,
-    Utilization,
-    judge_node,
-    utilizations,
-    without_daemons,
-)
+from slackwater.controllers.scaledown.eligibility import EligibilityInput, RemainingMinima, judge_node
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
 from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
+from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
@@ -155,8 +149,8 @@ class _Planning:
         """
         weighing = RemovalScorer(self.planning_input, self.facts)
         rules = {name: rules_of(group, self.policy) for name, group in self.planning_input.groups.items()}
-        nodes = self.planning_input.snapshot.facts.nodes
-        for row, used in zip(rows, utilizations(self.planning_input.snapshot, np.array(rows, np.intp)), strict=True):
+        snapshot, nodes = self.planning_input.snapshot, self.planning_input.snapshot.facts.nodes
+        for row, used in zip(rows, utilizations(snapshot, np.array(rows, np.intp)), strict=True):
             node = nodes[row]
             group = self.planning_input.group_of.get(node.name)
             own = None if group is None else rules[group]
@@ -164,7 +158,7 @@ class _Planning:
                 node=node,
                 group=group,
                 rules=own,
-                utilization=self._without_daemons(row, used, own),
+                utilization=without_daemons(used, snapshot, self.planning_input.running_pods, row, own),
                 state=self.state,
                 policy=self.policy,
                 now=self.facts.now,
@@ -179,11 +173,6 @@ class _Planning:
                 else:
                     pod, unremovable_reason = removal_score
                     self._failed(KeptNode(node=node.name, unremovable_reason=unremovable_reason, blocked_by=pod.key))
-
-    def _without_daemons(self, row: Row, used: Utilization, rules: GroupRules | None) -> Utilization:
-        if rules is None or not rules.ignore_daemon_sets or used.of_gpu or used.share <= rules.utilization_threshold:
-            return used
-        return without_daemons(self.planning_input.snapshot, self.planning_input.running_pods, row)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """Sorts the nodes in the order in which they are tried: 1. empty nodes;  2. candidates of the previous loop;  3. higher

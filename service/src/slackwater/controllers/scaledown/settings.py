@@ -103,8 +103,9 @@ class ScaleDown(Section):
     enabled: Switch = True
     """Whether nodes are removed. true by default."""
     utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
-    """Highest share of a node's CPU or memory, whichever is larger, that pods may request if the node is to be a candidate. 0.5
-    by default, as in Cluster Autoscaler."""
+    """Highest share of a node's CPU or memory, whichever is larger, that pods may request if the node is to be a candidate. If
+    drivers publish devices for the node, the highest share of a pool's devices that claims may hold; CPU and memory do not
+    count there. 0.5 by default, as in Cluster Autoscaler."""
     unneeded_time: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
     """Duration for which a node has to be unneeded before it is removed. 10m by default: shorter than most minimum billing
     periods, longer than a rolling update."""

@@ -23,9 +23,8 @@ from slackwater.controllers.scaleup.outcome import SkippedPod
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
+from slackwater.model.resources import GPUS
 
-#: Resources that count as a GPU: those that Cluster Autoscaler knows.
-GPUS: Final = frozenset({"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"})
 _PIECE: Final = 1_000
 #: A pod created more than this in the future has its time from another clock. Its age means nothing, so it does not wait.
 _SKEW_SECONDS: Final = 10.0

@@ -1,0 +1,157 @@
+"""Utilization: how full a node is, by Cluster Autoscaler's rule (simulator/utilization/info.go there).
+
+CPU or memory counts, whichever is fuller. Where the node has GPUs or devices of its own, only their use counts: the machine is
+bought for them. `utilizations` gives all nodes' utilization, `without_daemons` leaves out DaemonSet pods if the group's rules
+say so.
+
+Differences from Cluster Autoscaler keep a node rather than remove it: of GPUs and pools of devices the fullest counts;
+allocated devices that the pool no longer lists count as held; a node whose slices list no device is judged by CPU and memory.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from slackwater.controllers.scaledown.policy import GroupRules
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.devices import CounterSet, ResourceSlice
+from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.ids import NodeName, Row
+from slackwater.model.resources import GPUS
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.device_table import DeviceTable, PoolId
+from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.running_pods import PodsByRow
+
+#: NVIDIA's device plug-in offers a part of a GPU, and a GPU that several pods share, under names of their own.
+_PARTS_OF_GPUS: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
+
+
+class Utilization(NamedTuple):
+    """A node's utilization. `share`: the share of `resource` that pods hold, relative to what the node has; it may exceed 1.
+
+    `resource` is cpu, memory, the name of a GPU resource, or driver/pool of devices. DaemonSet pods count, unless the policy
+    ignores them: then their requests are subtracted from allocatable too.
+    """
+
+    share: float
+    resource: str
+
+    @property
+    def of_gpu(self) -> bool:
+        return is_gpu(self.resource)
+
+    def threshold(self, rules: GroupRules) -> float:
+        """The highest share at which the node may be removed."""
+        return rules.gpu_utilization_threshold if self.of_gpu else rules.utilization_threshold
+
+
+def is_gpu(resource: str) -> bool:
+    return resource in GPUS or resource.startswith(_PARTS_OF_GPUS)
+
+
+def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
+    """The utilization of each row, in the order of `rows`."""
+    facts = snapshot.facts
+    shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
+    by_memory = shares[1] > shares[0]
+    found = [
+        Utilization(share, "memory" if memory else "cpu")
+        for share, memory in zip(shares.max(axis=0).tolist(), by_memory.tolist(), strict=True)
+    ]
+    for at, of_device in (*_of_gpus(snapshot, rows), *_of_devices(snapshot, rows)):
+        if found[at].resource in {"cpu", "memory"} or of_device.share > found[at].share:
+            found[at] = of_device
+    return found
+
+
+def _of_gpus(snapshot: ClusterSnapshot, rows: Rows) -> list[tuple[int, Utilization]]:
+    """The utilization of each GPU resource, with the place of its node in `rows`."""
+    found = list[tuple[int, Utilization]]()
+    for name in sorted(filter(is_gpu, snapshot.facts.resource)):
+        line = snapshot.facts.resource[name]
+        shares = _shares(snapshot.used[line, rows], snapshot.facts.allocatable[line, rows])
+        has = np.flatnonzero(snapshot.facts.allocatable[line, rows] > 0)
+        found += [(at, Utilization(float(shares[at]), name)) for at in has.tolist()]
+    return found
+
+
+def _of_devices(snapshot: ClusterSnapshot, rows: Rows) -> list[tuple[int, Utilization]]:
+    """The utilization of each pool of devices that a driver publishes for one node alone, with the node's place in `rows`."""
+    table, nodes = snapshot.devices, snapshot.facts.nodes
+    if not table.published:
+        return []
+    held: dict[PoolId, set[str]] = {}
+    for device in chain(table.in_use, table.shares):
+        held.setdefault((device.driver, device.pool), set()).add(device.device)
+    return [
+        (at, Utilization(share, "/".join(pool)))
+        for at, row in enumerate(rows.tolist())
+        for pool, share in _shares_of_pools(table, nodes[row].name, held)
+    ]
+
+
+def _shares_of_pools(table: DeviceTable, node: NodeName, held: Mapping[PoolId, Collection[str]]) -> list[tuple[PoolId, float]]:
+    pools = dict.fromkeys((one.driver, one.pool) for one in table.published.get(node, ()))
+    shares = ((pool, _share_of_pool(_newest(table.by_pool[pool]), node, held.get(pool, ()))) for pool in pools)
+    return [(pool, share) for pool, share in shares if share is not None]
+
+
+def _newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
+    generation = max(one.generation for one in slices)
+    return [one for one in slices if one.generation == generation]
+
+
+def _share_of_pool(slices: Sequence[ResourceSlice], node: NodeName, allocated: Collection[str]) -> float | None:
+    """The share of the node's devices in the pool that are allocated; None if it has none.
+
+    Devices that are parts of something with counters count by what they take of it: the mean, over the counter sets that
+    devices take from, of the fullest counter. All other devices count by number.
+    """
+    devices = {device.name: device for one in slices if one.nodes.name == node for device in one.devices}
+    held = set(allocated).difference(d.name for one in slices if one.nodes.name != node for d in one.devices)
+    counters = {each.name: each for one in slices for each in one.counters}
+    parts = {name: d for name, d in devices.items() if d.consumes and all(each.name in counters for each in d.consumes)}
+    whole = (devices.keys() | held) - parts.keys()
+    shares = [len(whole & held) / len(whole)] if whole else []
+    taken: Counter[tuple[str, str]] = Counter()
+    for name in parts.keys() & held:
+        for each in parts[name].consumes:
+            taken.update({(each.name, counter): amount for counter, amount in each.counters})
+    sets = {each.name for part in parts.values() for each in part.consumes}
+    if sets:
+        shares.append(sum(_fullest(counters[name], taken) for name in sets) / len(sets))
+    return max(shares, default=None)
+
+
+def _fullest(counters: CounterSet, taken: Mapping[tuple[str, str], int]) -> float:
+    return max((taken[counters.name, name] / amount for name, amount in counters.counters if amount), default=0.0)
+
+
+def without_daemons(
+    used: Utilization, snapshot: ClusterSnapshot, running_pods: PodsByRow, row: Row, rules: GroupRules | None
+) -> Utilization:
+    """The row's utilization by its group's rules: if they ignore DaemonSet pods, these are subtracted from requests and from
+    allocatable. `used` is the utilization with them."""
+    if rules is None or not rules.ignore_daemon_sets or used.resource not in {"cpu", "memory"}:
+        return used
+    if used.share <= rules.utilization_threshold:
+        return used
+    daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
+    asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
+    left, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
+    cpu, memory = _shares(left[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
+    return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
+
+
+def _is_daemon(eviction_facts: EvictionFacts) -> bool:
+    return eviction_facts.daemon or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
+
+
+def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+    """Used divided by allocatable, element by element. If nothing is allocatable: 0 if nothing is used, else 1."""
+    none = allocatable <= 0
+    return np.where(none, (used > 0).astype(np.float64), used / np.where(none, 1, allocatable))
