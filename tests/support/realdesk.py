@@ -77,5 +77,6 @@ class _Knows:
         del headers, peer
         return self.who
 
-    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
+    async def caller(self, headers: Headers, peer: str | None, address: str) -> Caller | PermitRefusal:
+        del address
         return self.at_once(headers, peer)

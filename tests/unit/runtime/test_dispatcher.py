@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import anyio
@@ -10,12 +10,23 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, MarkNode, Nominate, ReadPod, Resize, UnmarkNode
+from slackwater.model.effects import (
+    Activate,
+    Announce,
+    ApiEffect,
+    Bind,
+    MarkNode,
+    Nominate,
+    ReadPod,
+    Resize,
+    UnmarkNode,
+    WritePermit,
+)
 from slackwater.model.events import ActivationLost, BindEnded, Event
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.model.resources import Amounts
-from slackwater.ports.protocols import Outcome
+from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.virtualloop import VIRTUAL
@@ -34,13 +45,26 @@ def anyio_backend() -> object:
     return VIRTUAL
 
 
+@dataclass
+class SlowWriter:
+    """Each write takes `seconds`."""
+
+    seconds: float
+    asked: list[ApiEffect] = field(default_factory=list)
+
+    async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
+        self.asked.append(effect)
+        await anyio.sleep(self.seconds)
+        return DONE
+
+
 def other(number: int) -> Activate:
     return Activate(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), "why")
 
 
 @asynccontextmanager
 async def running(
-    writer: ScriptedWriter, config: DispatcherConfig | None = None, on_event: Callable[[Event], None] = lambda _: None
+    writer: Writer, config: DispatcherConfig | None = None, on_event: Callable[[Event], None] = lambda _: None
 ) -> AsyncIterator[Dispatcher]:
     dispatcher = Dispatcher(writer, on_event, config or DispatcherConfig(), rng=Random(1))
     async with anyio.create_task_group() as group:
@@ -91,6 +115,7 @@ NODE = NodeName("n")
 MARK = MarkNode(uid="node", name=NODE, taint=Taint("t", "", "NoSchedule"))
 UNMARK = UnmarkNode(uid="node", name=NODE, taint_key="t")
 ELSEWHERE = Bind(UID, KEY, NodeName("elsewhere"))
+PERMIT = WritePermit(uid="uid-vm", key=PodKey("default", "vm"), on="pod", pod=PodUid("uid-vm"), before=None, text="{}")
 NOMINATED = Activate(UID, KEY, "nominated")
 
 
@@ -207,10 +232,10 @@ async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     async with running(writer, DispatcherConfig(max_writes=2)) as dispatcher:
         for number in range(5):
-            dispatcher.submit(other(number))
+            dispatcher.submit(Nominate(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), NodeName("n")))
         dispatcher.submit(BIND)
         await anyio.wait_all_tasks_blocked()
-        assert sorted(type(effect).__name__ for effect in writer.asked) == ["Activate", "Activate", "Bind"]
+        assert sorted(type(effect).__name__ for effect in writer.asked) == ["Bind", "Nominate", "Nominate"]
         assert writer.open_gate is not None
         writer.open_gate.set()
 
@@ -333,3 +358,57 @@ async def test_a_former_leader_ends_its_writes_at_once() -> None:
         group.cancel_scope.cancel()
     assert anyio.current_time() - stopped_at < 0.1
     assert ticket.latest.verdict == "unknown"
+
+
+async def test_ten_thousand_activations_delay_no_permit_and_run_at_a_bounded_rate() -> None:
+    """A configuration change activates every refused pod. Before, a permit queued behind them: 12 s at 20 ms a write."""
+    writer = SlowWriter(seconds=0.02)
+    async with running(writer) as dispatcher:
+        tickets = [dispatcher.submit(other(number)) for number in range(10_000)]
+        await anyio.sleep(1)
+        began = anyio.current_time()
+        await dispatcher.submit(PERMIT).ended()
+        assert anyio.current_time() - began <= 0.021
+        assert 150 <= sum(isinstance(effect, Activate) for effect in writer.asked) <= 210
+        for ticket in tickets:
+            assert (await ticket.ended()).verdict == "done"
+        assert anyio.current_time() - began < 60
+        assert dispatcher.stats.waiting == 0
+
+
+async def test_activations_that_wait_for_long_are_not_given_up_and_do_not_come_twice() -> None:
+    writer = SlowWriter(seconds=1.0)
+    events: list[Event] = []
+    async with running(writer, DispatcherConfig(write_seconds=5.0), events.append) as dispatcher:
+        tickets = [dispatcher.submit(other(number)) for number in range(100)]
+        await anyio.sleep(3)
+        assert dispatcher.submit(replace(other(99), why="newer")) is tickets[99], "merged with the one that waits"
+        began = anyio.current_time()
+        await dispatcher.submit(PERMIT).ended()
+        assert anyio.current_time() - began <= 1.001
+        for ticket in tickets:
+            await ticket.ended()
+    assert events == []
+    assert len(writer.asked) == 101
+    assert replace(other(99), why="newer") in writer.asked
+
+
+async def test_an_activation_that_follows_a_nomination_goes_with_it() -> None:
+    writer = SlowWriter(seconds=0.02)
+    async with running(writer) as dispatcher:
+        for number in range(1000):
+            dispatcher.submit(other(number))
+        await anyio.sleep(0.1)
+        began = anyio.current_time()
+        dispatcher.submit(Nominate(UID, KEY, NodeName("n")))
+        await dispatcher.submit(NOMINATED).ended()
+        assert anyio.current_time() - began < 0.1
+
+
+async def test_a_stop_drops_the_activations_that_wait() -> None:
+    writer = SlowWriter(seconds=0.02)
+    async with running(writer) as dispatcher:
+        tickets = [dispatcher.submit(other(number)) for number in range(100)]
+        await anyio.sleep(0.001)
+    assert [(await ticket.ended()).verdict for ticket in tickets].count("again") == 96
+    assert dispatcher.stats.waiting == 0

@@ -2,8 +2,10 @@
 
 Effects on one object run one at a time in the order of their submission, so the object ends as last requested. Only binds run
 concurrently with the object's other effects. A new effect is merged with an equal one if that is the last effect that waits for
-the object or, if none waits, the running one. Every effect ends, by the API server's answer or by its deadline, and the state
-machine receives the end as an event (`effect_outcomes`).
+the object or, if none waits, the running one. Activations come last: a few at a time, in a queue of their own, so that ten
+thousand of them delay neither a permit nor an eviction. An activation that follows another write of its pod goes with it. Every
+effect ends, by the API server's answer or by its deadline, and the state machine receives the end as an event
+(`effect_outcomes`).
 """
 
 import math
@@ -19,6 +21,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from slackwater.model.effects import (
+    Activate,
     Announce,
     ApiEffect,
     Bind,
@@ -50,6 +53,9 @@ _BACKOFF: Final = ExponentialBackoff(first_seconds=0.05, longest_seconds=2.0)
 _MAX_ANNOUNCEMENTS: Final = 1000
 #: The most effects that may wait for one object. Only a few do while the API server answers.
 _MAX_WAITING: Final = 64
+#: The least time that a place among the concurrent activations is taken, so that kube-scheduler gets at most
+#: `max_activations / _ACTIVATION_SECONDS` pods a second to try again: 200, which it can.
+_ACTIVATION_SECONDS: Final = 0.02
 #: Binds queue if all slots are taken and the oldest bind has been running for longer than this.
 _SLOW_BIND_SECONDS: Final = 0.5
 
@@ -58,15 +64,17 @@ _SLOW_BIND_SECONDS: Final = 0.5
 class DispatcherConfig:
     """Limits of the dispatcher.
 
-    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_nominations`) and all other writes have
-    separate limits, so none waits for another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one
-    attempt, `flush_seconds` the time to finish at shutdown. `nomination_seconds` is short: a later nomination is of no use.
+    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_nominations`), activations and all other
+    writes have separate limits, so none waits for another. `write_seconds` bounds one effect with all its attempts,
+    `attempt_seconds` one attempt, `flush_seconds` the time to finish at shutdown. `nomination_seconds` is short: a later
+    nomination is of no use.
     """
 
     max_binds: int = 64
     max_writes: int = 16
     max_preemptions: int = 64
     max_nominations: int = 16
+    max_activations: int = 4
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
     nomination_seconds: float = 5.0
@@ -161,6 +169,10 @@ class Dispatcher:
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self._steers = anyio.CapacityLimiter(config.max_nominations)
+        self._activation_slots = anyio.CapacityLimiter(config.max_activations)
+        #: The activations that wait for a worker, at most one a pod; the oldest first. Their deadlines have not begun.
+        self._activations: dict[_Lane, Ticket] = {}
+        self._activation_workers = 0
         #: The submission time of each bind that has not ended; the oldest first.
         self._binding_since: dict[_Lane, float] = {}
         self.stats = DispatcherStats()
@@ -175,6 +187,7 @@ class Dispatcher:
                 await anyio.sleep_forever()
             finally:
                 self._group = None
+                self._drop_activations()
                 self._stop_at = anyio.current_time() + (self._config.flush_seconds if self._leads() else 0.0)
                 for scope in self._scopes:
                     scope.deadline = min(scope.deadline, self._stop_at)
@@ -198,6 +211,8 @@ class Dispatcher:
         if (last := self._last_of(name)) is not None and _joins(effect, last, runs=not lane):
             last.effect = effect
             return last
+        if isinstance(effect, Activate) and lane is None:
+            return self._submit_activation(name, effect)
         ticket = Ticket(effect)
         if self._group is None or (lane is not None and len(lane) >= _MAX_WAITING):
             return self._refuse(ticket)
@@ -220,6 +235,45 @@ class Dispatcher:
         """Are so many binds running, and so slowly, that a bind submitted now might miss its deadline?"""
         since = self._binding_since
         return len(since) >= self._config.max_binds and anyio.current_time() - next(iter(since.values())) > _SLOW_BIND_SECONDS
+
+    def _submit_activation(self, name: _Lane, effect: Activate) -> Ticket:
+        ticket = self._activations.get(name)
+        if ticket is not None:
+            ticket.effect = effect
+            return ticket
+        ticket = Ticket(effect)
+        if self._group is None:
+            return self._refuse(ticket)
+        self._activations[name] = ticket
+        self.stats.waiting += 1
+        if self._activation_workers < self._config.max_activations:
+            self._activation_workers += 1
+            self._group.start_soon(self._activate_waiting, name="activations")
+        return ticket
+
+    async def _activate_waiting(self) -> None:
+        try:
+            while self._activations:
+                name = next(iter(self._activations))
+                ticket = self._activations.pop(name)
+                lane = self._lanes.get(name)
+                if lane is not None:  # another write of the pod came meanwhile
+                    lane.append(ticket)
+                    continue
+                self._lanes[name] = deque([ticket])
+                free_at = anyio.current_time() + _ACTIVATION_SECONDS
+                await self._run_lane(name)
+                await anyio.sleep_until(free_at)
+        finally:
+            self._activation_workers -= 1
+
+    def _drop_activations(self) -> None:
+        """Ends the waiting activations at a stop. Nothing is lost: kube-scheduler tries every pod again by itself."""
+        for ticket in self._activations.values():
+            ticket.latest = _STOPPING
+            ticket.finish()
+        self.stats.waiting -= len(self._activations)
+        self._activations.clear()
 
     def _submit_announcement(self, effect: Announce) -> Ticket:
         ticket = Ticket(effect)
@@ -283,6 +337,8 @@ class Dispatcher:
             return self._binds
         if isinstance(effect, NominateInAdvance):
             return self._steers
+        if isinstance(effect, Activate):
+            return self._activation_slots
         return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
 
     async def _attempt_until_ended(self, ticket: Ticket) -> None:
@@ -347,10 +403,13 @@ def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:
     """Can `effect` replace `last`, so that only one of them is carried out? `runs`: an attempt of `last` is running.
 
     The API server may have processed a running effect before the change that led to the new one. So only equal binds, reads and
-    deletions of victims are merged into a running one. A newer resize of a container replaces a waiting one.
+    deletions of victims are merged into a running one. A newer resize of a container replaces a waiting one; likewise a newer
+    activation.
     """
     if runs:
         return last.effect == effect and isinstance(effect, Bind | ReadPod | DeleteVictim)
+    if isinstance(effect, Activate) and isinstance(last.effect, Activate):
+        return True
     newer = isinstance(effect, Resize) and isinstance(last.effect, Resize) and effect.container == last.effect.container
     return newer or last.effect == effect
 

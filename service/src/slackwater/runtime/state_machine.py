@@ -210,12 +210,15 @@ class StateMachine:
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
-        """Puts a changed configuration into force for all nodes, from the next question on. Activates all refused pods."""
+        """Puts a changed configuration into force for all nodes, from the next question on. Activates all refused pods, if the
+        policy has changed."""
         self.generation, self._configured = Generation(self.generation + 1), policy
         self._apply_policies()
 
     def _apply_policies(self) -> None:
         policy = with_pauses(self._configured, self.pausing.paused)
+        if policy == self.policy:  # a pause of drains, for instance, lets no refused pod pass
+            return
         self.permit_limits.adopt_policy(policy)
         if policy.nodes != self.policy.nodes:
             self.state.nodes.set_policy(policy.nodes)

@@ -3,18 +3,23 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from slackwater.adapters.http.application import Headers
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.callers import common_name
+from slackwater.adapters.http.review_queue import ReviewQueue
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
+from slackwater.ports.protocols import TokenReview
+from tests.faults.virtualloop import run_virtually
 from tests.support.agents import a_request, an_agent_service
 from tests.support.fakeapi import FakeApi, Reply, fake_api, write_kubeconfig
 from tests.support.tokens import AGENT, REVIEWS, a_token, not_reviewed, reviewed
@@ -252,3 +257,87 @@ async def test_an_agent_speaks_for_pods_of_its_own_node_only(ground: Ground) -> 
         assert (nobody.status_code, nobody.text) == (401, "who are you? want a bearer token")
         assert nobody.headers["www-authenticate"] == "Bearer"
         assert len(service.permit_service.asked) == 2
+
+
+# --- many callers that nobody knows -------------------------------------------------------------------------------------
+
+
+@dataclass
+class SlowReviewer:
+    """Accepts the tokens of `good`, after `seconds`."""
+
+    good: frozenset[str]
+    seconds: float = 0.06
+
+    async def review(self, token: str, *, timeout_seconds: float) -> TokenReview:
+        await anyio.sleep(self.seconds)
+        if token in self.good:
+            return TokenReview(verdict="known", user="system:serviceaccount:kube-system:autoscaler-agent", node="n1")
+        return TokenReview(verdict="unknown", detail="not authenticated")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "renewed", "longest"),
+    [(1, False, 0.2), (100, False, 0.8), (100, True, 0.2)],
+    ids=["one address", "many addresses", "many addresses, and an agent that was accepted before"],
+)
+def test_random_tokens_hardly_delay_a_real_agent(addresses: int, renewed: bool, longest: float) -> None:
+    """1,000 random tokens at a time, 60 ms a review: an agent's review waited 3.8 s when all shared one queue."""
+
+    async def main() -> None:
+        authenticator = Authenticator(
+            AuthenticatorConfig(service_accounts=OURS, keep_seconds=1.0),
+            SlowReviewer(frozenset({"agent"})),
+            clock=lambda: Instant(anyio.current_time()),
+            unix_seconds=lambda: UNIX + anyio.current_time(),
+        )
+        if renewed:
+            await authenticator.caller(*shown(token="agent"), "10.0.1.1")
+            await anyio.sleep(2)
+        async with anyio.create_task_group() as group:
+            for number in range(1000):
+                group.start_soon(authenticator.caller, *shown(token=f"random-{number}"), f"10.0.0.{number % addresses}")
+            await anyio.sleep(0.01)
+            began = anyio.current_time()
+            found = await authenticator.caller(*shown(token="agent"), "10.0.1.1")
+            assert isinstance(found, Caller)
+            assert anyio.current_time() - began <= longest
+
+    run_virtually(Random(1), main)
+
+
+def test_a_caller_that_gives_up_leaves_no_place_taken() -> None:
+    async def main() -> None:
+        queue = ReviewQueue(1)
+
+        async def hold(seconds: float) -> None:
+            async with queue.place("a", known=False):
+                await anyio.sleep(seconds)
+
+        for give_up_at in (0.5, 1.0):  # while it waits, and at the moment at which it gets its turn
+            async with anyio.create_task_group() as group:
+                group.start_soon(hold, 1.0)
+                await anyio.lowlevel.checkpoint()
+                with anyio.move_on_after(give_up_at):
+                    await hold(1.0)
+        with anyio.fail_after(1.1):
+            await hold(1.0)
+
+    run_virtually(Random(1), main)
+
+
+def test_no_number_of_refused_tokens_displaces_an_accepted_one() -> None:
+    async def main() -> None:
+        reviewer = SlowReviewer(frozenset({"agent"}), seconds=0.001)
+        authenticator = Authenticator(
+            AuthenticatorConfig(service_accounts=OURS, max_tokens=8),
+            reviewer,
+            clock=lambda: Instant(anyio.current_time()),
+            unix_seconds=lambda: UNIX + anyio.current_time(),
+        )
+        await authenticator.caller(*shown(token="agent"))
+        for number in range(20):
+            await authenticator.caller(*shown(token=f"random-{number}"))
+        assert isinstance(authenticator.at_once(*shown(token="agent")), Caller)
+
+    run_virtually(Random(1), main)

@@ -43,8 +43,8 @@ class CallerAuthenticator(Protocol):
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
         """Returns the caller or a refusal; None if a token must be reviewed first."""
 
-    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """Returns the caller or a refusal, after a review if needed."""
+    async def caller(self, headers: Headers, peer: str | None, address: str) -> Caller | PermitRefusal:
+        """Returns the caller or a refusal, after a review if needed. `address`: the caller's IP address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class Agents:
 
     async def _reviewed(self, request: Request, authenticator: CallerAuthenticator, started: float) -> _Outcome:
         with self._noting_hang_up(_Outcome(Answer(_GONE, b"")), started):
-            caller = await authenticator.caller(request.headers, request.peer)
+            caller = await authenticator.caller(request.headers, request.peer, request.address)
         outcome = self._answer_caller(request, caller, started)
         return outcome if isinstance(outcome, _Outcome) else await outcome
 

@@ -27,6 +27,7 @@ class Request(NamedTuple):
     headers: Headers = ()  #: only those named in `RequestTerms.headers`
     peer: str | None = None  #: common name of the client certificate; None without one
     whole: bool = True
+    address: str = ""  #: the caller's IP address
 
 
 class Answer(NamedTuple):

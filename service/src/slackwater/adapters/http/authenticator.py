@@ -17,6 +17,7 @@ import anyio
 import msgspec
 
 from slackwater.adapters.http.application import Headers
+from slackwater.adapters.http.review_queue import ReviewQueue
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.ports.protocols import TokenReview, TokenReviewer
@@ -38,7 +39,7 @@ class AuthenticatorConfig:
     keep_seconds: float = 120.0  #: caching of an accepted token; the kubelet caches its own reviews as long
     refuse_seconds: float = 10.0  #: caching of a refused token
     review_seconds: float = 3.0  #: timeout of one review; agents' own timeout is a few seconds longer
-    max_tokens: int = 16_384  #: limit of cached tokens; a node has one agent, so one token
+    max_tokens: int = 16_384  #: limit of cached accepted tokens, and of refused ones; a node has one agent, so one token
     max_reviews: int = 16  #: limit of concurrent reviews
 
 
@@ -68,9 +69,12 @@ class Authenticator:
         self._reviewer = reviewer
         self._clock = clock
         self._unix_seconds = unix_seconds
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        #: Results by digest. Refused tokens are kept apart, so that no number of them displaces an accepted one. An accepted
+        #: token whose time is over stays here: its caller is known, and its next review comes before those of unknown callers.
+        self._accepted: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._refused: OrderedDict[bytes, _Kept] = OrderedDict()
         self._under_review: dict[bytes, anyio.Event] = {}
-        self._limiter = anyio.Semaphore(config.max_reviews)
+        self._reviews = ReviewQueue(config.max_reviews)
 
     def at_once(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal | None:
         """Returns the caller or the refusal; None if the token must be reviewed first.
@@ -88,8 +92,8 @@ class Authenticator:
         wanted = [*(["a client certificate"] if prefix is not None else []), *(["a bearer token"] if self._reviewer else [])]
         return _refused(401, "unauthenticated", f"who are you? want {' or '.join(wanted)}")
 
-    async def caller(self, headers: Headers, peer: str | None) -> Caller | PermitRefusal:
-        """Returns the caller or the refusal, after a review of the token if needed."""
+    async def caller(self, headers: Headers, peer: str | None, address: str = "") -> Caller | PermitRefusal:
+        """Returns the caller or the refusal, after a review of the token if needed. `address`: the caller's IP address."""
         known = self.at_once(headers, peer)
         if known is not None:
             return known
@@ -98,7 +102,7 @@ class Authenticator:
         assert self._reviewer is not None
         seconds = 2 * self._config.review_seconds
         with anyio.move_on_after(seconds):
-            return await self._once(sha256(token).digest(), token, self._reviewer)
+            return await self._once(sha256(token).digest(), token, address, self._reviewer)
         return _refused(503, "not_reviewed", f"bearer token: not reviewed within {seconds:g} s")
 
     def _known_token(self, token: bytes) -> Caller | PermitRefusal | None:
@@ -107,7 +111,7 @@ class Authenticator:
         kept = self._fresh(sha256(token).digest())
         return None if kept is None else kept.answer
 
-    async def _once(self, digest: bytes, token: bytes, reviewer: TokenReviewer) -> Caller | PermitRefusal:
+    async def _once(self, digest: bytes, token: bytes, address: str, reviewer: TokenReviewer) -> Caller | PermitRefusal:
         """Reviews a token once; concurrent requests with the same token wait for that review."""
         while (kept := self._fresh(digest)) is None:
             if (going_on := self._under_review.get(digest)) is not None:
@@ -115,7 +119,7 @@ class Authenticator:
                 continue
             self._under_review[digest] = anyio.Event()
             try:
-                async with self._limiter:
+                async with self._reviews.place(address, known=digest in self._accepted):
                     answer, seconds = await self._reviewed(token, reviewer)
                 if seconds <= 0:
                     return answer
@@ -125,17 +129,19 @@ class Authenticator:
         return kept.answer
 
     def _fresh(self, digest: bytes) -> _Kept | None:
-        kept = self._kept.get(digest)
-        if kept is None or kept.ends_at <= self._clock():
-            return None
-        self._kept.move_to_end(digest)
-        return kept
+        for results in (self._accepted, self._refused):
+            kept = results.get(digest)
+            if kept is not None and kept.ends_at > self._clock():
+                results.move_to_end(digest)
+                return kept
+        return None
 
     def _keep(self, digest: bytes, kept: _Kept) -> None:
-        self._kept[digest] = kept
-        self._kept.move_to_end(digest)
-        if len(self._kept) > self._config.max_tokens:
-            self._kept.popitem(last=False)
+        results = self._accepted if isinstance(kept.answer, Caller) else self._refused
+        results[digest] = kept
+        results.move_to_end(digest)
+        if len(results) > self._config.max_tokens:
+            results.popitem(last=False)
 
     async def _reviewed(self, token: bytes, reviewer: TokenReviewer) -> tuple[Caller | PermitRefusal, float]:
         """Reviews a token; returns the result and for how many seconds it may be cached."""

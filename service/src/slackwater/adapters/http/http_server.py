@@ -57,6 +57,7 @@ class DirectProtocol(asyncio.Protocol):
         self._held = 0  # bytes that this connection has taken from `RequestTerms.bodies`
         self._app = cast("Application", config.app)
         self._peer: str | None = None
+        self._address = ""
         self._idle_seconds = config.timeout_keep_alive
         self._state = server_state
         self._connections: set[Any] = server_state.connections  # uvicorn calls `shutdown` of each
@@ -82,7 +83,8 @@ class DirectProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are not subclasses
-        entered = self._enter(host_of(transport))
+        self._address = host_of(transport)
+        entered = self._enter(self._address)
         if isinstance(entered, str):
             self._refuse(503, entered)
             return
@@ -252,7 +254,9 @@ class DirectProtocol(asyncio.Protocol):
             self._late = None
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         method, keep_alive = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
-        request = Request(method, self._plain_path(), body, keep_alive and whole, self._headers, self._peer, whole)
+        request = Request(
+            method, self._plain_path(), body, keep_alive and whole, self._headers, self._peer, whole, self._address
+        )
         self._latest = request
         self._waiting.append(request)
         if self._task is None:
