@@ -1,4 +1,4 @@
-"""Scores by profiles with weights and arguments of their own equal kube-scheduler's, as read from its configuration file."""
+"""Scores and verdicts by profiles with arguments of their own equal kube-scheduler's, as read from its configuration file."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.offline import score_lines
+from slackwater.app.offline import placement_lines, read_cluster, score_lines
+from slackwater.app.offline.cluster import with_profiles
+from slackwater.app.scheduler_config.filtering import filter_profiles_of
 from slackwater.app.scheduler_config.scoring import read_score_profile
+from slackwater.app.settings import Settings
 from tests.oracle.campaign import run
 from tests.oracle.real import Line
 
 pytestmark = pytest.mark.timeout(1200)
 
 _CLUSTERS = 150
+#: Enough for each profile of `_FILTERS` to differ from the default one several times.
+_JUDGED = 40
 _FIT = "NodeResourcesFit"
 
 
@@ -53,13 +58,63 @@ def _ours(cluster: Any, config: Path) -> Iterable[Line]:
     return score_lines(cluster, read_score_profile(str(config), "slackwater"))
 
 
+def _written(to: Path, profile: dict[str, Any]) -> Path:
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    to.write_text(yaml.safe_dump({**kind, "profiles": [{"schedulerName": "slackwater", **profile}]}))
+    return to
+
+
 @pytest.mark.parametrize("name", _PROFILES)
 def test_scores_of_a_profile_equal_kube_schedulers(program: Path, tmp_path: Path, name: str) -> None:
-    config = tmp_path / "scheduler.yaml"
-    profile = {"schedulerName": "slackwater", **_PROFILES[name]}
-    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    config.write_text(yaml.safe_dump({**kind, "profiles": [profile]}))
+    config = _written(tmp_path / "scheduler.yaml", _PROFILES[name])
     ours = partial(_ours, config=config)
     outcome = run(program, mode="scores", seed=3, indices=range(_CLUSTERS), ours=ours, config=config)
     assert [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()] == []
     assert outcome.scores.pods > _CLUSTERS
+
+
+def _hard(key: str, **more: Any) -> dict[str, Any]:
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **more}
+
+
+_ZONES = [{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}]}]
+_FILTERS: dict[str, dict[str, Any]] = {
+    "resources ignored": {"pluginConfig": [{"name": _FIT, "args": {"ignoredResources": ["example.com/gpu", "cpu"]}}]},
+    "groups ignored": {"pluginConfig": [{"name": _FIT, "args": {"ignoredResourceGroups": ["example.com"]}}]},
+    "affinity added": {
+        "pluginConfig": [
+            {
+                "name": "NodeAffinity",
+                "args": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _ZONES}}},
+            }
+        ]
+    },
+    "hard spread by default": {
+        "pluginConfig": [
+            {
+                "name": "PodTopologySpread",
+                "args": {
+                    "defaultingType": "List",
+                    "defaultConstraints": [_hard("topology.kubernetes.io/zone", minDomains=2), _hard("kubernetes.io/hostname")],
+                },
+            }
+        ]
+    },
+    "filters disabled": {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}, {"name": "NodePorts"}]}}},
+}
+
+
+def _judged(cluster: Any, config: Path) -> Iterable[Line]:
+    """The real side judges every pod by the one profile, whatever the pod's schedulerName is."""
+    settings = Settings.model_validate({"extender": {"scheduler_config": str(config)}})
+    (profile,) = filter_profiles_of(settings).values()
+    read = read_cluster(cluster)
+    return placement_lines(with_profiles(read, {pod.kind.scheduler_name: profile for pod in read.pods}))
+
+
+@pytest.mark.parametrize("name", _FILTERS)
+def test_verdicts_of_a_profile_equal_kube_schedulers(program: Path, tmp_path: Path, name: str) -> None:
+    config = _written(tmp_path / "scheduler.yaml", _FILTERS[name])
+    ours = partial(_judged, config=config)
+    outcome = run(program, mode="placement", seed=5, indices=range(_JUDGED), ours=ours, config=config)
+    assert [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()] == []

@@ -93,8 +93,10 @@ class AutoscalerService:
         config = ReflectorConfig(page_size=settings.kube.list_page_size)
         headroom = settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom
         kubernetes = state_machine.policy.kubernetes
+        # Only default constraints that are hard need the selectors of Services and controllers.
+        spreading = any(profile.spread for profile in state_machine.policy.profiles.values())
         more = headroom_requests(kinds, on_broken, kubernetes) if headroom else ()
-        types = (*auxiliary(kinds, on_broken, templates=headroom, kubernetes=kubernetes), *more)
+        types = (*auxiliary(kinds, on_broken, templates=headroom, spreading=spreading, kubernetes=kubernetes), *more)
         self.reflectors: dict[str, Reflector[Any]] = {
             t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
         }

@@ -33,6 +33,7 @@ from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import Amounts
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.selectors import Requirement
 from slackwater.model.start_time_slo import PodClass
 from slackwater.runtime.dispatcher import DispatcherConfig
@@ -50,8 +51,8 @@ _REPORTED_AT_ONCE = 3
 _HELD_BACK = 0.25
 
 
-def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> Policy:
-    """The policy of the state machine. `kubernetes` is the version whose rules hold."""
+def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSION, profiles: Profiles = NO_PROFILES) -> Policy:
+    """The policy of the state machine. `kubernetes` is the version whose rules hold, with kube-scheduler's `profiles`."""
     nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
     preemption = settings.preemption
     return Policy(
@@ -86,6 +87,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
         hold_seconds=seconds(extender.hold_timeout),
         bind_backoff_seconds=seconds(extender.bind_backoff),
         kubernetes=kubernetes,
+        profiles=profiles,
     )
 
 

@@ -73,6 +73,9 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     # DaemonSets: the pods of new nodes. The others: how many pods a controller wants, to judge evictions.
     {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list", "watch"]},
+    # Services: with controllers they say which pods hard default spread constraints count; watched only where a profile of
+    # kube-scheduler has such constraints.
+    {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
     # Removing nodes: taints and the cordon; evicting their pods.
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},

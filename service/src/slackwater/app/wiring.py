@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -47,6 +48,7 @@ from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
+from slackwater.app.scheduler_config.filtering import filter_profiles_of
 from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
 from slackwater.app.shared_replica import MakeReplica, replica_process
@@ -103,6 +105,7 @@ class Service:
         `kubernetes` is the version of Kubernetes whose rules are followed."""
         self._kubernetes = kubernetes
         self._settings = settings
+        self._policy_of = partial(policy_of, kubernetes=kubernetes, profiles=filter_profiles_of(settings))
         self._certificates = certificates
         self._times = times
         self._election = election
@@ -115,7 +118,7 @@ class Service:
         self._reflectors = self._kube_event_sources(client, kinds, rng)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
-        self.state_machine = _state_machine(policy_of(settings, kubernetes), rng.getrandbits(63), self.recording)
+        self.state_machine = _state_machine(self._policy_of(settings), rng.getrandbits(63), self.recording)
         self.intake = self._intake()
         decoder = PodDecoder(kinds, kubernetes)
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
@@ -192,8 +195,7 @@ class Service:
             migrations(_report_broken),
             pauses(_report_broken),
         )
-        clock = self._times.monotonic
-        return {each.name: Reflector(client, each, rng=rng, config=config, clock=clock) for each in resources}
+        return {each.name: Reflector(client, each, rng=rng, config=config, clock=self._times.monotonic) for each in resources}
 
     def _extender(self, decoder: PodDecoder, registry: CollectorRegistry) -> Extender:
         return Extender(
@@ -302,10 +304,8 @@ class Service:
 
     def _late_binds_matter(self) -> bool:
         """True if a late bind of kube-scheduler could take room that we give away: our accounting is stricter than its own."""
-        state_machine = self.state_machine
-        return not state_machine.policy.binds and (
-            state_machine.state.pods.vertical > 0 or bool(state_machine.state.nodes.stricter.any())
-        )
+        policy, state = self.state_machine.policy, self.state_machine.state
+        return not policy.binds and (state.pods.vertical > 0 or bool(state.nodes.stricter.any()))
 
     def _nomination_loop(self) -> NominationLoop:
         return NominationLoop(
@@ -365,7 +365,7 @@ class Service:
         that a change that needs a restart stays pending."""
         change = live(self._settings, new)
         self._settings = change.settings
-        self.state_machine.adopt_policy(policy_of(change.settings, self._kubernetes))
+        self.state_machine.adopt_policy(self._policy_of(change.settings))
         self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         self._view.problem = _waiting_for_restart(change)

@@ -30,6 +30,7 @@ from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.pod_constraints import Kind
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 
 #: The most masks that are cached: 5 kB each at 5,000 nodes.
 _MAX_MASKS: Final = 256
@@ -87,12 +88,15 @@ class ClusterState:
 
 
 def opened(
-    nodes: NodePolicy, kubernetes: KubernetesVersion, reservation_ended: Callable[[PodUid, Reservation], None]
+    nodes: NodePolicy,
+    kubernetes: KubernetesVersion,
+    reservation_ended: Callable[[PodUid, Reservation], None],
+    profiles: Profiles = NO_PROFILES,
 ) -> ClusterState:
-    """Creates an empty cluster state. `kubernetes` is the version by whose rules nodes are judged. `reservation_ended` is
-    called with each reservation that ends."""
+    """Creates an empty cluster state. `kubernetes` is the version by whose rules nodes are judged, with the `profiles` of
+    kube-scheduler. `reservation_ended` is called with each reservation that ends."""
     ledger = Ledger()
-    table = NodeTable(ledger, nodes, kubernetes)
+    table = NodeTable(ledger, nodes, kubernetes, profiles)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)
     holds = Holds(ledger, table)
     return ClusterState(

@@ -13,6 +13,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Node
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.snapshot.node_facts import NodeFacts
 
 #: The row of an unknown node, where rows are looked up by name.
@@ -22,7 +23,13 @@ NO_ROW = Row(-1)
 class NodeTable:
     """Nodes by name and by row. The table also opens and closes the ledger's rows."""
 
-    def __init__(self, ledger: Ledger, policy: NodePolicy, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        policy: NodePolicy,
+        kubernetes: KubernetesVersion = DEFAULT_VERSION,
+        profiles: Profiles = NO_PROFILES,
+    ) -> None:
         self._ledger = ledger
         self.policy = policy
         self._free: list[Row] = []
@@ -37,7 +44,7 @@ class NodeTable:
         self._row_of_utf8: dict[bytes, Row] = {}
         self.by_row: list[Node | None] = []
         #: The facts of the nodes that predicates read, by the same rows.
-        self.facts = NodeFacts(kubernetes)
+        self.facts = NodeFacts(kubernetes, profiles)
         #: How often room appeared on each row. If the number grew, a pod that was refused there for lack of room may be tried
         #: again.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)

@@ -11,6 +11,7 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater_protocol.units import Bytes, MilliCpu
 
 
@@ -92,6 +93,8 @@ class Policy:
     nominate_after_seconds: float = 0.3
     #: The version of kube-scheduler whose rules hold. A reload of the settings does not change it.
     kubernetes: KubernetesVersion = DEFAULT_VERSION
+    #: The profiles of that kube-scheduler. A reload does not change them either.
+    profiles: Profiles = field(default_factory=lambda: NO_PROFILES)
 
 
 def with_pauses(policy: Policy, paused: Collection[Activity]) -> Policy:

@@ -36,7 +36,7 @@ from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
 from slackwater.fit.filter.node_declared_features import features_asked, judge_node_declared_features
 from slackwater.fit.filter.node_name import judge_node_name
 from slackwater.fit.filter.node_ports import judge_node_ports
-from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
+from slackwater.fit.filter.node_resources_fit import ignored_lines, judge_node_resources_fit
 from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
 from slackwater.fit.filter.node_volume_limits import judge_node_volume_limits, volume_limits_part
 from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread, spread_stamp
@@ -59,6 +59,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import NodeFacts
@@ -69,6 +70,14 @@ SPREAD: Final = "PodTopologySpread"
 AFFINITY: Final = "InterPodAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 LEDGER: Final = "Ledger"
+NODE_AFFINITY: Final = "NodeAffinity"
+DEVICES: Final = "DynamicResources"
+#: The plug-ins that may refuse a pod with volume claims before any node is judged.
+_REFUSING: Final = (
+    ("VolumeRestrictions", refuse_volume_restrictions),
+    ("VolumeBinding", refuse_volume_binding),
+    ("VolumeZone", refuse_volume_zone),
+)
 #: The most answers cached in one snapshot: 5 kB each at 5,000 nodes.
 _MOST_KEPT: Final = 4_096
 
@@ -132,8 +141,9 @@ def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[str
     if refusal is not None:
         return Verdicts(np.full(snapshot.n_rows, refusal.reason, np.uint8), refusal)
     codes: Codes | None = None
+    disabled = profile_of(snapshot.facts.profiles, numbered.kind).disabled
     for predicate in predicates_of(snapshot.facts.kubernetes):
-        part = None if predicate.name in without else predicate.part(snapshot, numbered)
+        part = None if predicate.name in without or predicate.name in disabled else predicate.part(snapshot, numbered)
         if part is None:
             continue
         judged = _codes(snapshot, numbered, predicate, part)
@@ -165,21 +175,22 @@ def judged_apart(snapshot: ClusterSnapshot, kind: KindId) -> dict[str, Codes]:
     If several predicates reject a row, `feasible` has only the first one's code. Refusals of the pod itself are not included.
     """
     numbered = snapshot.of(kind)
-    predicates = predicates_of(snapshot.facts.kubernetes)
+    disabled = profile_of(snapshot.facts.profiles, numbered.kind).disabled
+    predicates = (each for each in predicates_of(snapshot.facts.kubernetes) if each.name not in disabled)
     parts = ((predicate, predicate.part(snapshot, numbered)) for predicate in predicates)
     return {predicate.name: _codes(snapshot, numbered, predicate, part) for predicate, part in parts if part is not None}
 
 
 def refused(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
     """The refusal of the pod itself by the first plug-in that refuses it; None if none does."""
-    if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset():
+    disabled = profile_of(snapshot.facts.profiles, kind.kind).disabled
+    if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset() and NODE_AFFINITY not in disabled:
         return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
-    if kind.asks.claims:
-        for refuse in (refuse_volume_restrictions, refuse_volume_binding, refuse_volume_zone):
-            refusal = refuse(snapshot, kind)
-            if refusal is not None:
-                return refusal
-    return refuse_dynamic_resources(snapshot, kind) if kind.asks.resource_claims else None
+    for name, refuse in _REFUSING if kind.asks.claims else ():
+        refusal = None if name in disabled else refuse(snapshot, kind)
+        if refusal is not None:
+            return refusal
+    return refuse_dynamic_resources(snapshot, kind) if kind.asks.resource_claims and DEVICES not in disabled else None
 
 
 def _codes(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, part: Hashable) -> Codes:
@@ -255,6 +266,11 @@ def _ledger(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> 
     return judge_ledger(kind.kind.requests, snapshot.ledger, np.arange(snapshot.n_rows)[rows])
 
 
+def _of_labels(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
+    part = kind.kind.node_selector, kind.kind.node_affinity, profile_of(snapshot.facts.profiles, kind.kind).added_affinity
+    return None if part == ((), None, None) else part
+
+
 def _of_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
     asks = kind.asks.affinity or kind.asks.anti_affinity
     return kind.id if asks or repelling_counters(snapshot, kind) else None
@@ -289,19 +305,15 @@ PREDICATES: Final = (
         reads="facts",
     ),
     _Predicate(
-        name="NodeAffinity",
-        part=lambda _, kind: (
-            (kind.kind.node_selector, kind.kind.node_affinity)
-            if kind.kind.node_selector or kind.kind.node_affinity is not None
-            else None
-        ),
+        name=NODE_AFFINITY,
+        part=_of_labels,
         judge=lambda snapshot, kind, rows: judge_node_affinity(snapshot.facts, kind.kind, rows),
         reads="facts",
     ),
     _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
     _Predicate(
         name=RESOURCES,
-        part=lambda _, kind: (kind.kind.requests, kind.asks.scalars),
+        part=lambda snapshot, kind: (kind.kind.requests, kind.asks.scalars, ignored_lines(snapshot, kind)),
         judge=judge_node_resources_fit,
         reads="room",
     ),
@@ -329,7 +341,7 @@ PREDICATES: Final = (
     ),
     _Predicate(name=AFFINITY, part=_of_affinity, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp),
     _Predicate(
-        name="DynamicResources",
+        name=DEVICES,
         part=dynamic_resources_part,
         judge=judge_dynamic_resources,
         reads="room",

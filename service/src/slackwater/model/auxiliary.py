@@ -15,6 +15,8 @@ from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, Devi
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
+from slackwater.model.scheduler_profile import SpreadSources
+from slackwater.model.selectors import Selector
 from slackwater.model.storage import (
     Attachment,
     Claim,
@@ -34,9 +36,17 @@ Targets = Mapping[ControllerKey, int]
 
 @dataclass(frozen=True, slots=True)
 class ControllerScale:
-    """The number of pods that a controller wants now."""
+    """The number of pods that a controller wants now. `selector` is that of its pods; None where it is not read."""
 
     replicas: int
+    selector: Selector = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSelector:
+    """A Service, reduced to the labels of the pods that it selects; empty if it selects none."""
+
+    labels: Mapping[str, str]
 
 
 AuxiliaryKind = Literal[
@@ -61,6 +71,7 @@ AuxiliaryKind = Literal[
     "deployments",
     "podtemplates",
     "capacitybuffers",
+    "services",
 ]
 #: The objects of dynamic resource allocation.
 DEVICE_KINDS: Final[frozenset[AuxiliaryKind]] = frozenset(
@@ -114,6 +125,7 @@ class DaemonSet:
 
 AuxiliaryObject = (
     NamespaceLabels
+    | ServiceSelector
     | Claim
     | Volume
     | StorageClass
@@ -164,3 +176,4 @@ class AuxiliaryObjects:
     daemons: tuple[Pod, ...] | None = None
     headroom_requests: HeadroomRequests | None = None
     replicas: Targets | None = None
+    spread_sources: SpreadSources | None = None

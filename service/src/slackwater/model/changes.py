@@ -15,6 +15,7 @@ from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import Generation, NodeName, PodUid
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.scheduler_profile import Profiles, SpreadSources
 from slackwater.model.storage import Storage
 
 
@@ -43,7 +44,7 @@ class Changes:
 
     `awaiting_victims` are all pods without a node for which room is kept because victims are leaving; it is always complete.
     `daemons` has one pod for each DaemonSet. `replicas` is the number of pods that each known controller wants. `kubernetes` is
-    the version whose rules hold; it never changes while a service runs.
+    the version whose rules hold, `profiles` are those of kube-scheduler; they never change while a service runs.
     """
 
     generation: Generation
@@ -56,4 +57,6 @@ class Changes:
     daemons: tuple[Pod, ...] | None = None
     replicas: Targets | None = None
     kubernetes: KubernetesVersion | None = None
+    profiles: Profiles | None = None
+    spread_sources: SpreadSources | None = None
     devices: DeviceObjects | None = None

@@ -15,6 +15,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.pod_constraints import Kind
+from slackwater.model.selectors import Selector
 
 #: The strategy that this autoscaler implements; an empty strategy means the same.
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
@@ -24,8 +25,9 @@ ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 class Workload:
     """A workload that makes pods from a template. `pod` is an example of such a pod.
 
-    `slack` is the text of the workload's slack annotation, "" without one. `generation` is the object's metadata.generation. A
-    PodTemplate is represented as a workload too, with no replicas.
+    `slack` is the text of the workload's slack annotation, "" without one. `generation` is the object's metadata.generation,
+    `selector` that of the workload's pods, None where it is not read. A PodTemplate is represented as a workload too, with no
+    replicas.
     """
 
     ref: Owner
@@ -34,6 +36,7 @@ class Workload:
     pod: Pod
     slack: str = ""
     generation: int = 0
+    selector: Selector = None
 
 
 @dataclass(frozen=True, slots=True)

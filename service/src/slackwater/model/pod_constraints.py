@@ -37,7 +37,7 @@ class SpreadConstraint:
 
     `selector` contains the merged matchLabelKeys. With `honor_affinity` (the default) nodes that the pod's node affinity
     excludes do not count; with `honor_taints` (not the default) nodes whose taints the pod does not tolerate do not count
-    either.
+    either. `by_default`: the constraint is not the pod's own but one of its scheduler's profile.
     """
 
     hard: bool
@@ -47,6 +47,7 @@ class SpreadConstraint:
     min_domains: int = 1
     honor_affinity: bool = True
     honor_taints: bool = False
+    by_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,7 @@ class Reason(IntEnum):
     DEVICE_CLASS_MISSING = 52
     DEVICES_FAILED = 53
     DEVICES_NOT_MODELLED = 54
+    NODE_AFFINITY_ENFORCED = 55
 
 
 class ReasonInfo(NamedTuple):
@@ -100,6 +101,9 @@ MEANINGS: Final[dict[Reason, ReasonInfo]] = {
     Reason.TAINT_NOT_TOLERATED: ReasonInfo("taint_not_tolerated", "node(s) had untolerated taint(s)", False, "TaintToleration"),
     Reason.NODE_AFFINITY: ReasonInfo(
         "node_affinity", "node(s) didn't match Pod's node affinity/selector", False, "NodeAffinity"
+    ),
+    Reason.NODE_AFFINITY_ENFORCED: ReasonInfo(
+        "node_affinity_enforced", "node(s) didn't match scheduler-enforced node affinity", False, "NodeAffinity"
     ),
     Reason.POD_UNKNOWN: ReasonInfo("pod_unknown", "Slackwater: the pod is not in its cluster state", False),
     Reason.POD_BOUND_ELSEWHERE: ReasonInfo("pod_bound_elsewhere", "Slackwater: the pod is bound to another node", False),

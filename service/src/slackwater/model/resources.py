@@ -33,6 +33,13 @@ LARGEST_ON_NODE: Final = LARGEST_AMOUNT - 1
 #: The most pods that are counted on one node, so that their sum stays within 2^62. A kubelet takes 110 by default; nodes with
 #: more than 1,000 are not known.
 MOST_PODS_ON_NODE: Final = 4_096
+#: Part of the names of Kubernetes' own resources.
+_NATIVE: Final = "kubernetes.io/"
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether the name is one of an extended resource, by IsExtendedResourceName of k8s.io/component-helpers."""
+    return "/" in name and _NATIVE not in name and not name.startswith("requests.")
 
 
 class Amounts(NamedTuple):

@@ -25,11 +25,14 @@ from slackwater.model.auxiliary import (
     ControllerScale,
     DaemonSet,
     NamespaceLabels,
+    ServiceSelector,
 )
 from slackwater.model.devices import ClaimSpec, DeviceObjects, ResourceClaim
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
+from slackwater.model.scheduler_profile import SpreadSources
+from slackwater.model.selectors import Selector
 from slackwater.model.storage import Attachment, Storage
 from slackwater.ports.protocols import EventSource
 
@@ -56,6 +59,10 @@ class AuxiliaryIntake:
         #: The replica count of each controller. Each event updates it, because there are thousands of controllers, and some
         #: change between any two calls of `changes`.
         self._replicas: dict[ControllerKey, int] = {}
+        #: The selectors of controllers; none unless Services are watched too. `_spread_changed`: one of them, or a Service,
+        #: changed since the last call of `changes`.
+        self._selectors: dict[ControllerKey, Selector] = {}
+        self._spread_changed = "services" in event_sources
         self._changed: set[AuxiliaryKind] = set(event_sources)
         #: Workloads with the slack annotation, so that `changes` need not search all workloads.
         self._marked: dict[tuple[AuxiliaryKind, AuxiliaryKey], Workload] = {}
@@ -100,6 +107,12 @@ class AuxiliaryIntake:
 
     def _count(self, event: AuxiliaryEvent) -> None:
         controller: ControllerKey = (event.key.namespace, Owner(*_CONTROLLERS[event.kind], event.key.name))
+        value = None if isinstance(event, AuxiliaryGone) else event.value
+        selector = value.selector if isinstance(value, ControllerScale | Workload) else None
+        self._spread_changed |= self._selectors.get(controller) != selector
+        self._selectors.pop(controller, None)
+        if selector is not None:
+            self._selectors[controller] = selector
         if isinstance(event, AuxiliaryGone):
             self._replicas.pop(controller, None)
         else:
@@ -108,6 +121,7 @@ class AuxiliaryIntake:
     def reset(self) -> None:
         """Makes `changes` return everything again, because the reader has lost its copies."""
         self._changed.update(self._event_sources)
+        self._spread_changed = "services" in self._event_sources
 
     def changes(self) -> AuxiliaryObjects:
         """The parts that changed since the last call, as copies; the others are None."""
@@ -115,12 +129,21 @@ class AuxiliaryIntake:
         namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return AuxiliaryObjects(
             namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", *_CONTROLLERS} - ASKING - DEVICE_KINDS else None,
+            storage=self._storage() if changed - {"namespaces", "services", *_CONTROLLERS} - ASKING - DEVICE_KINDS else None,
             devices=self._devices() if changed & DEVICE_KINDS else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
             headroom_requests=self._headroom_requests() if changed & ASKING else None,
+            spread_sources=self._spread_sources() if "services" in changed or self._spread_changed else None,
         )
+
+    def _spread_sources(self) -> SpreadSources:
+        self._spread_changed = False
+        services: dict[str, tuple[Mapping[str, str], ...]] = {}
+        found: dict[AuxiliaryKey, ServiceSelector] = self._objects["services"]
+        for key in sorted(found):
+            services[key.namespace] = (*services.get(key.namespace, ()), found[key].labels)
+        return SpreadSources(services=services, controllers=dict(self._selectors))
 
     def _headroom_requests(self) -> HeadroomRequests:
         """The CapacityBuffers, the workloads and pod templates that they refer to, and the workloads with the slack

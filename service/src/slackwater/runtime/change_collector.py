@@ -103,6 +103,8 @@ class ChangeCollector:
             daemons=around.daemons,
             replicas=around.replicas,
             kubernetes=self._state_machine.policy.kubernetes,
+            profiles=self._state_machine.policy.profiles,
+            spread_sources=around.spread_sources,
             devices=around.devices,
         )
 

@@ -78,7 +78,7 @@ class StateMachine:
         self.policy = self._configured = policy
         #: Effects of methods that return no effects (`filter`, `adopt_policy`). The next tick returns them.
         self._deferred: list[Effect] = []
-        self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended)
+        self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
         self.preemptions, self.migrating = Preemptions(state), Migrating(state)
         self.removals = Removals(state, self.migrating)
         self.pausing = ActivePauses(self.preemptions, self.removals)

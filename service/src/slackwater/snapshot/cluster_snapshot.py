@@ -31,6 +31,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Labels, Node, Pod
 from slackwater.model.pod_constraints import Kind
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.snapshot.counters import Counters, Namespaces, summed
 from slackwater.snapshot.device_table import DeviceTable
@@ -58,10 +59,7 @@ from slackwater.snapshot.value_column import grown
 _NOWHERE: Final = -1
 #: The predicates whose cached answers depend on devices.
 _OF_DEVICES: Final = frozenset({"DynamicResources", "NodeResourcesFit"})
-_KIND: Final = attrgetter("kind")
-_LABELS: Final = attrgetter("labels")
-_DELETING: Final = attrgetter("deleting")
-_NODE: Final = attrgetter("node")
+_KIND, _LABELS, _DELETING, _NODE = map(attrgetter, ("kind", "labels", "deleting", "node"))
 
 
 class ClusterSnapshot:
@@ -81,10 +79,10 @@ class ClusterSnapshot:
         storage: Storage,
         keys: Iterable[str],
         ledger: NodeColumns | None,
-        kubernetes: KubernetesVersion = DEFAULT_VERSION,
+        facts: NodeFacts,
         devices: DeviceObjects = NO_DEVICES,
     ) -> None:
-        self.facts = NodeFacts(kubernetes)
+        self.facts = facts
         self.kinds = KindTable(self.facts, keys)
         self.namespaces = namespaces
         #: Storage objects, with the assumptions of plans.
@@ -121,6 +119,7 @@ class ClusterSnapshot:
         ledger: NodeColumns | None = None,
         kubernetes: KubernetesVersion = DEFAULT_VERSION,
         devices: DeviceObjects = NO_DEVICES,
+        profiles: Profiles = NO_PROFILES,
     ) -> Self:
         """Builds a snapshot of the nodes, in this order, and of the pods on them. Pods without a node are not placed, but their
         equivalence groups may be looked up later (`kind_id`).
@@ -128,7 +127,7 @@ class ClusterSnapshot:
         The snapshot reads only those labels of pods that selectors in `pods` and in `also` name. `also`: further groups that
         will be looked up later; for a group whose selectors name other labels, `kind_id` raises `UnreadLabel`. `ledger`: the
         columns of our own accounting, in the order of `nodes`; their Reserved already includes the pods. `kubernetes`: the
-        version by whose rules predicates judge and plug-ins score.
+        version by whose rules predicates judge and plug-ins score. `profiles`: kube-scheduler's profiles.
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
@@ -138,7 +137,7 @@ class ClusterSnapshot:
             storage=storage or Storage(),
             keys=keys,
             ledger=ledger,
-            kubernetes=kubernetes,
+            facts=NodeFacts(kubernetes, profiles),
             devices=devices,
         )
         new.add_nodes(nodes)

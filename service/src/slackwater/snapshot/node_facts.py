@@ -15,6 +15,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import MOST_PODS_ON_NODE
+from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.snapshot.row_journal import RowJournal
 from slackwater.snapshot.value_column import ABSENT, Int32, LabelColumn, ValueColumn, grown
 
@@ -33,11 +34,12 @@ _MOST_LABELS: Final = 1_024
 class NodeFacts:
     """Nodes by row. A new node gets the next row and keeps it; the row of a closed node remains, but is not `live`.
 
-    `kubernetes` is the version by whose rules predicates judge these nodes.
+    `kubernetes` is the version by whose rules predicates judge these nodes, `profiles` are kube-scheduler's profiles.
     """
 
-    def __init__(self, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
+    def __init__(self, kubernetes: KubernetesVersion = DEFAULT_VERSION, profiles: Profiles = NO_PROFILES) -> None:
         self.kubernetes: Final = kubernetes
+        self.profiles: Final = profiles
         self.n_rows = 0
         self.nodes: list[Node] = []
         self.row_of: dict[NodeName, Row] = {}

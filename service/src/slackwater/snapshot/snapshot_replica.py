@@ -25,6 +25,7 @@ from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.scheduler_profile import NO_PROFILES, NO_SPREAD_SOURCES, Profiles, with_default_spread
 from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import summed
@@ -47,7 +48,7 @@ Seen = TypeVar("Seen", Node, Pod)
 
 
 #: The fields of `Changes` that, if they are not None, replace the replica's field of the same name.
-_PARTS: Final = ("budgets", "storage", "devices", "daemons", "replicas")
+_PARTS: Final = ("budgets", "storage", "devices", "daemons", "replicas", "spread_sources")
 
 
 class SnapshotReplica:
@@ -71,6 +72,8 @@ class SnapshotReplica:
         #: How often the snapshot was rebuilt.
         self.builds = 0
         self.kubernetes = DEFAULT_VERSION
+        self.profiles: Profiles = NO_PROFILES
+        self.spread_sources = NO_SPREAD_SOURCES
         self.devices = NO_DEVICES
         self._nodes: dict[NodeName, Node] = {}
         #: Pods that count on a node, by the node's name, whether the node exists or not.
@@ -153,9 +156,12 @@ class SnapshotReplica:
         _note_seen(self.seen_nodes, changes.nodes)
         _note_seen(self.seen_pods, changes.pods)
         nodes = {name: node for name, node, _ in changes.nodes}
-        pods = {uid: pod for uid, pod, _ in changes.pods}
-        before, self.kubernetes = self.kubernetes, changes.kubernetes or self.kubernetes
-        rebuild = changes.namespaces is not None or self._is_large_change(len(pods), len(nodes)) or self.kubernetes != before
+        rules = (changes.kubernetes or self.kubernetes, self.profiles if changes.profiles is None else changes.profiles)
+        new_rules = rules != (self.kubernetes, self.profiles)
+        self.kubernetes, self.profiles = rules
+        changed = {uid: pod for uid, pod, _ in changes.pods}
+        pods = self._spread_by_default(changed, everywhere=new_rules or changes.spread_sources is not None)
+        rebuild = changes.namespaces is not None or self._is_large_change(len(pods), len(nodes)) or new_rules
         self.namespaces = self.namespaces if changes.namespaces is None else changes.namespaces
         if not rebuild:
             try:
@@ -170,6 +176,19 @@ class SnapshotReplica:
         if rebuild:
             self._note(nodes, pods)
             self._build()
+
+    def _spread_by_default(self, pods: Mapping[PodUid, Pod | None], *, everywhere: bool) -> Mapping[PodUid, Pod | None]:
+        """The changed pods with the default constraints of their profiles. `everywhere`: adds known pods whose constraints
+        change."""
+        if not any(profile.spread for profile in self.profiles.values()):
+            return pods
+        found = {uid: pod and with_default_spread(pod, self.profiles, self.spread_sources) for uid, pod in pods.items()}
+        known = (running_pod.pod for running_pod in self.bound_pods()) if everywhere else ()
+        for before in (*known, *(self.pending.values() if everywhere else ())):
+            pod = with_default_spread(before, self.profiles, self.spread_sources)
+            if pod is not before:
+                found.setdefault(before.uid, pod)
+        return found
 
     def take_pods(self, changes: Sequence[PodChange]) -> None:
         """Applies changes of a few pods if nothing else has changed. The result is that of `take`, at a third of the cost.
@@ -340,6 +359,7 @@ class SnapshotReplica:
             storage=self.storage,
             kubernetes=self.kubernetes,
             devices=self.devices,
+            profiles=self.profiles,
         )
         numbers = iter(self.snapshot.number(all_pods).tolist())
         for by_uid in self._pods_on_node.values():

@@ -17,6 +17,7 @@ from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
+from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
 from slackwater.adapters.kube.structs import Int32, Int64, MetaWire, Wire
 from slackwater.model.auxiliary import (
     AuxiliaryGone,
@@ -27,12 +28,14 @@ from slackwater.model.auxiliary import (
     ControllerScale,
     DaemonSet,
     NamespaceLabels,
+    ServiceSelector,
 )
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import Workload
 from slackwater.model.pod_constraints import KindInterner
+from slackwater.model.scheduler_profile import SPREADING
 
 
 class _Generation(Wire):
@@ -178,9 +181,11 @@ def auxiliary(
     on_broken: OnBroken,
     *,
     templates: bool = False,
+    spreading: bool = False,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> tuple[ResourceType[AuxiliaryKey], ...]:
     """All auxiliary resource types. With `templates`, controllers are decoded together with the pod that they would create.
+    With `spreading`, Services are among them, and controllers have their selectors.
 
     DeviceTaintRules are among them only where kube-scheduler of this version reads them.
     """
@@ -189,9 +194,12 @@ def auxiliary(
     def controller(group: str, kind: str, count: Callable[[bytes | msgspec.Raw], ControllerScale] = decode_replicas) -> _Read:
         def read(raw: bytes | msgspec.Raw) -> ControllerScale | Workload:
             wanted = count(raw)
+            if spreading and (group, kind) in SPREADING:
+                wanted = replace(wanted, selector=decode_selector(kind, raw))
             if not templates:
                 return wanted
             found = decode_workload(daemons, (group, kind), raw, replicas=wanted.replicas)
+            found = replace(found, selector=wanted.selector)
             # Most ReplicaSets are old revisions of Deployments; nobody reads their templates.
             return found if wanted.replicas or found.slack else wanted
 
@@ -212,6 +220,8 @@ def auxiliary(
         ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
         ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
+    if spreading:
+        reads += (("services", "/api/v1/services", lambda raw: ServiceSelector(decode_service(raw))),)
     # Clusters before Kubernetes 1.34 have no such types.
     of_devices: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
         ("resourceslices", f"{_DEVICE_GROUP}/resourceslices", partial(devices.decode_slice, kubernetes=kubernetes)),

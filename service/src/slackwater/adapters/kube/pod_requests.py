@@ -34,6 +34,7 @@ from slackwater.model.resources import (
     Amounts,
     InitRequest,
     effective_nanos,
+    is_extended_resource,
     pod_nanos,
     rounded_up,
 )
@@ -91,9 +92,7 @@ def whole(nanos: int) -> int:
 
 def is_extended(name: str) -> bool:
     """True if a DeviceClass may back the resource: an extended resource, or one that names a class."""
-    if name.startswith(CLASS_RESOURCE_PREFIX):
-        return True
-    return "/" in name and _NATIVE not in name and not name.startswith("requests.")
+    return name.startswith(CLASS_RESOURCE_PREFIX) or is_extended_resource(name)
 
 
 def is_scalar(name: str) -> bool:

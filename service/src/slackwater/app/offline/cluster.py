@@ -6,7 +6,7 @@ no rule uses are skipped. A kind without any object in the documents counts as u
 that could not be judged only if it may matter for the pod.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -19,8 +19,7 @@ from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.auxiliary import decode_daemon_set
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.adapters.kube.pod_constraints import selector_of
-from slackwater.adapters.kube.structs import MetaWire, SelectorWire, Wire
+from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
 from slackwater.app.offline.objects import (
@@ -39,103 +38,28 @@ from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, Ve
 from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities
 from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner
-from slackwater.model.selectors import Requirement, Selector
+from slackwater.model.scheduler_profile import (
+    NO_PROFILES,
+    NO_SPREAD_SOURCES,
+    SPREADING,
+    Profiles,
+    SpreadSources,
+    with_default_spread,
+)
 from slackwater.model.storage import Attachment, Storage
 from slackwater.snapshot.equivalence_groups import NumberedGroup, terms_of
 
-#: The controllers whose selectors count for spreading, each with the apiVersion that an owner reference must name.
-OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 SERVICE: Final = "Service"
-_DEFAULT: Final = "default"
-
-
-class _LabelsSpec(Wire):
-    selector: dict[str, str] | None = None
-
-
-class _SelectorSpec(Wire):
-    selector: SelectorWire | None = None
-
-
-class _ByLabels(Wire):
-    """A Service or a ReplicationController."""
-
-    metadata: MetaWire
-    spec: _LabelsSpec | None = None
-
-
-class _BySelector(Wire):
-    metadata: MetaWire
-    spec: _SelectorSpec | None = None
-
-
-class _PodSpec(Wire):
-    topology_spread_constraints: list[Any] | None = None
-
-
-class _Pod(Wire):
-    metadata: MetaWire
-    spec: _PodSpec | None = None
-
-
-_POD: Final = msgspec.json.Decoder(_Pod)
-_BY_LABELS: Final = msgspec.json.Decoder(_ByLabels)
-_BY_SELECTOR: Final = msgspec.json.Decoder(_BySelector)
-Spreader = _ByLabels | _BySelector
-
-
-def spreader_of(kind: str) -> Callable[[bytes], Spreader]:
-    """The decoder for the JSON of a Service or of a controller in `OWNERS`. The decoder raises ValueError."""
-    return _BY_LABELS.decode if kind in (SERVICE, "ReplicationController") else _BY_SELECTOR.decode
-
-
-class Spreading:
-    """The selectors of the cluster's Services and controllers: the default spreading of pods that state no constraints."""
-
-    def __init__(self, objects: Iterable[tuple[str, Spreader]]) -> None:
-        self._services: dict[str, list[dict[str, str]]] = {}
-        self._owners: dict[tuple[str, str, str], Spreader] = {}
-        for kind, found in objects:
-            namespace = found.metadata.namespace or _DEFAULT
-            if kind != SERVICE:
-                self._owners[kind, namespace, found.metadata.name] = found
-            elif isinstance(found, _ByLabels) and found.spec and found.spec.selector:
-                self._services.setdefault(namespace, []).append(found.spec.selector)
-
-    def selector_for(self, pod: bytes) -> Selector | None:
-        """The selector by which kube-scheduler's default constraints spread the pod. None if the pod has spread constraints of
-        its own, or if neither a Service nor its controller selects it. Raises ValueError."""
-        wire = _POD.decode(pod)
-        if wire.spec and wire.spec.topology_spread_constraints:
-            return None
-        meta = wire.metadata
-        labels, namespace = meta.labels or {}, meta.namespace or _DEFAULT
-        exact: dict[str, str] = {}
-        for service in self._services.get(namespace, ()):
-            if all(labels.get(key) == value for key, value in service.items()):
-                exact.update(service)
-        more: tuple[Requirement, ...] = ()
-        owner = next((each for each in meta.owner_references or () if each.controller), None)
-        if owner is not None and OWNERS.get(owner.kind) == owner.api_version:
-            match self._owners.get((owner.kind, namespace, owner.name)):
-                case _ByLabels(spec=_LabelsSpec(selector=dict(selector))):
-                    exact.update(selector)
-                case _BySelector(spec=_SelectorSpec(selector=found)):
-                    more = selector_of(found) or ()
-                case _:
-                    pass
-        return (*(Requirement(key, "In", (value,)) for key, value in sorted(exact.items())), *more) or None
-
-
 T = TypeVar("T")
 _PRIORITIES: Final = "ConfigMap"
-_SPREADING: Final = (SERVICE, *OWNERS)
+_SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
-_SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *(kind for kind in SCALED if kind not in OWNERS))
+_SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *(kind for kind in SCALED if kind not in _SPREADING))
 READ: Final = (
     "Node",
     "Pod",
@@ -157,8 +81,8 @@ class Cluster:
     """A cluster's decoded objects, in the order of the file.
 
     `unknown`: kinds without any object; `ignored`: why the objects of a kind do not count, by kind.
-    `where` names the place where objects were looked for, for messages. `spread_by_default`: for pods without spread
-    constraints, the selector of their Services and controllers. `daemons`: the pods that DaemonSets
+    `where` names the place where objects were looked for, for messages. `spread_sources`: the
+    selectors of Services and controllers. `profiles`: kube-scheduler's. `daemons`: the pods that DaemonSets
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander `priority`; None if there is none, or if it cannot be read: then `priorities_problem` says why.
@@ -176,7 +100,8 @@ class Cluster:
     devices: DeviceObjects = NO_DEVICES
     unknown: frozenset[str] = frozenset()
     ignored: Mapping[str, str] = field(default_factory=dict)
-    spread_by_default: Mapping[PodUid, Selector] = field(default_factory=dict)
+    spread_sources: SpreadSources = NO_SPREAD_SOURCES
+    profiles: Profiles = field(default_factory=lambda: NO_PROFILES)
     daemons: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] | None = None
     scales: Scales = NO_SCALES
@@ -208,7 +133,7 @@ def read_cluster(
         devices=_devices(by_kind, kubernetes.version),
         unknown=_unknown(by_kind, kubernetes.version),
         ignored=_ignored(by_kind, kubernetes.version),
-        spread_by_default=_spread_by_default(by_kind, pods),
+        spread_sources=_spread_sources(by_kind),
         budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or None,
         scales=_scales(by_kind),
         daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw), kubernetes.version)),
@@ -255,18 +180,30 @@ def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
         return replace(cluster, priorities_problem=str(err))
 
 
-def _spread_by_default(by_kind: Mapping[str, Sequence[Found]], pods: Sequence[Pod]) -> dict[PodUid, Selector]:
-    """The default spread selectors of the pods without a node. `pods` has the same order as `by_kind["Pod"]`."""
-    objects = [(item.kind, item.decoded(spreader_of(item.kind))) for kind in _SPREADING for item in by_kind[kind]]
-    if not objects:
-        return {}
-    spreading = Spreading(objects)
-    selectors = (
-        (pod.uid, item.decoded(spreading.selector_for))
-        for item, pod in zip(by_kind["Pod"], pods, strict=True)
-        if pod.node is None
+def _spread_sources(by_kind: Mapping[str, Sequence[Found]]) -> SpreadSources:
+    services: dict[str, tuple[Mapping[str, str], ...]] = {}
+    for item in by_kind[SERVICE]:
+        services[item.namespace] = (*services.get(item.namespace, ()), item.decoded(decode_service))
+    controllers = {
+        (item.namespace, Owner(group, kind, item.name)): item.decoded(partial(decode_selector, kind))
+        for group, kind in SPREADING
+        for item in by_kind[kind]
+    }
+    return SpreadSources(services=services, controllers=controllers)
+
+
+def with_profiles(cluster: Cluster, profiles: Profiles) -> Cluster:
+    """The cluster whose pods are judged by these profiles of kube-scheduler. If one of them spreads pods by default, Services
+    and controllers have to be known."""
+    if not any(profile.spread for profile in profiles.values()):
+        return replace(cluster, profiles=profiles)
+    sources, unknown = cluster.spread_sources, cluster.unknown
+    return replace(
+        cluster,
+        profiles=profiles,
+        pods=tuple(with_default_spread(pod, profiles, sources) for pod in cluster.pods),
+        unknown=unknown | {SERVICE} if sources == NO_SPREAD_SOURCES else unknown,
     )
-    return {uid: selector for uid, selector in selectors if selector is not None}
 
 
 def _scales(by_kind: Mapping[str, Sequence[Found]]) -> Scales:
@@ -371,5 +308,7 @@ def _missing(kind: NumberedGroup, unknown: Set[str]) -> Iterator[tuple[str, tupl
         yield from ((missing, ("DynamicResources",)) for missing in needed if missing in unknown)
         if TAINT_RULE in unknown:
             yield TAINT_RULE, (_TAINTS_BY_RULE,)
+    if SERVICE in unknown and not asks.spread:
+        yield SERVICE, ("PodTopologySpread (default constraints)",)
     if "Namespace" in unknown and any(term.namespace_selector for term in terms_of(asks)):
         yield "Namespace", ("InterPodAffinity (namespaceSelector)",)

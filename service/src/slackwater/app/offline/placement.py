@@ -23,7 +23,7 @@ from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.model.selectors import Selector
+from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.runtime.change_collector import as_counted
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -76,6 +76,7 @@ def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> Cluste
         storage=cluster.storage,
         kubernetes=cluster.kubernetes.version,
         devices=cluster.devices,
+        profiles=cluster.profiles,
         ledger=None if policy is None else _ledger(cluster, policy),
     )
 
@@ -161,8 +162,7 @@ def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | No
     Raises `ClusterError`.
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
-    selectors = decoded.spread_by_default
-    decoded = replace(decoded, pods=tuple(_spread(pod, selectors.get(pod.uid)) for pod in decoded.pods))
+    decoded = replace(decoded, pods=tuple(_spread(pod, decoded.spread_sources) for pod in decoded.pods))
     snapshot = snapshot_of(decoded)
     pending = pending_pods(decoded)
     names = [node.name for node in snapshot.facts.nodes]
@@ -183,8 +183,10 @@ def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | No
         }
 
 
-def _spread(pod: Pod, selector: Selector) -> Pod:
+def _spread(pod: Pod, sources: SpreadSources) -> Pod:
+    """The pod with the selector by which default constraints score, if it states no constraints."""
+    asks = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
+    selector = None if pod.node is not None or asks.spread else sources.selector_of(pod)
     if selector is None:
         return pod
-    asks = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
     return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks, spread_by_default=selector)))

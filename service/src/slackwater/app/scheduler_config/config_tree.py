@@ -9,6 +9,7 @@ anything.
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
@@ -40,6 +41,8 @@ class Finding:
         return f"{self.severity}: {self.path or 'the file'}: {self.trap}: {self.why}; {self.fix}"
 
 
+#: The setting that names the file which kube-scheduler runs with.
+PLACE: Final = "extender.schedulerConfig"
 API_GROUP: Final = "kubescheduler.config.k8s.io"
 API_VERSION: Final = f"{API_GROUP}/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -150,6 +153,22 @@ def read_scheduler_file(text: str) -> SchedulerFile:
     findings = [_not_read(problem) for problem in document.problems]
     cleaned = _clean(tree, KIND, (), findings)
     return SchedulerFile(tree=cleaned, findings=tuple(findings))
+
+
+def load_scheduler_file(path: str) -> dict[str, Any]:
+    """The cleaned tree of the file `extender.schedulerConfig`. Raises `UnreadableSettings` if it cannot be read, or has parts
+    that kube-scheduler refuses."""
+    try:
+        file = read_scheduler_file(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableSettings(
+            [Problem(path=PLACE, seen=f"{show(path)} ({error})", wanted="a file that can be read")]
+        ) from error
+    if file.findings:
+        raise UnreadableSettings(
+            [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in file.findings]
+        )
+    return file.tree
 
 
 def _require_kind(tree: object) -> None:

@@ -7,31 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.app.scheduler_config.config_tree import API_VERSION, Finding, entries
-from slackwater.app.scheduler_config.scoring import is_disabled, profile_scores
+from slackwater.app.scheduler_config.filtering import DEFAULT_SCHEDULER, FILTERS, is_off
+from slackwater.app.scheduler_config.scoring import profile_scores
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SHARED_LEASE: Final = "kube-scheduler"
 #: A lower client rate is reported. kube-scheduler's defaults are 50 requests a second, 100 in a burst.
 _LOW_QPS: Final = 100
-
-#: In-tree filters that Slackwater's filter relies on: it does not repeat what they check.
-FILTERS: Final = (
-    "NodeUnschedulable",
-    "NodeName",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-)
 
 #: Names of all plug-ins of k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/names/names.go.
 IN_TREE: Final = frozenset(FILTERS) | {
@@ -203,7 +187,7 @@ def _expected_name_findings(profiles: list[tuple[Steps, dict[str, Any]]], expect
 
 def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
     plugins = profile.get("plugins", {})
-    missing = [name for name in FILTERS if _is_off(name, "filter", plugins)]
+    missing = [name for name in FILTERS if is_off(name, "filter", plugins)]
     if missing:
         yield Finding(
             path=json_path((*at, "plugins")),
@@ -212,7 +196,7 @@ def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
             fix="do not disable in-tree filters",
             severity="warning",
         )
-    if _is_off("DefaultPreemption", "postFilter", plugins):
+    if is_off("DefaultPreemption", "postFilter", plugins):
         yield Finding(
             path=json_path((*at, "plugins")),
             trap="preemption-disabled",
@@ -220,11 +204,3 @@ def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
             fix="do not disable DefaultPreemption",
             severity="warning",
         )
-
-
-def _is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
-    """True if an in-tree plug-in is disabled at an extension point. The point's own plug-in set overrides multiPoint."""
-    own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
-    if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
-        return False
-    return is_disabled(name, own) or is_disabled(name, everywhere)

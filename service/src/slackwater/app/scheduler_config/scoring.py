@@ -4,14 +4,13 @@
   choice cannot follow. Defaults follow k8s.io/kubernetes v1.36.3, pkg/scheduler/apis/config/v1/defaults.go.
 - `in_tree_weights`: the weights of the in-tree score plug-ins.
 
-Arguments that only filter are left to kube-scheduler.
+`filtering` reads the arguments that filter.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, Literal
 
-from slackwater.app.scheduler_config.config_tree import Finding, entries, read_scheduler_file
+from slackwater.app.scheduler_config.config_tree import PLACE, Finding, entries, load_scheduler_file
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
@@ -103,23 +102,14 @@ def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
 
     Raises `UnreadableSettings` for a file that cannot be read, has no such profile, or scores in a way that is not supported.
     """
-    place = "extender.schedulerConfig"
-    try:
-        file = read_scheduler_file(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnreadableSettings(
-            [Problem(path=place, seen=f"{show(path)} ({error})", wanted="a file that can be read")]
-        ) from error
-    problems = [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in file.findings]
     named = [
         (at, profile)
-        for at, profile in entries(file.tree, "profiles")
+        for at, profile in entries(load_scheduler_file(path), "profiles")
         if profile.get("schedulerName", _DEFAULT_SCHEDULER) == scheduler_name
     ]
     if not named:
-        problems.append(Problem(path=place, seen=path, wanted=f"a file with a profile of schedulerName {scheduler_name}"))
-    if problems:
-        raise UnreadableSettings(problems)
+        wanted = f"a file with a profile of schedulerName {scheduler_name}"
+        raise UnreadableSettings([Problem(path=PLACE, seen=path, wanted=wanted)])
     at, profile = named[0]
     scores, findings = profile_scores(profile, at)
     if findings:

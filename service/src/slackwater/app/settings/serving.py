@@ -161,8 +161,8 @@ class Extender(Section):
     can come any more. true where kube-scheduler's own scores have to choose the node. Written into kube-scheduler's file."""
     scheduler_config: FilePath | None = Field(default=None, examples=["/etc/kubernetes/scheduler.yaml"])
     """Path of the KubeSchedulerConfiguration that kube-scheduler runs with, as this process sees it. Node choice then scores
-    with the weights and arguments of the profile named `schedulerName`. Unset by default: kube-scheduler's default weights and
-    arguments."""
+    with the weights and arguments of the profile named `schedulerName`; autoscaler, what-if and explain judge each pod by the
+    filters of its own profile. Unset by default: kube-scheduler's default profile."""
     ignorable: Switch = False
     """Whether kube-scheduler places pods without Slackwater while no replica answers. false by default: pods wait, and
     kube-scheduler tries them again after its back-off. true: it places them by its own rules alone, so that nodes on which pods

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.cluster import Cluster, with_profiles
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.policies import policy_of
+from slackwater.app.scheduler_config.filtering import filter_profiles_of
 from slackwater.app.settings import Settings, SettingsError
 from slackwater.app.whatif.replica_cluster import GroupRegistryView, cluster_of
 from slackwater.app.whatif.suppose import configured, regrouped, suppose
@@ -47,6 +48,7 @@ class WhatIfQuestion:
             cluster = regrouped(cluster, self.settings, settings)
             objects = [msgspec.json.decode(each) for each in self.objects]
             cluster = suppose(cluster, objects=objects, remove=supposed.remove)
+            cluster = with_profiles(cluster, filter_profiles_of(settings))
             lines = _ANSWERS[self.question](cluster, settings, supposed)
             return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         except (SettingsError, ClusterError) as error:

@@ -74,6 +74,7 @@ def cluster_of(
         namespaces=replica.namespaces,
         storage=replica.storage,
         devices=replica.devices,
+        spread_sources=replica.spread_sources,
         daemons=replica.daemons,
         scales=Scales(replicas=replica.replicas, known=_SCALED),
         priorities=group_registry.priorities,

@@ -12,8 +12,14 @@ from slackwater.app.progress import shown
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
 from slackwater.cli.commands.output import add_output, as_json, columns
-from slackwater.cli.commands.simulate_common import add_version, grouped, read_source, source_name
-from slackwater.cli.commands.text_sources import settings_from
+from slackwater.cli.commands.simulate_common import (
+    add_version,
+    by_profiles,
+    grouped,
+    read_source,
+    simulated_settings,
+    source_name,
+)
 from slackwater.cli.commands.watch_option import add_watch, watched
 from slackwater.model.texts import first_few
 
@@ -120,10 +126,10 @@ def _offline(args: argparse.Namespace) -> bytes:
     if args.kind not in _OFFLINE:
         raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
     namespace, _, name = args.name.rpartition("/")
-    settings = settings_from(args.config)
+    settings = simulated_settings(args.config)
     try:
         with shown() as progress:
-            cluster = grouped(args, read_source(args, progress, settings))
+            cluster = by_profiles(grouped(args, read_source(args, progress, settings)), settings)
             progress.step(f"explaining {args.kind} {args.name}")
             return json.dumps(explain_offline(cluster, settings, args.kind, namespace, name)).encode()
     except ClusterError as err:

@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
     from slackwater.app.process import serve
+    from slackwater.app.scheduler_config.filtering import filter_profiles_of
     from slackwater.app.scheduler_config.scoring import score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
     from slackwater.runtime.record_file import RecordError
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed([f"{args.config}: {missing}"])
     try:
         score_profile_of(settings)
+        filter_profiles_of(settings)
     except SettingsError as err:
         raise CommandFailed(err.lines()) from err
     if args.kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:

@@ -209,7 +209,7 @@ def report(
         return 0
     from slackwater.app.offline import ClusterError
 
-    settings = settings_from(args.config)
+    settings = simulated_settings(args.config)
     try:
         with shown() as progress:
             found = _planned(args, settings, answer, question, progress)
@@ -227,13 +227,36 @@ def _planned(
     progress: Progress,
 ) -> Answers:
     cluster, settings = supposed(args, read_source(args, progress, settings), settings)
-    cluster = grouped(args, cluster)
+    cluster = by_profiles(grouped(args, cluster), settings)
     _check_complete(args, cluster, settings, question)
     gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
     pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
     progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
     found = answer(cluster, settings)
     return progress.counted(found, "judging pods", total=pending) if question == "placement" else found
+
+
+def simulated_settings(config: str | None) -> "Settings":
+    """The settings of the file `config`. If its `extender.schedulerConfig` is a relative path that the working directory lacks,
+    it is one beside the file. Raises `CommandFailed`."""
+    settings = settings_from(config)
+    named = settings.extender.scheduler_config
+    if config is None or named is None or os.path.exists(named):
+        return settings
+    beside = os.path.join(os.path.dirname(config), named)
+    return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": beside})})
+
+
+def by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
+    """The cluster whose pods are judged by the profiles of `extender.schedulerConfig`. Raises `CommandFailed`."""
+    from slackwater.app.offline.cluster import with_profiles
+    from slackwater.app.scheduler_config.filtering import filter_profiles_of
+    from slackwater.app.settings import SettingsError
+
+    try:
+        return with_profiles(cluster, filter_profiles_of(settings))
+    except SettingsError as error:
+        raise CommandFailed(error.lines()) from error
 
 
 def grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":

@@ -20,7 +20,7 @@ from slackwater.model.changes import PodChange
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import PodConstraints
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater_protocol.names import GATE
 
 #: The pause before pods that fit nowhere are tried again.
@@ -161,7 +161,7 @@ class Eligibility:
 
     Not nominated are: pods of other schedulers; pods that another client has nominated; pods behind a scheduling gate of
     others; and pods whose place depends on objects that the nomination snapshot lacks (volume claims, resource claims,
-    namespaces by their labels).
+    namespaces by their labels, selectors of Services).
 
     Filter may choose a node for more pods than these. kube-scheduler's own filters have accepted the nodes that it offers, so
     Slackwater only has to know the scores. Only VolumeBinding's score reads volume claims; if that plug-in scores,
@@ -169,12 +169,14 @@ class Eligibility:
 
     `gated`: pods with our own scheduling gate may be nominated. `missing_requests_refused`: our filter refuses every pod that
     lacks a CPU or memory request. `volumes_scored`: kube-scheduler's plug-in VolumeBinding scores.
+    `spreads_by_default`: the scheduler's profile has hard spread constraints for pods that state none.
     """
 
     scheduler_name: str
     gated: bool = True
     missing_requests_refused: bool = True
     volumes_scored: bool = False
+    spreads_by_default: bool = False
 
     def nominated(self, pod: Pod) -> bool:
         """May the pod be nominated in advance?"""
@@ -182,6 +184,7 @@ class Eligibility:
             self._may_place(pod)
             and pod.nominated_node is None
             and (not pod.gates or (self.gated and pod.gates == (GATE,)))
+            and not (self.spreads_by_default and not (pod.kind.pod_constraints or NO_POD_CONSTRAINTS).spread)
             and (pod.kind.pod_constraints is None or not _depends_on_other_pods(pod.kind.pod_constraints))
         )
 

@@ -32,6 +32,7 @@ from slackwater.model.events import PodsNominated
 from slackwater.model.ids import Instant
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Pod
+from slackwater.model.scheduler_profile import DEFAULT_PROFILE
 from slackwater.ports.clock import Clock
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.equivalence_groups import NumberedGroup
@@ -139,6 +140,7 @@ class NominationLoop:
             gated=policy.nomination.gated,
             missing_requests_refused=policy.missing_requests == "reject",
             volumes_scored=policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING),
+            spreads_by_default=bool(policy.profiles.get(policy.scheduler_name, DEFAULT_PROFILE).spread),
         )
         own = own_score(lambda: self._state_machine.policy.curve, self._weight)
         scoring = Scoring(own, self._profile, policy.kubernetes)

@@ -14,6 +14,7 @@ from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repe
 from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
+from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import Counter, TermCarriers
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
@@ -134,7 +135,8 @@ class InterPodConstraints:
 def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
     """Replaces each equivalence group by the first one of `kinds` that is the same for planning; shape (len(kinds),).
 
-    Images and the scheduler's name do not matter for planning. So 22,000 pods without controllers become a few groups.
+    Images do not matter for planning, and of the scheduler only its profile. So 22,000 pods without controllers become a few
+    groups.
     """
     first: dict[object, int] = {}
     known: dict[int, int] = {}
@@ -157,6 +159,7 @@ def _alike(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> object:
         kind.node_affinity,
         kind.tolerations,
         lacks_request(snapshot, kind),
+        profile_of(snapshot.facts.profiles, kind),
         kind.pod_constraints,
         labels,
         numbered.deleting,

@@ -17,6 +17,7 @@ from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
 from slackwater.fit.filter.node_accounting import lacks_request
+from slackwater.fit.filter.node_resources_fit import ignored_lines
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
@@ -24,6 +25,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
+from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -80,7 +82,7 @@ class TemplateNodes:
             if alone or lacks_request(self.snapshot, numbered.kind):
                 self.codes[kind] = self._codes(numbered, rows)
                 continue
-            asks = _of_the_node(numbered)
+            asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
             if asks not in known:
                 known[asks] = self._codes(numbered, rows, without=(AFFINITY, RESOURCES, LEDGER))
             self.codes[kind] = self._with_room(kind, known[asks])
@@ -159,8 +161,9 @@ class TemplateNodes:
             asked = self.snapshot.kinds.requests[:n_lines, kind].tolist()
             if self.snapshot.ledger is not None:
                 asked += [asked[CPU], asked[MEMORY]]
-            backed = self._backed_lines(kind)
-            found = self._amounts[kind] = [(line, amount) for line, amount in enumerate(asked) if amount and line not in backed]
+            left_out = self._backed_lines(kind) | ignored_lines(self.snapshot, self.snapshot.of(kind))
+            found = [(line, amount) for line, amount in enumerate(asked) if amount and line not in left_out]
+            self._amounts[kind] = found
         return found
 
     def _backed_lines(self, kind: KindId) -> set[int]:

@@ -1,17 +1,22 @@
-"""kube-scheduler's NodeAffinity: nodeSelector and required node affinity."""
+"""kube-scheduler's NodeAffinity: nodeSelector, required node affinity, and the affinity that the pod's profile adds."""
 
 import numpy as np
 
 from slackwater.model.columns import Codes, Mask
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
+from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
 from slackwater.snapshot.node_selector import NAME_FIELD, rows_of_terms
 from slackwater.snapshot.row_journal import Selection, coded
 
 
 def judge_node_affinity(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
-    return coded(~matching_rows(facts, kind, rows), Reason.NODE_AFFINITY)
+    codes = coded(~matching_rows(facts, kind, rows), Reason.NODE_AFFINITY)
+    added = profile_of(facts.profiles, kind).added_affinity
+    if added is not None:
+        codes[~rows_of_terms(facts, added, rows)] = Reason.NODE_AFFINITY_ENFORCED
+    return codes
 
 
 def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:

@@ -1,8 +1,9 @@
 """kube-scheduler's NodeResourcesFit: the pod's requests must fit into what is allocatable and not yet requested.
 
 It covers CPU, memory, ephemeral storage, huge pages, extended resources, and the count of pods. A resource that the pod does
-not request is not judged. Nodes that are too small even when empty get another reason, because evicting pods does not help
-there. An extended resource that a DeviceClass backs is left to DynamicResources on nodes that do not offer it themselves.
+not request, or that its scheduler's profile ignores, is not judged. Nodes that are too small even when empty get another
+reason, because evicting pods does not help there. An extended resource that a DeviceClass backs is left to DynamicResources on
+nodes that do not offer it themselves.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from slackwater.model.columns import Codes
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
+from slackwater.model.scheduler_profile import DEFAULT_PROFILE, profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import PODS
@@ -40,9 +42,17 @@ def _backed_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[i
 
 
 def asked_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, int]]:
-    """The resources that the pod requests, as (index in resource columns, amount) pairs, without the count of pods."""
-    asked = snapshot.kinds.requests[:, kind.id].tolist()
-    return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS]
+    """The resources that are judged for the pod, as (index in resource columns, amount) pairs, without the count of pods."""
+    asked, ignored = snapshot.kinds.requests[:, kind.id].tolist(), ignored_lines(snapshot, kind)
+    return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS and line not in ignored]
+
+
+def ignored_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[int]:
+    """The resources of the pod that its scheduler's profile does not judge, as indexes in resource columns."""
+    profile = profile_of(snapshot.facts.profiles, kind.kind)
+    if profile is DEFAULT_PROFILE:
+        return frozenset()
+    return frozenset(snapshot.facts.resource[name] for name, _ in kind.asks.scalars if profile.ignores(name))
 
 
 def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:

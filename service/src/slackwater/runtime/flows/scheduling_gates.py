@@ -26,6 +26,7 @@ from slackwater.model.effects import Effect, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
+from slackwater.model.scheduler_profile import profile_of
 from slackwater.runtime.flows.filter import PlacementFlow
 from slackwater_protocol.names import GATE
 
@@ -101,7 +102,7 @@ class SchedulingGates:
         return effects
 
     def _preempts(self, pod: Pod, policy: Policy, now: Instant) -> bool:
-        refused = self._placement.refused_everywhere(pod, policy, now) if self._is_plain(pod) else None
+        refused = self._placement.refused_everywhere(pod, policy, now) if self._is_plain(pod, policy) else None
         if refused is None:
             return False
 
@@ -111,9 +112,9 @@ class SchedulingGates:
 
         return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 
-    def _is_plain(self, pod: Pod) -> bool:
+    def _is_plain(self, pod: Pod, policy: Policy) -> bool:
         """Do we judge the pod exactly as kube-scheduler does? True if all its constraints beyond requests and required node
-        constraints are preferences, and no pod in the cluster has required anti-affinity."""
+        constraints are preferences, its profile adds no hard spread, and no pod in the cluster has required anti-affinity."""
         asked = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
         preferences = replace(
             NO_POD_CONSTRAINTS,
@@ -124,7 +125,8 @@ class SchedulingGates:
             preferred_pods=asked.preferred_pods,
             preferred_nodes=asked.preferred_nodes,
         )
-        return asked == preferences and not self._pods.repelling
+        spreads = bool(profile_of(policy.profiles, pod.kind).spread)
+        return asked == preferences and not spreads and not self._pods.repelling
 
     def __len__(self) -> int:
         return len(self._waiting)
