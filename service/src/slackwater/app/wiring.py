@@ -103,7 +103,6 @@ class Service:
     ) -> None:
         """`make_replica` creates the replica, which makes plans and answers questions; None: `replica_process` does.
         `kubernetes` is the version of Kubernetes whose rules are followed."""
-        self._kubernetes = kubernetes
         self._settings = settings
         self._policy_of = partial(policy_of, kubernetes=kubernetes, profiles=filter_profiles_of(settings))
         self._certificates = certificates
@@ -115,7 +114,7 @@ class Service:
         client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
         kinds = KindInterner()
-        self._reflectors = self._kube_event_sources(client, kinds, rng)
+        self._reflectors = self._kube_event_sources(client, kinds, rng, kubernetes)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
         self.state_machine = _state_machine(self._policy_of(settings), rng.getrandbits(63), self.recording)
@@ -184,12 +183,14 @@ class Service:
     def _leader(self) -> LeaderStatus:
         return alone() if self._election is None else self._election.status(leads=self._leads())
 
-    def _kube_event_sources(self, client: ApiPort, kinds: KindInterner, rng: Random) -> dict[str, Reflector[Any]]:
+    def _kube_event_sources(
+        self, client: ApiPort, kinds: KindInterner, rng: Random, kubernetes: KubernetesVersion
+    ) -> dict[str, Reflector[Any]]:
         """The reflectors of the objects that are always watched, by type."""
         config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
         resources = (
             nodes(_report_broken),
-            pods(kinds, _report_broken, self._kubernetes),
+            pods(kinds, _report_broken, kubernetes),
             budgets(_report_broken),
             machines(_report_broken),
             migrations(_report_broken),

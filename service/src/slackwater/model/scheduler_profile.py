@@ -67,7 +67,7 @@ class SpreadSources:
 
     def selector_of(self, pod: Pod) -> Selector:
         """The selector of the pods with which the pod is spread by default; None if neither a Service nor its controller
-        selects it. As `helper.DefaultSelector` of k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/helper."""
+        selects it. As in k8s.io/kubernetes v1.36.3, pkg/scheduler/framework/plugins/helper/spread.go."""
         namespace, labels = pod.key.namespace, dict(pod.labels)
         exact: dict[str, str] = {}
         for service in self.services.get(namespace, ()):

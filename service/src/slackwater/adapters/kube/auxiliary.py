@@ -222,7 +222,17 @@ def auxiliary(
     )
     if spreading:
         reads += (("services", "/api/v1/services", lambda raw: ServiceSelector(decode_service(raw))),)
-    # Clusters before Kubernetes 1.34 have no such types.
+    return (
+        *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
+        *(
+            replace(auxiliary_object(kind, path, read, on_broken), may_be_absent=True)
+            for kind, path, read in _of_devices(kubernetes)
+        ),
+    )
+
+
+def _of_devices(kubernetes: KubernetesVersion) -> tuple[tuple[AuxiliaryKind, str, _Read], ...]:
+    """The types of devices, which clusters before Kubernetes 1.34 do not have."""
     of_devices: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
         ("resourceslices", f"{_DEVICE_GROUP}/resourceslices", partial(devices.decode_slice, kubernetes=kubernetes)),
         ("deviceclasses", f"{_DEVICE_GROUP}/deviceclasses", partial(devices.decode_device_class, kubernetes=kubernetes)),
@@ -236,10 +246,7 @@ def auxiliary(
     if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
         path = f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"
         of_devices += (("devicetaintrules", path, partial(devices.decode_device_taint_rule, kubernetes=kubernetes)),)
-    return (
-        *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
-        *(replace(auxiliary_object(kind, path, read, on_broken), may_be_absent=True) for kind, path, read in of_devices),
-    )
+    return of_devices
 
 
 def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[AuxiliaryKey]:

@@ -1,7 +1,7 @@
 """Reads what the profiles of kube-scheduler's file say about filters, so that every part judges pods as kube-scheduler does.
 
 In: the file `extender.schedulerConfig`. Out: a `FilterProfile` for each `schedulerName`. Sources: k8s.io/kubernetes v1.36.3,
-pkg/scheduler/scheduler.go (`buildExtenders`) and the plug-ins' arguments in pkg/scheduler/apis/config.
+pkg/scheduler/scheduler.go and the plug-ins' arguments in pkg/scheduler/apis/config.
 """
 
 import json
