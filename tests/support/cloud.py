@@ -66,7 +66,8 @@ class Pool:
     """A group. `stock`: so many machines there are to be had, the rest get the error. `quota`: a call beyond it is refused.
     `startup_taints`: what Nodes of machines asked for from now on carry beside the template's taints, until they are untainted.
 
-    `fate` says what becomes of the nth machine (from 0) that was ever asked of the group.
+    `fate` says what becomes of the nth machine (from 0) that was ever asked of the group. `promised`: what the provider says of
+    new nodes, if they come different from that. `by_hand`: what somebody changed in the Node of a machine, by its name.
     """
 
     name: GroupName
@@ -74,6 +75,8 @@ class Pool:
     max_size: int
     template: Node
     template_known: bool = True
+    promised: Node | None = None
+    by_hand: dict[str, Callable[[Node], Node]] = field(default_factory=dict)
     delays: Delays = field(default_factory=Delays)
     stock: int | None = None
     quota: int | None = None
@@ -248,7 +251,7 @@ class Cloud:
                 )
                 for machine in pool.machines
             ),
-            template=pool.template if pool.template_known else None,
+            template=(pool.promised or pool.template) if pool.template_known else None,
             options=pool.options,
         )
 
@@ -274,8 +277,12 @@ class Cloud:
                     created_at=UnixTime(BEGAN + created),
                     scalars=scalars,
                 )
-                machine.made = (of, node)
+                machine.made = (of, pool.by_hand.get(machine.name, _unchanged)(node))
             yield machine.made[1]
+
+
+def _unchanged(node: Node) -> Node:
+    return node
 
 
 def _registers(machine: Machine) -> bool:

@@ -75,7 +75,7 @@ async def test_a_kwok_group_is_as_its_template_says(api: FakeApi, tmp_path: Path
     assert template is not None
     assert template.allocatable == (3900, 16 << 30)
     assert template.scalars == (("pods", 110),)
-    assert template.labels == {"tier": "batch"}
+    assert template.labels == {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "tier": "batch"}
     assert template.taints == (Taint("k", "v", "NoSchedule"),)
 
 

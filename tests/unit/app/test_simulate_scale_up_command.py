@@ -88,13 +88,13 @@ def test_a_template_that_does_not_count_pods_takes_as_many_as_a_kubelet(files: F
     }
 
 
-def test_a_real_node_says_more_than_the_configuration(files: Files) -> None:
+def test_real_nodes_say_what_the_kubelet_keeps_and_which_daemon_sets_run(files: Files) -> None:
     running_pods = {**a_pod("daemon", "1", nodeName="n"), "metadata": {"name": "daemon", "namespace": "shop"}}
     running_pods["metadata"]["ownerReferences"] = [
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
     ]
     found = files.answer(
-        a_node("n", cpu="3"), running_pods, *(a_pod(f"p{n}") for n in range(6)), groups=[a_group("pool-a", "64")]
+        a_node("n", cpu="3900m"), running_pods, *(a_pod(f"p{n}") for n in range(6)), groups=[a_group("pool-a", "4")]
     )
     assert new_nodes(found) == {"pool-a": 2}
 
@@ -119,7 +119,9 @@ def test_without_groups_in_the_configuration_labels_name_them(files: Files) -> N
 
 
 def test_nodes_of_a_group_count_for_its_maximum(files: Files) -> None:
-    found = files.answer(a_node("n", cpu="1"), *(a_pod(f"p{n}", "1") for n in range(9)), groups=[a_group("pool-a", maxSize=3)])
+    found = files.answer(
+        a_node("n", cpu="1"), *(a_pod(f"p{n}", "1") for n in range(9)), groups=[a_group("pool-a", "1", maxSize=3)]
+    )
     assert new_nodes(found) == {"pool-a": 2}
     why = found["unhelpable"][0]["groups"]["pool-a"]
     assert why == {"plugin": "Slackwater", "reasons": ["max node group size reached"], "code": "Unschedulable"}
@@ -261,3 +263,29 @@ def test_pods_come_before_placeholders_and_without_the_gate_there_are_none(files
     config = yaml.safe_load(files.config.read_text())
     files.config.write_text(yaml.safe_dump({**config, "featureGates": {"ResourceSlack": False}}))
     assert "slack/" not in files.run("-o", "json")[0]
+
+
+def test_one_odd_node_changes_nothing_for_its_group(files: Files) -> None:
+    """It has another label value and a device that somebody installed: no other node waits for that, and no new one has it."""
+    nodes = [a_node(f"n{number:02}", **({"x.io/fpga": "1"} if not number else {})) for number in range(20)]
+    nodes[0]["metadata"]["labels"]["tier"] = "old"
+    for node in nodes[1:]:
+        node["metadata"]["labels"]["tier"] = "new"
+    full = [a_pod(f"on-{number}", "4", nodeName=f"n{number:02}") for number in range(20)]
+    pending = [a_pod(f"p{number}", "4", nodeSelector={"tier": "new"}) for number in range(5)]
+    found = files.answer(*nodes, *full, *pending, a_pod("old", nodeSelector={"tier": "old"}), groups=[a_group("pool-a")])
+    assert [group["newNodes"] for group in found["groups"]] == [5]
+    assert [left["pod"] for left in found["unhelpable"]] == ["shop/old"]
+
+
+def test_a_node_in_use_is_not_upcoming_though_it_lacks_a_device_of_its_group(files: Files) -> None:
+    nodes = [a_node(f"n{number}", **({"x.io/fpga": "1"} if number > 1 else {})) for number in range(5)]
+    full = [a_pod(f"on-{number}", "4", nodeName=f"n{number}") for number in range(5)]
+    found = files.answer(*nodes, *full, a_pod("p0", "4"), groups=[{"name": "pool-a"}])
+    assert [group["newNodes"] for group in found["groups"]] == [1]
+
+
+def test_a_new_node_has_the_labels_that_every_kubelet_sets(files: Files) -> None:
+    wanted = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    found = files.answer(a_pod("p0", nodeSelector=wanted), groups=[a_group("pool-a")])
+    assert [group["newNodes"] for group in found["groups"]] == [1]

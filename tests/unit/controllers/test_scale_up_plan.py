@@ -190,7 +190,7 @@ def test_without_balancing_one_group_takes_all() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        a_template("t", labels={"disk": "ssd"}),
+        a_template("t", labels={"kubernetes.io/arch": "arm64"}),
         a_template("t", cpu="5"),
         a_template("t", memory="20Gi"),
         a_template("t", scalars={"nvidia.com/gpu": 1}),

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.controllers.scaleup.template import template_of
 from slackwater.model.eviction_facts import EvictionFacts, Owner
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import Toleration
@@ -33,9 +35,23 @@ def a_daemon(name: str, **of: object) -> Pod:
     return replace(a_pod(f"{name}-1", cpu="100m", **of), eviction_facts=owned)  # type: ignore[arg-type]
 
 
-def test_a_real_node_comes_before_the_providers_template() -> None:
-    assert found(a_node("n", cpu="4")).node.allocatable.cpu == 4000
+def a_mirror(name: str) -> Pod:
+    return replace(a_pod(name), eviction_facts=EvictionFacts(mirror_pod=True))
+
+
+def test_real_nodes_say_how_much_of_the_promised_machine_the_kubelet_keeps() -> None:
     assert found().node.allocatable.cpu == 8000
+    assert found(a_node("n", cpu="7910m")).node.allocatable.cpu == 7910
+    assert found(a_node("n", cpu="6"), a_node("m", cpu="6")).node.allocatable.cpu == 6000
+
+
+@pytest.mark.parametrize("cpu", ["2", "4", "7", "16"])
+def test_one_node_of_another_size_does_not_overrule_what_was_promised(cpu: str) -> None:
+    assert found(a_node("n", cpu=cpu)).node.allocatable.cpu == 8000
+
+
+def test_nothing_makes_a_new_node_larger_than_promised() -> None:
+    assert found(*(a_node(f"n{number}", cpu="16") for number in range(5))).node.allocatable.cpu == 8000
 
 
 BAD = [
@@ -49,7 +65,7 @@ BAD = [
 def test_an_unready_node_is_copied_only_where_there_is_no_other_template(bad: Node) -> None:
     assert found(bad).node.allocatable.cpu == 8000
     assert found(bad, said=False).node.allocatable.cpu == 4000
-    assert found(bad, replace(a_node("z", cpu="6"))).node.allocatable.cpu == 6000
+    assert found(bad, a_node("z", cpu="7800m")).node.allocatable.cpu == 7800
 
 
 def test_without_a_node_and_without_a_configured_one_there_is_no_template() -> None:
@@ -79,8 +95,8 @@ def test_a_new_node_carries_the_labels_that_every_node_gets() -> None:
 def test_system_amounts_are_subtracted_from_the_providers_template_alone() -> None:
     share = amounts_of((1000, 0))
     said = template_of(SAID, [], pods_on=lambda _: (), system=share)
-    real = template_of(SAID, [a_node("n", cpu="4")], pods_on=lambda _: (), system=share)
-    assert [each.node.allocatable.cpu for each in (said, real) if each] == [7000, 4000]
+    real = template_of(SAID, [a_node("n", cpu="6900m")], pods_on=lambda _: (), system=share)
+    assert [each.node.allocatable.cpu for each in (said, real) if each] == [7000, 6900]
 
 
 def test_pods_of_daemon_sets_are_copied_others_are_not() -> None:
@@ -132,16 +148,17 @@ def nodes_with(count: int, *taints: Taint) -> list[Node]:
         ([*nodes_with(19, DEDICATED), *nodes_with(1)], (DEDICATED,)),
         ([*nodes_with(1, REPAIR, DEDICATED), *nodes_with(3, DEDICATED)], (DEDICATED,)),
         ([a_node("n", taints=[REPAIR]), a_node("m")], ()),
+        ([*nodes_with(3, REPAIR), *nodes_with(1)], ()),
         ([a_node("n", taints=[DEDICATED])], (DEDICATED,)),
     ],
-    ids=["one of 20 under repair", "all", "all but one", "one has more", "one of two", "one alone"],
+    ids=["one of 20 under repair", "all", "all but one", "one has more", "one of two", "three of four", "one alone"],
 )
 def test_a_taint_that_most_nodes_lack_is_no_property_of_their_group(nodes: list[Node], want: tuple[Taint, ...]) -> None:
     assert found(*nodes, said=False).node.taints == want
     assert found(*reversed(nodes), said=False).node.taints == want
 
 
-def test_one_node_does_not_overrule_a_configured_template_and_two_do() -> None:
+def test_taints_that_are_configured_are_those_of_a_new_node() -> None:
     said = replace(GROUP, template=replace(a_template("said"), taints=(DEDICATED,)))
 
     def taints(*nodes: Node) -> tuple[Taint, ...]:
@@ -150,8 +167,8 @@ def test_one_node_does_not_overrule_a_configured_template_and_two_do() -> None:
         return template.node.taints
 
     assert taints(a_node("n", taints=[REPAIR])) == (DEDICATED,)
-    assert taints(a_node("n"), a_node("m")) == ()
-    assert taints(a_node("n", taints=[REPAIR]), a_node("m", taints=[REPAIR])) == (REPAIR,)
+    assert taints(a_node("n"), a_node("m")) == (DEDICATED,)
+    assert taints(a_node("n", taints=[REPAIR]), a_node("m", taints=[REPAIR])) == (DEDICATED,)
 
 
 def test_a_taint_whose_value_is_each_nodes_own_is_still_one_taint() -> None:
@@ -176,3 +193,59 @@ def test_taints_of_start_and_status_are_configured() -> None:
 def test_a_label_that_most_nodes_lack_is_no_property_of_their_group() -> None:
     odd, rest = a_node("a", labels={"disk": "ssd", "broken": "yes"}), [a_node(name, labels={"disk": "ssd"}) for name in "bc"]
     assert set(found(odd, *rest).node.labels) == {HOSTNAME, "disk"}
+
+
+def test_one_odd_node_is_not_the_template_of_its_group() -> None:
+    """Whatever is odd about it, and wherever its name is in the order."""
+    odd = replace(
+        a_template("n", labels={"disk": "hdd"}, scalars={"x.io/gpu": 1, "x.io/fpga": 1}), allocatable=amounts_of((9000, 1))
+    )
+    for name in ("a", "z"):
+        rest = [a_template(f"m{number}", labels={"disk": "ssd"}, scalars={"x.io/gpu": 8}) for number in range(4)]
+        node = found(replace(odd, name=NodeName(name)), *rest, said=False).node
+        assert (node.labels["disk"], dict(node.scalars)) == ("ssd", {"pods": 110, "x.io/gpu": 8})
+        assert node.allocatable == rest[0].allocatable
+
+
+def test_the_newest_nodes_show_what_a_group_has_become() -> None:
+    old = [a_node(f"z{number}", cpu="4", labels={"image": "1"}, created_at=number) for number in range(20)]
+    new = [a_node(f"a{number}", cpu="8", labels={"image": "2"}, created_at=100 + number) for number in range(6)]
+    node = found(*old, *new, said=False).node
+    assert (node.allocatable.cpu, node.labels["image"]) == (8000, "2")
+
+
+def test_labels_are_as_configured_but_the_kubelet_knows_its_own() -> None:
+    said = replace(GROUP, template=a_template("said", labels={"tier": "new", "kubernetes.io/arch": "amd64"}))
+    nodes = [a_node(f"n{number}", labels={"tier": "old", "rack": "r", "kubernetes.io/arch": "arm64"}) for number in range(3)]
+    template = template_of(said, nodes, pods_on=lambda _: ())
+    assert template is not None
+    labels = {key: value for key, value in template.node.labels.items() if key != HOSTNAME}
+    assert labels == {"tier": "new", "rack": "r", "kubernetes.io/arch": "arm64"}
+
+
+def test_a_daemon_set_on_one_odd_node_takes_no_room_on_new_ones() -> None:
+    pods = {"a": [a_daemon("logs"), a_daemon("debug"), a_mirror("proxy-a")], "b": [a_daemon("logs"), a_mirror("proxy-b")]}
+    pods["c"] = pods["b"][:1]
+    nodes = [a_node(name) for name in pods]
+    template = template_of(GROUP, nodes, pods_on=lambda name: pods[name])
+    assert template is not None
+    assert [pod.key.name for pod in template.running_pods] == ["logs-1", "proxy-b"]
+
+
+def test_what_came_of_the_last_purchase_counts_more_than_any_promise() -> None:
+    came = BoughtNode(
+        node=a_node("came", cpu="3920m", labels={"tier": "old"}, created_at=50), running_pods=(a_daemon("logs"),), there=False
+    )
+    rest = [a_node(f"n{number}", cpu="8", labels={"tier": "new"}) for number in range(5)]
+
+    def told(*nodes: Node) -> Template:
+        template = template_of(SAID, nodes, pods_on=lambda _: (), bought=[came])
+        assert template is not None
+        return template
+
+    for nodes in ((), rest):
+        assert told(*nodes).node.allocatable.cpu == 3920
+        assert [pod.key.name for pod in told(*nodes).running_pods] == ["logs-1"]
+        assert "cpu 3920m instead of 8000m" in told(*nodes).broken_promise
+    later = [replace(node, created_at=UnixTime(5000 + number)) for number, node in enumerate(rest)]
+    assert (told(*later).node.allocatable.cpu, told(*later).broken_promise) == (8000, ""), "machines have changed since"

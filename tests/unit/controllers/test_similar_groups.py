@@ -42,8 +42,14 @@ def sizes(found: list[GrowableGroup], policy: ScaleUpPolicy | None = None) -> di
 @pytest.mark.parametrize("n_nodes", [1, 2, 5])
 @pytest.mark.parametrize(
     "value",
-    [lambda zone, number: f"machine-{zone}{number}", lambda zone, number: "" if number else zone, lambda zone, _: zone],
-    ids=["each node's own", "on the first nodes alone", "the group's name"],
+    [
+        lambda zone, number: f"machine-{zone}{number}",
+        lambda zone, number: "" if number else zone,
+        lambda zone, _: zone,
+        lambda zone, _: f"subnet-{zone}",
+        lambda zone, _: {"a": "kernel-5", "b": "kernel-5", "c": "kernel-6"}[zone],
+    ],
+    ids=["each node's own", "on the first nodes alone", "the group's name", "each group's own", "some groups' own"],
 )
 def test_labels_that_do_not_describe_the_group_do_not_end_balancing(n_nodes: int, value: Value) -> None:
     assert sizes(groups(n_nodes, id=value)) == BALANCED
@@ -56,7 +62,25 @@ def test_a_label_that_differs_from_node_to_node_does_not_count_on_a_lone_node_ei
     assert sizes(found) == BALANCED
 
 
-def test_a_label_that_the_nodes_of_a_group_share_distinguishes_groups_unless_it_is_ignored() -> None:
-    found = groups(3, team=lambda zone, _: {"a": "red", "b": "red", "c": "blue"}[zone])
-    assert set(sizes(found)) in ({"a", "b"}, {"c"})
-    assert sizes(found, ScaleUpPolicy(ignored_labels=frozenset({"example.com/team"}))) == BALANCED
+PAID = [
+    ("karpenter.sh/capacity-type", "spot", "on-demand"),
+    ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
+    ("cloud.google.com/gke-spot", "true", None),
+    ("cloud.google.com/gke-provisioning", "spot", "standard"),
+    ("kubernetes.azure.com/scalesetpriority", "spot", None),
+    ("node.kubernetes.io/instance-type", "m5.large", "m6i.large"),
+]
+
+
+@pytest.mark.parametrize("n_nodes", [1, 3])
+@pytest.mark.parametrize(("key", "one", "other"), PAID, ids=[key for key, _, _ in PAID])
+def test_groups_that_are_paid_for_differently_are_not_balanced(key: str, one: str, other: str | None, n_nodes: int) -> None:
+    values = {"spot": one, "on-demand": other}
+    found = [
+        one_group(
+            name, [a_template(f"{name}{number}", labels={} if value is None else {key: value}) for number in range(n_nodes)]
+        )
+        for name, value in values.items()
+    ]
+    assert len(sizes(found)) == 1
+    assert len(sizes(found, ScaleUpPolicy(ignored_labels=frozenset({key})))) == 2

@@ -19,6 +19,8 @@ from slackwater.model.template_devices import template_slice
 from slackwater_protocol.units import Nanos
 
 _KUBELETS_PODS: Final = "110"
+#: Every kubelet sets these labels, so a template need not.
+_KUBELETS_LABELS: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
 def template_node(group: str, template: Template) -> Node:
@@ -36,7 +38,8 @@ def _template_slice(devices: TemplateDevices) -> ResourceSlice:
 
 
 def node_body(template: Template) -> dict[str, Any]:
-    """A template as the JSON body of a Node without a name. Capacity is allocatable unless the template says otherwise.
+    """A template as the JSON body of a Node without a name. Capacity is allocatable unless the template says otherwise, and the
+    machine runs Linux on amd64.
 
     A template without a `pods` capacity gets kubelet's default of 110, because a node without one takes no pods.
     """
@@ -44,7 +47,7 @@ def node_body(template: Template) -> dict[str, Any]:
     if capacity or allocatable:
         capacity = {"pods": _KUBELETS_PODS, **capacity}
     return {
-        "metadata": {"labels": dict(template.metadata.labels)},
+        "metadata": {"labels": {**_KUBELETS_LABELS, **template.metadata.labels}},
         "spec": {"taints": [taint.model_dump() for taint in template.spec.taints]},
         "status": {"capacity": capacity, "allocatable": capacity | allocatable},
     }

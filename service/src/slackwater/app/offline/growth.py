@@ -25,7 +25,7 @@ from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Node, Pod, is_daemon
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
 from slackwater.runtime.autoscaler.slack_planning import (
     HeadroomDemand,
@@ -122,6 +122,7 @@ def growable_groups(
             group,
             started,
             pods_on=lambda name: running_pods.get(name, ()),
+            bought=found.bought,
             daemons=cluster.daemons,
             taints=taints,
             kubernetes=cluster.kubernetes.version,
@@ -131,7 +132,8 @@ def growable_groups(
         said = () if group.template is None else group.template.slices
         template = publishing(template, published, [node.name for node in started], said=said)
         for node in nodes:
-            if node.name in found.starting or _awaits(node, template, taints, published):
+            used = any(not is_daemon(pod) for pod in running_pods.get(node.name, ()))
+            if node.name in found.starting or _awaits(node, template, taints, published, used=used):
                 starting.append(node.name)
             else:
                 group_of[node.name] = group.name
@@ -140,11 +142,12 @@ def growable_groups(
     return tuple(groups), group_of, starting
 
 
-def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Published) -> bool:
-    """True if the node is still starting: its devices are missing, or it has a start-up taint."""
+def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Published, *, used: bool) -> bool:
+    """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with pods (`used`) needs
+    no extended resource that others of its group have: somebody may have added that to them."""
     if template is None:
         return False
-    if awaits_devices(node, template.node) or awaits_slices(node, template.node, published):
+    if (not used and awaits_devices(node, template.node)) or awaits_slices(node, template.node, published):
         return True
     return node.ready and any(taints.is_startup(taint.key) for taint in node.taints)
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from slackwater.app.node_templates import template_node
 from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
+from slackwater.app.settings.autoscaling import Template
+from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
@@ -21,13 +23,14 @@ class KnownGroup:
     """A node group with its Nodes.
 
     `nodes`: the names of the Nodes that the group had when `group` was read. `starting`: those Nodes that have never been ready
-    for pods; they count as upcoming. `coming`: the number of machines on their way that have no Node yet. `skip_reason`: why
-    the group may not grow.
+    for pods; they count as upcoming. `bought`: nodes of its last purchase, from which its template is made. `coming`: the
+    number of machines on their way that have no Node yet. `skip_reason`: why the group may not grow.
     """
 
     group: NodeGroup
     nodes: frozenset[NodeName] = frozenset()
     starting: frozenset[NodeName] = frozenset()
+    bought: tuple[BoughtNode, ...] = ()
     coming: int = 0
     skip_reason: SkipReason | None = None
 
@@ -67,7 +70,6 @@ def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) 
 
 def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeName]]) -> KnownGroup:
     """The group of one configuration entry. `by_group` has the names of the nodes by the value of their group label."""
-    says = entry.template.status.capacity or entry.template.status.allocatable
     names = frozenset(by_group.get(entry.name, ()))
     group = NodeGroup(
         name=GroupName(entry.name),
@@ -76,7 +78,7 @@ def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeN
         max_size=entry.max_size,
         target=len(names),
         instances=(),
-        template=template_node(entry.name, entry.template) if says else None,
+        template=template_node(entry.name, entry.template) if entry.template != Template() else None,
     )
     skip_reason = None if entry.enabled else SkipReason(kind="switched-off", text="the group is switched off")
     return KnownGroup(group=group, nodes=names, skip_reason=skip_reason)

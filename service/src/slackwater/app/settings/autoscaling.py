@@ -67,7 +67,8 @@ class TemplateMetadata(Section):
     """The part of a node's metadata that scheduling uses."""
 
     labels: Mapping[QualifiedName, LabelText] = Field(default={}, examples=[{"topology.kubernetes.io/zone": "a"}])
-    """Labels that a new node of the group carries. Empty by default."""
+    """Labels that a new node of the group carries, beside `kubernetes.io/os` (linux) and `kubernetes.io/arch` (amd64). Empty by
+    default."""
 
 
 class Taint(Section):
@@ -113,7 +114,8 @@ class TemplateDevices(Section):
 
 
 class Template(Section):
-    """A new node of the group, in the form of a Node object; used if the group has no real node to copy."""
+    """A new node of the group, in the form of a Node object. What it says counts more than what the group's nodes have, until a
+    purchase shows otherwise."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     """Labels."""

@@ -107,6 +107,7 @@ def _groups(nodes: Sequence[Node], group_status: Mapping[GroupName, NodeGroupSta
             group=each.group,
             nodes=frozenset(members.get(name, ())),
             starting=frozenset(each.starting),
+            bought=each.bought,
             coming=each.upcoming - len(each.starting),
             skip_reason=_skip_reason(each, now),
         )

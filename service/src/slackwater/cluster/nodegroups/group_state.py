@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from slackwater.cluster.nodegroups.bought_nodes import BoughtNodes
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.missing_nodes import MissingNodes
 from slackwater.cluster.nodegroups.start_times import StartTimes
@@ -61,9 +62,12 @@ class GroupMemory:
     _late: dict[NodeName, LostInstance] = field(default_factory=dict)
     #: The marks that nodes of the group usually have; None until some of them were seen to have started.
     _usual: Marks | None = None
+    #: The marks that a new node must have, as far as a template or more than one node show them.
+    _expected: Marks | None = None
     _observed_at: Instant = Instant(0.0)
     starts: StartTimes = field(default_factory=StartTimes)
     missing: MissingNodes = field(default_factory=MissingNodes)
+    bought: BoughtNodes = field(default_factory=BoughtNodes)
 
     def asked_for(self, nodes: int, now: Instant) -> None:
         self.starts.asked(nodes, now)
@@ -82,6 +86,10 @@ class GroupMemory:
         self._remember(there, observations, policy, now)
         group_status = self._counted_now(there, observations, policy, now)
         self._note_failures((*group_status.lost, *group_status.late), policy, now)
+        failed = {each.instance.id for each in (*group_status.lost, *group_status.late)}
+        arrived = {id_: each for id_, each in observations.items() if each.started or id_ in failed}
+        doubted = {id_ for id_, each in arrived.items() if id_ in failed or differs(each.marks, self._expected)}
+        self.bought.observe(group, observations, self.starts.asked_at, arrived=arrived, doubted=doubted, now=now)
         if self.overdue_missing(policy, now):
             self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
         if not group_status.in_creation:
@@ -163,7 +171,9 @@ class GroupMemory:
         }
         started = [observation.marks for id_, observation in observations.items() if observation.started and id_ not in new]
         self._usual = usual_of(started, self._usual)
-        expected = expected_of(self._usual, template_marks(self.group, policy.taints))
+        said = template_marks(self.group, policy.taints)
+        expected = expected_of(self._usual, said)
+        self._expected = expected if len(started) > 1 else said
         late = {
             observation.name: _late_node(there[id_], observation, provision_timeout)
             for id_, observation in observations.items()
@@ -289,6 +299,7 @@ class GroupMemory:
             backoff=self.backoff,
             doubtful=self.unconfirmed is not None,
             off=self.group.name in policy.off,
+            bought=self.bought.nodes(),
             starts=self.starts.seconds,
         )
 

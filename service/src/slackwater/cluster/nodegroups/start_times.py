@@ -20,6 +20,8 @@ class StartTimes:
         #: The instances listed at the last observation; None before the first.
         self._there: frozenset[InstanceId] | None = None
         self._seconds: deque[float] = deque(maxlen=_MOST)
+        #: When each listed instance was requested, if we requested it.
+        self.asked_at: dict[InstanceId, Instant] = {}
 
     @property
     def seconds(self) -> tuple[float, ...]:
@@ -43,8 +45,11 @@ class StartTimes:
         """Updates the start times from the instances that are listed now and those of them that take pods."""
         if self._there is not None:
             for id_ in sorted(frozenset(there) - self._there):
-                self._begun[id_] = self._asked.popleft() if self._asked else now
+                if self._asked:
+                    self.asked_at[id_] = self._asked.popleft()
+                self._begun[id_] = self.asked_at.get(id_, now)
         self._there = frozenset(there)
+        self.asked_at = {id_: at for id_, at in self.asked_at.items() if id_ in self._there}
         for id_ in list(self._begun):
             if id_ not in self._there:
                 del self._begun[id_]

@@ -15,7 +15,7 @@ from slackwater.cluster.nodegroups.limits import BackoffPolicy
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.node_taints import TaintId, TaintRules, repels, taint_id
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
-from slackwater.model.objects import Node
+from slackwater.model.objects import Node, Pod
 
 #: The same limit as in Cluster Autoscaler's status.
 _LONGEST_MESSAGE = 500
@@ -73,7 +73,7 @@ class NodeObservation:
     `ready`: its kubelet is ready. `started`: it is ready for pods, with everything that its group's template has. `used`: it
     has pods that do not belong to the node itself. `taken`: one of these pods does not tolerate every taint. `used` and `taken`
     are computed only for nodes that are new or have not started. `created_at` is None if it is not known. `lacks` says why a
-    ready node has not started.
+    ready node has not started. `daemons`: its DaemonSet and mirror pods; None if they were not looked at.
     """
 
     name: NodeName
@@ -84,6 +84,8 @@ class NodeObservation:
     taken: bool = False
     lacks: tuple[str, ...] = ()
     marks: Marks = NO_MARKS
+    node: Node | None = None
+    daemons: tuple[Pod, ...] | None = None
 
     @property
     def was_started(self) -> bool:
@@ -104,6 +106,16 @@ class LostInstance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoughtNode:
+    """A node of a group's last purchase as it was seen last, without taints that it got after its start. `running_pods`: its
+    DaemonSet and mirror pods. `there`: it still exists."""
+
+    node: Node
+    running_pods: tuple[Pod, ...] = ()
+    there: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupStatus:
     """The status of one group, by what was observed and what was requested.
 
@@ -119,6 +131,7 @@ class NodeGroupStatus:
     - `late` are nodes that are in use although they did not start within the provision timeout. They cannot be replaced because
       of their pods, and are among `ready` too.
     - `leaving` is how many instances are being deleted.
+    - `bought` are nodes of the last purchase that has come, whether they still exist or not.
     - `known` is false while the provider does not answer: this is then its last status, and the group may not be changed.
     """
 
@@ -138,6 +151,7 @@ class NodeGroupStatus:
     backoff: NodeGroupBackoff | None = None
     doubtful: bool = False  #: a scale-up call was not answered; its nodes are among the coming
     off: bool = False  #: the policy says not to change the group
+    bought: tuple[BoughtNode, ...] = ()
     starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last
 
     @property

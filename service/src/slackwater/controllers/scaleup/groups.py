@@ -42,13 +42,13 @@ class Template:
     """The template of a group's new nodes. `node`: a new node, which stands for no real machine. `running_pods`: the DaemonSet
     pods that it would run.
 
-    `n_models`: the number of real nodes from which the template was made; 0 if it comes from the provider or the configuration.
-    `differing`: the keys of labels that differ between these nodes.
+    `broken_promise`: in what the last purchase was other than promised, as a text; "" if in nothing. `differing`: the keys of
+    labels that differ between the real nodes from which the template was made.
     """
 
     node: Node
     running_pods: tuple[Pod, ...] = ()
-    n_models: int = 0
+    broken_promise: str = ""
     differing: frozenset[str] = frozenset()
 
 

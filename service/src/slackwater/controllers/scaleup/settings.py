@@ -47,10 +47,10 @@ class ScaleUp(Section):
     balance_similar_groups: Switch = True
     """Whether groups that differ only in their zone are scaled up evenly. true by default: a workload that is spread over zones
     needs nodes in all of them."""
-    balancing_ignored_labels: tuple[QualifiedName, ...] = Field(default=(), examples=[["example.com/node-pool"]])
-    """Keys of labels in which similar groups may differ, in addition to the built-in ones: zones, providers' labels for groups,
-    labels that differ between nodes, and labels whose value is the group's name. Empty by default. Cluster Autoscaler's
-    `--balancing-ignore-label`."""
+    balancing_ignored_labels: tuple[QualifiedName, ...] = Field(default=(), examples=[["node.kubernetes.io/instance-type"]])
+    """Keys of labels in which similar groups may differ although they are compared: of those for operating system,
+    architecture, instance type, accelerator and capacity type. Other labels are not compared. Empty by default. Cluster
+    Autoscaler's `--balancing-ignore-label`."""
     startup_taints: tuple[TaintPattern, ...] = Field(
         default=STARTUP_TAINTS, examples=[["*/agent-not-ready", "example.com/booting"]]
     )

@@ -1,9 +1,10 @@
 """Similar groups: finds bundles of groups that grow together, so that their sizes stay equal; usually one group for each zone.
 
-The tolerances are Cluster Autoscaler's. There are two deliberate differences from it. Groups of different priority (expander
-`priority`) are never similar, since their owner prefers one. And groups need not take the same pods: each pod goes to a group
-of the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. Labels that differ
-from node to node, or whose value is the group's name, are ignored, since no list of keys can name them all.
+The tolerances are Cluster Autoscaler's. There are three deliberate differences from it. Groups of different priority (expander
+`priority`) are never similar, since their owner prefers one. Groups need not take the same pods: each pod goes to a group of
+the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. And for the same reason
+most labels say nothing: only those that change what a machine is or costs make groups unlike. A subnet, a kernel or the name of
+a scaling group differs between zones, and no list of labels to ignore can name them all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,34 +13,27 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.template import lone_labels
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
 
-#: Labels that similar groups may differ in: names, places, and the providers' own labels of groups.
-IGNORED_LABELS: Final = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "beta.kubernetes.io/fluentd-ds-ready",
-        "kops.k8s.io/instancegroup",
-        "slackwater.dev/node-group",
-        "alpha.eksctl.io/nodegroup-name",
-        "eks.amazonaws.com/nodegroup",
-        "k8s.amazonaws.com/eniConfig",
-        "topology.ebs.csi.aws.com/zone",
-        "topology.k8s.aws/zone-id",
-        "agentpool",
-        "kubernetes.azure.com/agentpool",
-        "topology.disk.csi.azure.com/zone",
-        "cloud.google.com/gke-nodepool",
-        "topology.gke.io/zone",
-    }
+#: The labels in which similar groups do not differ: what kind of machine it is, and how it is paid for.
+DISTINGUISHING_LABELS: Final = (
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "node.kubernetes.io/windows-build",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "karpenter.sh/capacity-type",
+    "eks.amazonaws.com/capacityType",
+    "cloud.google.com/gke-spot",
+    "cloud.google.com/gke-preemptible",
+    "cloud.google.com/gke-provisioning",
+    "kubernetes.azure.com/scalesetpriority",
+    "node.kubernetes.io/lifecycle",
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "k8s.amazonaws.com/accelerator",
 )
 #: How far amounts may differ, in percent of the larger one.
 _PERCENT: Final = 5
@@ -57,12 +51,13 @@ def bundles(
     each bundle. `ranks`: the priority of each group, None without one. `balance` False: each group is a bundle of its own."""
     if not balance:
         return [(group,) for group in groups]
-    labels = _labels(template_nodes, groups, IGNORED_LABELS | ignored_labels)
+    compared = [key for key in DISTINGUISHING_LABELS if key not in ignored_labels]
     classes: dict[object, _Class] = {}
     for group in groups:
         node = template_nodes.node(group)
         taints = tuple(sorted(map(str, node.taints)))
-        said = (ranks[group], frozenset(labels[group].items()), taints, _other_resources(node))
+        labels = _labels(template_nodes.template(group), compared)
+        said = (ranks[group], labels, taints, _other_resources(node))
         alone = group if template_nodes.all_or_nothing(group) else None
         classes.setdefault((*said, alone), _Class()).add(group, _amounts(template_nodes, group))
     found = [bundle for each in classes.values() for bundle in each.bundles()]
@@ -94,21 +89,9 @@ def _amounts(template_nodes: TemplateNodes, group: int) -> tuple[int, ...]:
     return (has.cpu, has.memory, *(int(template_nodes.empty[line, group]) for line in (CPU, MEMORY, PODS)))
 
 
-def _labels(template_nodes: TemplateNodes, groups: Sequence[int], ignored: frozenset[str]) -> dict[int, dict[str, str]]:
-    """For each group, the labels that are compared."""
-    templates = {group: template_nodes.template(group) for group in groups}
-    lone = lone_labels([template.node.labels for template in templates.values() if template.n_models == 1])
-    shared = {key for each in templates.values() if each.n_models != 1 for key in each.node.labels if key not in each.differing}
-    by_node = lone.union(*(template.differing for template in templates.values())) - shared
-    return {
-        group: _own_labels(template, ignored | by_node, template_nodes.groups[group].name)
-        for group, template in templates.items()
-    }
-
-
-def _own_labels(template: Template, ignored: frozenset[str], name: GroupName) -> dict[str, str]:
-    own = ignored | template.differing
-    return {key: value for key, value in template.node.labels.items() if key not in own and value != name}
+def _labels(template: Template, compared: Iterable[str]) -> tuple[str | None, ...]:
+    """The values of the compared labels; None for one that the group lacks, or of which its nodes have many."""
+    return tuple(None if key in template.differing else template.node.labels.get(key) for key in compared)
 
 
 def _other_resources(node: Node) -> frozenset[tuple[str, int]]:

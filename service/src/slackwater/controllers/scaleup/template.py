@@ -1,7 +1,6 @@
 """Templates: derives what a new node of a group looks like from the group's real nodes, or from the provider.
 
 - `template_of`: the template of a group.
-- `usual_taints`, `usual_labels`, `differing_labels`, `lone_labels`: what the nodes of a group have in common.
 - `attaching`, `usual_csi`: how many volumes a new node can attach.
 
 In: a group's nodes and what provider or configuration say. Out: a `Template`, or None. This module does not remember the last
@@ -10,72 +9,32 @@ state of one node are in `model.node_taints`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
+from slackwater.controllers.scaleup.typical_node import differing_labels, newest_of, shortfalls, typical_node
 from slackwater.fit.filter.node_affinity import judge_node_affinity
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules, taint_id
+from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.objects import Node, Pod, Taint, is_daemon
+from slackwater.model.objects import Node, Pod, is_daemon
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.storage import CsiNode
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
 
-#: The least number of nodes for which labels are compared.
-_FEW: Final = 2
-
-
-def usual_taints(nodes: Sequence[Node], said: Node | None) -> tuple[Taint, ...]:
-    """The taints that most of the nodes have. `said`, the node that configuration or provider describe, counts as one more node
-    and decides ties; None if they describe none.
-
-    A taint or label that most nodes lack is no property of the group: a node under repair, or one that somebody labelled by
-    hand, changes nothing for its group.
-    """
-    carriers = Counter(id_ for node in nodes for id_ in {taint_id(taint) for taint in node.taints})
-    expected = set() if said is None else {taint_id(taint) for taint in said.taints}
-    found: dict[tuple[str, str], Taint] = {}
-    for node in nodes if said is None else (*nodes, said):
-        for taint in node.taints:
-            found.setdefault(taint_id(taint), taint)
-    votes, all_votes = carriers + Counter(expected), len(nodes) + (said is not None)
-    return tuple(
-        taint for id_, taint in found.items() if 2 * votes[id_] > all_votes or (2 * votes[id_] == all_votes and id_ in expected)
-    )
-
-
-def usual_labels(example: Node, nodes: Collection[Node]) -> dict[str, str]:
-    """The labels of `example`, without the keys that half of the nodes or more lack."""
-    count = Counter(key for node in nodes for key in node.labels)
-    return {key: value for key, value in example.labels.items() if 2 * count[key] > len(nodes)}
-
-
-def differing_labels(nodes: Collection[Node]) -> frozenset[str]:
-    """The keys of labels that are no property of the group, because no value is that of most of the nodes."""
-    if len(nodes) < _FEW:
-        return frozenset()
-    values = Counter(pair for node in nodes for pair in node.labels.items())
-    shared = {key for (key, _), count in values.items() if 2 * count > len(nodes)}
-    return frozenset(key for key, _ in values if key not in shared)
-
-
-def lone_labels(labels: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """The keys of labels whose values all differ. `labels`: the labels of nodes, each the only node of its group."""
-    values: dict[str, list[str]] = {}
-    for each in labels:
-        for key, value in each.items():
-            values.setdefault(key, []).append(value)
-    return frozenset(key for key, found in values.items() if len(found) >= _FEW and len(set(found)) == len(found))
+#: So many nodes that others created so long after a purchase show that machines have changed since.
+_MANY: Final = 3
+_LATER_SECONDS: Final = 900.0
 
 
 def template_of(
@@ -83,36 +42,92 @@ def template_of(
     nodes: Iterable[Node],
     *,
     pods_on: Callable[[NodeName], Iterable[Pod]],
+    bought: Sequence[BoughtNode] = (),
     daemons: Sequence[Pod] = (),
     system: Amounts = NOTHING,
     taints: TaintRules = DEFAULT_TAINT_RULES,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
 ) -> Template | None:
-    """The group's template; None if it has no nodes and the provider describes none. `nodes`: the group's nodes. `daemons`: the
-    pods that DaemonSets would create.
+    """The group's template; None if it has no nodes and the provider describes none. `nodes`: the group's nodes. `bought`:
+    those of its last purchase, even if they are gone. `daemons`: the pods that DaemonSets would create.
 
-    The first choice is a ready real node, without its own state: it shows what the kubelet reserves and which DaemonSets run
-    there. The second is the node that provider or configuration describe, the third a real node that is not ready. Taints and
-    labels are those of most of the group's nodes (`usual_taints`, `usual_labels`). `system` is subtracted from a provider's
-    template; in real nodes it is subtracted already.
+    What came of the last purchase shows what the next one brings. Without one, a new node has what provider or configuration
+    say, field by field, and else what most of the newest good nodes have. Nodes that are not ready are looked at only if there
+    is nothing else. `system` is subtracted from a provider's template; in real nodes it is subtracted already.
     """
-    models = _models(group, nodes)
-    if not models and group.template is None:
+    models, said = _models(group, nodes), group.template
+    if not models and not bought and (said is None or _is_empty(said)):
         return None
-    if models:
-        example = min(models, key=lambda node: (-_n_devices(node), node.name))
-        there = tuple(pod for pod in pods_on(example.name) if is_daemon(pod) and not pod.deleting and not pod.ended)
-        common = replace(example, labels=usual_labels(example, models), taints=usual_taints(models, group.template))
-        node = cleaned(common, group, taints)
-    else:
-        assert group.template is not None
-        there, node = (), cleaned(group.template, group, taints)
-        labels = {**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})}
-        node = replace(node, labels=labels, allocatable=node.allocatable.minus(system).not_below_zero())
-    owners = {(pod.key.namespace, pod.eviction_facts.owner) for pod in there}
+    if said is not None:
+        said = replace(said, allocatable=said.allocatable.minus(system).not_below_zero())
+    came = _came(bought, models)
+    last = [each.node for each in came] or models
+    node = _new_node(group, last, None if came else said, taints)
+    gone = {each.node.name: each.running_pods for each in came if not each.there}
+    usual = _usual_daemons([(model.name, gone.get(model.name) or pods_on(model.name)) for model in last])
+    owners = {(pod.key.namespace, pod.eviction_facts.owner) for pod in usual}
     missing = (pod for pod in daemons if (pod.key.namespace, pod.eviction_facts.owner) not in owners)
-    running_pods = (*there, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes)))
-    return Template(node=node, running_pods=running_pods, n_models=len(models), differing=differing_labels(models))
+    return Template(
+        node=node,
+        running_pods=(*usual, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes))),
+        broken_promise=_broken_promise(group, node, came, models, said=said, taints=taints),
+        differing=differing_labels([*last, *models]),
+    )
+
+
+def _is_empty(said: Node) -> bool:
+    """Does the description say nothing of the size of a node?"""
+    return said.allocatable == NOTHING and not said.scalars
+
+
+def _new_node(group: NodeGroup, nodes: Sequence[Node], said: Node | None, taints: TaintRules) -> Node:
+    if nodes:
+        return cleaned(typical_node(nodes, said, taints), group, taints)
+    assert said is not None
+    node = cleaned(said, group, taints)
+    return replace(node, labels={**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})})
+
+
+def _broken_promise(
+    group: NodeGroup,
+    node: Node,
+    came: Sequence[BoughtNode],
+    models: Sequence[Node],
+    *,
+    said: Node | None,
+    taints: TaintRules,
+) -> str:
+    """In what the last purchase, which `node` is made of, was other than what the other nodes and `said` promised."""
+    names = {each.node.name for each in came}
+    others = [model for model in models if model.name not in names]
+    return shortfalls(_new_node(group, others, said, taints), node) if came and (others or said is not None) else ""
+
+
+def _came(bought: Sequence[BoughtNode], models: Sequence[Node]) -> Sequence[BoughtNode]:
+    """The nodes of the last purchase; none if many others were created long after it."""
+    names = {each.node.name for each in bought}
+    last = max((each.node.created_at or 0.0 for each in bought), default=0.0) + _LATER_SECONDS
+    later = sum((node.created_at or 0.0) > last and node.name not in names for node in models)
+    return () if later >= _MANY else bought
+
+
+def _usual_daemons(pods_on: Sequence[tuple[NodeName, Iterable[Pod]]]) -> tuple[Pod, ...]:
+    """The DaemonSet and mirror pods that run on most of the nodes, the newest node's first."""
+    found: dict[object, Pod] = {}
+    carriers = Counter[object]()
+    for name, pods in pods_on:
+        there = [pod for pod in pods if is_daemon(pod) and not pod.deleting and not pod.ended]
+        carriers.update({_origin(pod, name) for pod in there})
+        for pod in there:
+            found.setdefault(_origin(pod, name), pod)
+    return tuple(pod for origin, pod in found.items() if 2 * carriers[origin] > len(pods_on))
+
+
+def _origin(pod: Pod, node: NodeName) -> object:
+    """What pods of one DaemonSet, or of one file for the kubelet, have in common."""
+    facts = pod.eviction_facts
+    name = pod.key.name.removesuffix(f"-{node}")
+    return (pod.key.namespace, name if facts.mirror_pod or facts.owner is None else facts.owner)
 
 
 def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
@@ -145,23 +160,17 @@ def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VER
 
 
 def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
-    """The real nodes to derive a template from: the ready and complete ones; all nodes, if there is no such node and the
-    provider has no template."""
+    """The newest of the real nodes to derive a template from: the ready and complete ones; of all nodes, if there is no such
+    node and the provider has no template."""
     there = list(nodes)
     good = [node for node in there if _is_usable_example(node, group)]
-    return good if good or group.template is not None else there
+    return newest_of(good if good or group.template is not None else there)
 
 
 def _is_usable_example(node: Node, group: NodeGroup) -> bool:
     whole = group.template is None or not awaits_devices(node, group.template)
     leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
     return node.ready and whole and not node.unschedulable and not leaves
-
-
-def _n_devices(node: Node) -> int:
-    """The number of extended resources that the node reports. A node with fewer than others of its group may not have found its
-    devices yet."""
-    return sum(1 for _, amount in node.scalars if amount)
 
 
 def _by_itself(daemon: Pod) -> Pod:

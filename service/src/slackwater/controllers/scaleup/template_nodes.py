@@ -132,7 +132,8 @@ class TemplateNodes:
             reason = Reason(verdicts.codes[row])
             if reason is not Reason.OK:
                 said = words(self.snapshot, kind, Row(row), reason, verdicts.refusal)
-                yield at, GroupRefusal(reason=reason, words=tuple(said))
+                broken = self.template(at).broken_promise
+                yield at, GroupRefusal(reason=reason, words=(*said, broken) if broken else tuple(said))
 
     def _spreads(self, kind: KindId) -> bool:
         return any(constraint.hard for constraint in self.snapshot.of(kind).asks.spread)

@@ -110,7 +110,9 @@ def _observation(
 ) -> NodeObservation:
     lacks = awaited(node, expected, taints)
     started = node.ready and not lacks
-    pods_there = _pods_there(node.name, state_machine) if young or not started else []
+    looked_at = young or not started
+    known = _pods_of(node.name, state_machine) if looked_at else []
+    pods_there = [pod for pod in known if not is_daemon(pod)]
     return NodeObservation(
         node.name,
         started,
@@ -120,6 +122,8 @@ def _observation(
         taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in pods_there),
         lacks=lacks,
         marks=marks_of(node, taints),
+        node=node,
+        daemons=tuple(pod for pod in known if is_daemon(pod) and not pod.deleting and not pod.ended) if looked_at else None,
     )
 
 
@@ -135,10 +139,9 @@ def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[
     return (*waits_for, *sorted(name for name in expected if name not in there))
 
 
-def _pods_there(name: NodeName, state_machine: StateMachine) -> list[Pod]:
-    """The pods on the node other than DaemonSet pods and mirror pods."""
-    pods_there = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
-    return [pod for pod in pods_there if pod is not None and not is_daemon(pod)]
+def _pods_of(name: NodeName, state_machine: StateMachine) -> list[Pod]:
+    pods = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
+    return [pod for pod in pods if pod is not None]
 
 
 def _tolerates_anything(toleration: Toleration) -> bool:

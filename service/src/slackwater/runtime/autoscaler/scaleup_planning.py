@@ -6,7 +6,7 @@ group, and the state of slack. Deliberately absent: the rules of planning.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Final
@@ -193,12 +193,18 @@ def growable_group(
     it may. `known`: the last template node of the group, used if the provider gives none. `now`: if None, ready nodes without
     their devices do not count as upcoming."""
     group = group_status.group
-    if group.template is None and known is not None:
+    nodes = [replica.nodes[name] for name in group_status.ready if name in replica.nodes]
+    if group.template is None and not nodes:
         group = replace(group, template=known)
+
+    def pods_on(name: NodeName) -> Iterable[Pod]:
+        return (running.pod for running in replica.on(replica.row_of(name))) if name in replica.nodes else ()
+
     template = template_of(
         group,
-        [replica.nodes[name] for name in group_status.ready if name in replica.nodes],
-        pods_on=lambda name: (running_pod.pod for running_pod in replica.on(replica.row_of(name))),
+        nodes,
+        pods_on=pods_on,
+        bought=group_status.bought,
         daemons=daemons,
         system=policy.system,
         taints=policy.taints,

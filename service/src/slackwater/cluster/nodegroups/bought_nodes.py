@@ -1,0 +1,100 @@
+"""The nodes of a group's last purchase: what its new machines really are, whatever configuration and older nodes promise."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.cluster.nodegroups.status import BoughtNode, NodeObservation
+from slackwater.model.ids import Instant, NodeName
+from slackwater.model.node_taints import TaintId, taint_id
+from slackwater.model.nodegroups import InstanceId, NodeGroup
+from slackwater.model.objects import Node
+from slackwater.snapshot.node_facts import HOSTNAME
+
+#: An odd number of nodes, so that one broken machine among them is outvoted.
+_MOST: Final = 3
+#: After this time the group may try once more whether its machines are as promised: the bought one may have been broken.
+_FORGET_SECONDS: Final = 86_400.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A node with the taints that it had when it started. Taints that came later are about this one node."""
+
+    at: Instant
+    taints: frozenset[TaintId]
+    bought: BoughtNode
+
+
+class BoughtNodes:
+    """Remembers at most `_MOST` nodes of the last purchase of one group, also when they are gone, for a day. It forgets them if
+    the provider or the configuration promises something else than when they were bought."""
+
+    def __init__(self) -> None:
+        self._seen: dict[NodeName, _Seen] = {}
+        self._promised: object = None
+        self._promised_at = Instant(0.0)
+        #: When the first of the doubted nodes was requested; None if the last node that came was as expected.
+        self._doubted_at: Instant | None = None
+
+    def nodes(self) -> tuple[BoughtNode, ...]:
+        """The nodes; those that still exist without their pods, which the cluster shows."""
+        return tuple(
+            replace(seen.bought, running_pods=()) if seen.bought.there else seen.bought for seen in self._seen.values()
+        )
+
+    def observe(
+        self,
+        group: NodeGroup,
+        observations: Mapping[InstanceId, NodeObservation],
+        asked_at: Mapping[InstanceId, Instant],
+        *,
+        arrived: Container[InstanceId],
+        doubted: Container[InstanceId],
+        now: Instant,
+    ) -> None:
+        """Updates what is known. `asked_at`: when each instance was requested, if we requested it. `arrived`: those whose nodes
+        have started, or should have long since. `doubted`: those that lack a device or have a taint that no other node has.
+        Their drivers may have failed, so such nodes count only if those of an earlier purchase were doubted too."""
+        promised = _promise_of(group.template)
+        if promised != self._promised:
+            self._promised, self._promised_at, self._doubted_at, self._seen = promised, now, None, {}
+        for id_, at in asked_at.items():
+            observation = observations.get(id_)
+            if observation is None or id_ not in arrived or at < self._promised_at:
+                continue
+            again = self._doubted_at is not None and self._doubted_at < at
+            if id_ not in doubted:
+                self._doubted_at = None if again else self._doubted_at
+                self._take(observation, at)
+            elif again:
+                self._take(observation, at)
+            elif self._doubted_at is None:
+                self._doubted_at = at
+        newest = max((seen.at for seen in self._seen.values()), default=now)
+        last = sorted(name for name, seen in self._seen.items() if seen.at == newest and now - newest <= _FORGET_SECONDS)
+        there = {observation.name for observation in observations.values()}
+        self._seen = {name: self._kept(name, there) for name in last[:_MOST]}
+
+    def _take(self, observation: NodeObservation, at: Instant) -> None:
+        node = observation.node
+        if node is None or not node.ready:
+            return
+        before = self._seen.get(observation.name)
+        first = frozenset(map(taint_id, node.taints)) if before is None else before.taints
+        pods = observation.daemons if observation.daemons is not None or before is None else before.bought.running_pods
+        taints = tuple(taint for taint in node.taints if taint_id(taint) in first)
+        bought = BoughtNode(node=replace(node, taints=taints, images=()), running_pods=pods or ())
+        self._seen[observation.name] = _Seen(at, first, bought)
+
+    def _kept(self, name: NodeName, there: Container[NodeName]) -> _Seen:
+        seen = self._seen[name]
+        return replace(seen, bought=replace(seen.bought, there=name in there))
+
+
+def _promise_of(template: Node | None) -> object:
+    """What a template promises. Providers may give it a new name each time."""
+    if template is None:
+        return None
+    labels = {key: value for key, value in template.labels.items() if key != HOSTNAME}
+    return labels, template.allocatable, template.scalars, template.taints, template.csi, template.slices
