@@ -214,6 +214,22 @@ async def test_a_machine_that_has_not_come_can_be_deleted(rig: Rig) -> None:
     assert (after.target, there(after)) == (FIRST_SIZE, there(before))
 
 
+async def test_a_machine_is_replaced_at_the_same_size_or_the_provider_says_that_it_cannot(rig: Rig) -> None:
+    before = await look(rig)
+    doomed = before.instances[0]
+    if rig.provider.name == "externalgrpc":
+        with pytest.raises(ProviderError, match="limit"):
+            await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS, replace=True)
+        return
+    await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS, replace=True)
+    assert (await look(rig)).target == FIRST_SIZE
+    await rig.noticed()
+    await rig.settle()
+    after = await look(rig)
+    assert (after.target, len(there(after))) == (FIRST_SIZE, FIRST_SIZE)
+    assert there(before) - there(after) == {doomed.id}
+
+
 async def test_machines_of_another_group_are_not_deleted(rig: Rig) -> None:
     mine, others = (await look(rig)).instances, (await look(rig, rig.other)).instances
     with pytest.raises(ProviderError, match="conflict"):

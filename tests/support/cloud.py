@@ -193,7 +193,9 @@ class Cloud:
             for machine in pending[-(seen - to) :]:
                 pool.machines.remove(machine)
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
         assert timeout_seconds > 0
         ids = tuple(instance.id for instance in instances)
         with self._change(Call("delete", group, 0, 0, self.now(), ids)) as pool:
@@ -201,9 +203,11 @@ class Cloud:
             if strangers := elsewhere.intersection(ids):
                 raise ProviderError("conflict", group, f"{sorted(strangers)} are of another group")
             left = [machine for machine in pool.machines if machine.id not in ids]
-            if len(left) < min(len(pool.machines), pool.min_size):
+            gone = len(pool.machines) - len(left)
+            if not replace and len(left) < min(len(pool.machines), pool.min_size):
                 raise ProviderError("limit", group, f"{len(left)} nodes would be left, want at least {pool.min_size}")
             pool.machines[:] = left
+            self._ask(pool, gone if replace else 0, asked_at=self.now())
 
     # How it is done.
 

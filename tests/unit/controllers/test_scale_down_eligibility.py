@@ -27,7 +27,7 @@ def tainted(seconds_ago: float) -> Taint:
     [
         ({"taints": (tainted(10),)}, {}, "CurrentlyBeingDeleted"),
         ({"taints": (tainted(300),)}, {}, None),
-        ({"keep": True}, {}, "ScaleDownDisabledAnnotation"),
+        ({"keep": "its annotation"}, {}, "ScaleDownDisabledAnnotation"),
         ({"ready": False}, {}, None),
         ({"ready": False}, {"unready_enabled": False}, "ScaleDownUnreadyDisabled"),
         ({}, {"groups": {POOL: GroupPolicy(enabled=False)}}, "ScaleDownDisabledForGroup"),
@@ -41,6 +41,15 @@ def test_an_empty_node_goes_or_says_why_not(node: dict[str, Any], policy: dict[s
     plan = planned(a_scene([machine("n1", **node)]), policy=ScaleDownPolicy(**policy))
     assert kept(plan) == ({} if want is None else {"n1": want})
     assert removable(plan) == (["n1"] if want is None else [])
+
+
+def test_only_ready_nodes_count_for_a_minimum() -> None:
+    """Two machines of the target never became nodes, and one node is not ready: the group is at its minimum already."""
+    nodes = [machine("n1"), machine("n2"), machine("n3"), machine("down", ready=False)]
+    plan = planned(a_scene(nodes, groups=[a_group(nodes, smallest=3, missing=2)]))
+    assert (removable(plan), set(kept(plan).values())) == (["down"], {"NodeGroupMinSizeReached"})
+    plan = planned(a_scene(nodes, groups=[a_group(nodes, smallest=2, missing=2)]))
+    assert removable(plan) == ["down", "n1"]
 
 
 def test_a_node_of_no_group_is_not_ours_to_remove() -> None:

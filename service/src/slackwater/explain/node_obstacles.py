@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from slackwater.controllers.scaledown.eligibility import EligibilityInput
+from slackwater.controllers.scaledown.eligibility import EligibilityInput, healthy_nodes
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import MOST_OBJECTS, Obstacle, of_unremovable_reason
@@ -91,7 +91,8 @@ def _threshold(candidate: EligibilityInput, group: GroupName) -> Iterator[Change
 
 def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
     known = explain_input.groups[group].group
-    size = max(known.target - 1, 0)
+    healthy = healthy_nodes(explain_input.snapshot.facts, explain_input.group_of)[group]
+    size = max(min(known.target, healthy) - 1, 0)
     return GroupEdit(
         words=f"lower min of group {group} from {known.min_size} to {size}",
         group=group,

@@ -148,8 +148,11 @@ class NodeProvider(Protocol):
         below the number of existing nodes is a conflict."""
         ...
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
-        """Deletes the instances and lowers the target size by their number. Does not drain their nodes.
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
+        """Deletes the instances and lowers the target size by their number. Does not drain their nodes. With `replace` the
+        target size stays, and new machines come in place of these; a provider that cannot do that raises a `limit`.
 
         An instance that no longer exists, or is being deleted, is no error and does not lower the target. If an instance
         belongs to another group, the call is a conflict and deletes none. After any other error some may have been deleted; the

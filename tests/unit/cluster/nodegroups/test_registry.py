@@ -1,6 +1,7 @@
 """What the node group registry remembers of groups between loops, one rule at a time, with time as an argument."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -176,6 +177,38 @@ def test_one_failure_after_another_closes_the_group_and_each_time_for_longer() -
         closed_for.append(0.0 if backoff is None else backoff.seconds)
         now = max(now + 10, 0.0 if backoff is None else backoff.until)
     assert closed_for == [0, 300, 600, 1200, 1800, 1800]
+
+
+def broken(count: int) -> list[Instance]:
+    return [an_instance(f"bad{number}", state="creating", error="other") for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("target", "least", "most", "want"), [(5, 3, 9, (2, False)), (5, 0, 9, (4, False)), (3, 3, 9, None), (3, 3, 3, (1, True))]
+)
+def test_no_cleanup_takes_a_group_below_its_minimum(target: int, least: int, most: int, want: tuple[int, bool] | None) -> None:
+    """One machine of the target is well. At the minimum a group grows first; where it cannot, machines are replaced."""
+    group = replace(a_group(instances=[an_instance("fine"), *broken(target - 1)]), min_size=least, max_size=most)
+    group_registry = NodeGroupRegistry(NodeGroupPolicy())
+    group_registry.observe([group], observations(started=["fine"]), at(0))
+    backed_off = group_registry.due_cleanups(at(0))
+    cleanups = group_registry.due_cleanups(at(301))
+    assert [(len(one.lost), one.replace) for one in cleanups if isinstance(one, Delete)] == ([] if want is None else [want])
+    assert backed_off == (() if want == (1, True) else cleanups), "a replacement is a growth"
+    group_registry.observe([group], observations(started=["fine"]), at(301))
+    assert group_registry.group_status[G].dead == target - 1
+
+
+def test_the_target_is_not_lowered_below_the_minimum() -> None:
+    group = a_group(target=4, instances=[an_instance("fine")])
+    group_registry = NodeGroupRegistry(NodeGroupPolicy())
+    late = at(2 * PROVISION_TIMEOUT)
+    for now in (at(0), late):
+        group_registry.observe([replace(group, min_size=3)], observations(started=["fine"]), now)
+    assert group_registry.due_cleanups(late) == (LowerTarget(group=G, provider=group.provider, seen=4, to=3),)
+    group_registry.observe([replace(group, min_size=4)], observations(started=["fine"]), late)
+    assert group_registry.due_cleanups(late) == ()
+    assert group_registry.group_status[G].dead == 3, "growth brings the group to four that are there"
 
 
 def test_a_failure_is_counted_once_however_long_its_deletion_takes() -> None:

@@ -64,13 +64,15 @@ class ConfiguredProvider:
         except ProviderError as error:
             raise self._named(error) from error
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
         """Deletes instances without checking the configured minimum, which is left to the caller.
 
         Only the provider knows which instances still count towards the group's size.
         """
         try:
-            await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds)
+            await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds, replace=replace)
         except ProviderError as error:
             raise self._named(error) from error
 

@@ -56,6 +56,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
             running_pods=grown.running_pods,
             groups=groups,
             group_of={name: group for name, group in members.items() if name not in awaited},
+            members=members,
             budgets=None if budgets is None else budgets.budgets,
             arriving=arriving,
             placeholders=running_there(snapshot, grown.found.slack),

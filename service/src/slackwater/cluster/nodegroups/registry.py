@@ -82,17 +82,29 @@ class NodeGroupRegistry:
 
     def due_cleanups(self, now: Instant) -> tuple[GroupCleanup, ...]:
         """The requests to providers that clean up before planning. They delete lost instances: those that failed, or did not
-        become a started node in time. They lower the target size for requested nodes that never appeared."""
-        found: list[GroupCleanup] = []
-        for name, group_status in self._group_status.items():
-            if not group_status.known or group_status.off:
-                continue
-            provider, target = group_status.group.provider, group_status.group.target
-            if group_status.lost:
-                found.append(Delete(group=name, provider=provider, lost=group_status.lost))
-            elif overdue := self._memories[name].overdue_missing(self.policy, now):
-                found.append(LowerTarget(group=name, provider=provider, seen=target, to=target - overdue))
-        return tuple(found)
+        become a started node in time. They lower the target size for requested nodes that never appeared.
+
+        No request would take a group below its minimum, which providers refuse. What is left waits until scale-up has raised
+        the target (`NodeGroupStatus.dead`).
+        """
+        found = (self._cleanup(each, now) for each in self._group_status.values() if each.known and not each.off)
+        return tuple(cleanup for cleanup in found if cleanup is not None)
+
+    def _cleanup(self, group_status: NodeGroupStatus, now: Instant) -> GroupCleanup | None:
+        group, name = group_status.group, group_status.name
+        # More machines than the target says remain of a deletion whose answer was lost.
+        there = max(group.target, len(group.instances) - group_status.leaving)
+        spare = max(there - group.min_size, 0)
+        lost = sorted(group_status.lost, key=lambda each: not each.given_up)
+        if lost and spare:
+            return Delete(group=name, provider=group.provider, lost=tuple(lost[:spare]))
+        failing = group_status.backoff is not None and group_status.backoff.holds(now)
+        if lost and group.target >= group.max_size and not failing:  # there is no room to grow first
+            return Delete(group=name, provider=group.provider, lost=tuple(lost[:1]), replace=True)
+        overdue = min(self._memories[name].overdue_missing(self.policy, now), spare)
+        if overdue and not lost:
+            return LowerTarget(group=name, provider=group.provider, seen=group.target, to=group.target - overdue)
+        return None
 
     def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> GrantedScaleUps:
         """The scale-ups that may be requested now. If a limit does not allow all of them, those of higher priority come first.

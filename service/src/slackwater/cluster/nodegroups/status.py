@@ -175,9 +175,15 @@ class NodeGroupStatus:
         return self.in_time + self.failing
 
     @property
+    def dead(self) -> int:
+        """How many nodes count in the target and have to be replaced: lost machines, once they are not upcoming any more, and
+        requested nodes that never appeared. They do not count for the group's minimum."""
+        return len(self.lost) - self.held + self.overdue
+
+    @property
     def stuck(self) -> int:
         """How many existing or requested nodes are past their time and do not count as in creation."""
-        return len(self.late) + self.overdue + len(self.lost) - self.held
+        return len(self.late) + self.dead
 
     def closed(self, now: Instant) -> str | None:
         """Why the group may not grow, as a text; None if it may."""
@@ -224,11 +230,12 @@ class LowerTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
     """A request to the provider to delete lost instances. The group's target falls by their number, and later plans replace
-    them if needed."""
+    them if needed. `replace`: the target stays, and the provider creates a machine in place of each."""
 
     group: GroupName
     provider: str
     lost: tuple[LostInstance, ...]
+    replace: bool = False
 
 
 GroupCleanup = LowerTarget | Delete

@@ -7,7 +7,8 @@ In: an `EligibilityInput` for each node. Out: the reason why the node may not be
 that depend on the nodes tried before (minima, destinations).
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node
 from slackwater.model.reasons import UnremovableReason
-from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.node_facts import CPU, MEMORY, NodeFacts
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: A removal taint that we did not write is ignored when it is older than this.
@@ -140,6 +141,17 @@ def judge_node(candidate: EligibilityInput) -> KeptNode | None:
     return None
 
 
+def healthy_nodes(
+    facts: NodeFacts, members: Mapping[NodeName, GroupName], *, leaving: Container[NodeName] = ()
+) -> Counter[GroupName]:
+    """How many ready nodes of each group are not leaving. `members`: the group of each node."""
+    found = Counter[GroupName]()
+    for name, group in members.items():
+        row = facts.live_row(name)
+        found[group] += row is not None and facts.nodes[row].ready and name not in leaving
+    return found
+
+
 class RemainingMinima:
     """What groups and the cluster have left while a plan chooses nodes to remove, for the check against their minima. Nodes of
     the deleted set are subtracted from the beginning."""
@@ -150,6 +162,8 @@ class RemainingMinima:
         self._facts = facts
         self._minimum = minimum
         self._left = {name: group.target for name, group in planning_input.groups.items()}
+        members = planning_input.group_of if planning_input.members is None else planning_input.members
+        self._healthy = healthy_nodes(facts, members, leaving=state.deleted_set)
         self._nodes = int(live.sum())
         self._amounts = facts.allocatable[[CPU, MEMORY], : facts.n_rows][:, live].sum(axis=1)
         asked_to_leave = {name: _asked_to_leave(group) for name, group in planning_input.groups.items()}
@@ -169,6 +183,8 @@ class RemainingMinima:
         """Why the row's node may not be removed in addition to the nodes chosen before: the reason and its text. None if it
         may. `group_minimum`: the least number of nodes of the group."""
         left = self._left[group]
+        if self._facts.nodes[row].ready:  # machines that never became nodes count in the target, and replace no node
+            left = min(left, self._healthy[group])
         if left - 1 < group_minimum:
             return UnremovableReason.GROUP_MIN_SIZE, f"{group}: {left} left of it, at least {group_minimum}"
         if self._nodes - 1 < self._minimum.nodes:
@@ -184,6 +200,7 @@ class RemainingMinima:
     def take(self, row: Row, group: GroupName) -> None:
         """Subtracts the row's node, which the plan has chosen."""
         self._left[group] -= 1
+        self._healthy[group] -= self._facts.nodes[row].ready
         self._take_amounts(row)
 
     def _take_amounts(self, row: Row) -> None:

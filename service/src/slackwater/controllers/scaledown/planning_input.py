@@ -33,6 +33,8 @@ class PlanningInput:
     running_pods: PodsByRow
     groups: Mapping[GroupName, NodeGroup]
     group_of: Mapping[NodeName, GroupName]
+    #: The group of each node, if `group_of` leaves out nodes that count for their group's minimum.
+    members: Mapping[NodeName, GroupName] | None = None
     budgets: tuple[DisruptionBudget, ...] | None = None
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()

@@ -58,13 +58,14 @@ class GrowableGroup:
     group may not grow; None if it may.
 
     `upcoming`: the number of the group's nodes that were ordered and are not in the snapshot yet. Planning adds them as copies
-    of the template.
+    of the template. `dead`: how many nodes of the group's target will never come; they do not count for its minimum.
     """
 
     group: NodeGroup
     template: Template | None
     upcoming: int = 0
     skip_reason: SkipReason | None = None
+    dead: int = 0
 
     @property
     def name(self) -> GroupName:

@@ -193,7 +193,7 @@ class _Planning:
             max_nodes=self._policy.max_nodes,
         )
         for at, group in enumerate(self._groups):
-            lacking = min(max(group.group.min_size - group.group.target, 0), self._budget.room(at))
+            lacking = min(max(group.group.min_size - group.group.target + group.dead, 0), self._budget.room(at))
             if lacking and self._skip_reasons[at] is None:
                 self._budget.take(at, lacking)
                 self._new.open([at] * lacking, system=system, shown=True)

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar
 import anyio
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import Delete, GroupCleanup, Grow, LowerTarget
+from slackwater.cluster.nodegroups.status import Delete, GroupCleanup, Grow, LostInstance, LowerTarget
 from slackwater.model.effects import RemoveNode
 from slackwater.model.events import Event, NodeRemoved
 from slackwater.model.ids import Instant, NodeName
@@ -74,15 +74,38 @@ class Actor:
         try:
             match cleanup:
                 case Delete():
-                    lost = [problem.instance for problem in cleanup.lost]
-                    await provider.delete(cleanup.group, lost, timeout_seconds=self._timeout)
-                    done.deleted[cleanup.group] = len(lost)
-                    done.failed.update(problem.code for problem in cleanup.lost)
+                    await self._delete(cleanup, cleanup.lost, done)
                 case LowerTarget():
                     await provider.lower(cleanup.group, seen=cleanup.seen, to=cleanup.to, timeout_seconds=self._timeout)
                     done.lowered[cleanup.group] = cleanup.seen - cleanup.to
         except ProviderError as error:
             done.problems.append(str(error))
+
+    async def _delete(self, cleanup: Delete, lost: Sequence[LostInstance], done: Done) -> None:
+        """Deletes the machines with one call. If the provider refuses it, tries each alone, for as long as one call may take:
+        one machine that cannot go must not keep the others. Raises the last error."""
+        try:
+            await self._providers[cleanup.provider].delete(
+                cleanup.group,
+                [problem.instance for problem in lost],
+                timeout_seconds=self._timeout,
+                replace=cleanup.replace,
+            )
+        except ProviderError as error:
+            if len(lost) == 1 or error.kind == "unknown":
+                raise
+            refused = error
+        else:
+            done.deleted[cleanup.group] = done.deleted.get(cleanup.group, 0) + len(lost)
+            done.failed.update(problem.code for problem in lost)
+            return
+        with anyio.move_on_after(self._timeout):
+            for problem in lost:
+                try:
+                    await self._delete(cleanup, [problem], done)
+                except ProviderError as error:
+                    refused = error
+        raise refused
 
     async def _grow(self, scale_up: Grow, done: Done) -> None:
         group_registry = self._group_registry

@@ -221,6 +221,7 @@ def growable_group(
         template=template,
         upcoming=group_status.upcoming + len(_without_slices(replica, group_status, template, now)),
         skip_reason=skip_reason_of(group_status, why_not),
+        dead=group_status.dead,
     )
 
 

@@ -174,11 +174,13 @@ class ClusterApiProvider:
             async with self._marks(group) as marks:
                 await repeated(lambda: self._lowered(group, marks, seen=seen, to=to))
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
         ids = frozenset(instance.id for instance in instances)
         with bounded(group, timeout_seconds):
             async with self._marks(group) as marks:
-                await repeated(lambda: self._deleted(group, marks, ids))
+                await repeated(lambda: self._deleted(group, marks, ids, replace=replace))
 
     # Each of these methods is one attempt for `repeated`. It returns None, and leaves the group's size alone, if the group has
     # changed since the attempt read it.
@@ -201,7 +203,9 @@ class ClusterApiProvider:
             raise ProviderError("conflict", group_state.group, f"{running} machines have nodes, want at most {to}")
         return await self._scaled_without(group_state, inventory.given_up(held, to), marks, to=to)
 
-    async def _deleted(self, group: GroupName, marks: _Marks, ids: frozenset[InstanceId]) -> Literal[True] | None:
+    async def _deleted(
+        self, group: GroupName, marks: _Marks, ids: frozenset[InstanceId], *, replace: bool
+    ) -> Literal[True] | None:
         group_state = await self._read(group)
         held = await self._held(group_state)
         if group_state.item.spec.provider_id_list is not None and not held.machines:
@@ -210,7 +214,7 @@ class ClusterApiProvider:
         if len(known) < len(ids):
             await self._check_nobody_elses(group_state, ids)
         to_delete = [machine for machine in known if machine.metadata.deletion_timestamp is None]
-        by = inventory.still_to_lower(to_delete, held, group_state.replicas)
+        by = 0 if replace else inventory.still_to_lower(to_delete, held, group_state.replicas)
         to = group_state.replicas - by
         self._check_deletion(group_state, held, to_delete, by)
         if by and not await self._scaled_without(group_state, to_delete, marks, to=to):

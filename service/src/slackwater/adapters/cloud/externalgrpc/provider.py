@@ -82,7 +82,9 @@ class ExternalGrpcProvider:
                 request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=to - seen)
                 await self._client.ask(rpc.DECREASE_SIZE, request, group=group)
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 limits = await self._limits(group)
@@ -91,6 +93,8 @@ class ExternalGrpcProvider:
                 to_delete = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
                 if not to_delete:
                     return
+                if replace:
+                    raise ProviderError("limit", group, "the protocol deletes no machine without lowering the size")
                 left = await self._target(group) - len(to_delete)
                 if left < limits.minSize:
                     raise ProviderError("limit", group, f"{left} nodes would be left, want at least {limits.minSize}")

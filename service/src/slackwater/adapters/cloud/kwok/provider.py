@@ -95,12 +95,16 @@ class KwokProvider:
             async with self._lock:
                 await repeated(lambda: self._lowered(group, seen=seen, to=to))
 
-    async def delete(self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float) -> None:
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
         with bounded(group, timeout_seconds):
             async with self._lock:
                 ids = frozenset(instance.id for instance in instances)
-                to_delete = await repeated(lambda: self._removed_from_record(group, ids))
+                to_delete = await repeated(lambda: self._removed_from_record(group, ids, replace=replace))
                 await each(group, to_delete, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
+                if replace:
+                    self.arrivals.wake()
 
     # Each of these attempts returns None, without an effect, if another client has written to the record since it was read.
 
@@ -119,19 +123,26 @@ class KwokProvider:
         machines = group_state.machines.without(self._given_up(group_state, seen - to))
         return await self._record.write(group_state.page, group, machines)
 
-    async def _removed_from_record(self, group: GroupName, ids: frozenset[InstanceId]) -> Sequence[Member] | None:
-        """Removes the machines from the record; returns their Nodes, which the caller deletes, or None after a conflict."""
+    async def _removed_from_record(
+        self, group: GroupName, ids: frozenset[InstanceId], *, replace: bool
+    ) -> Sequence[Member] | None:
+        """Removes the machines from the record, and with `replace` adds as many; returns their Nodes, which the caller deletes,
+        or None after a conflict."""
         group_state = await self._group_state(group)
         await self._check_ours(group_state, ids)
         there = [member for member in group_state.members.there.values() if member.id in ids]
         coming = [name for name in group_state.coming if ID_PREFIX + name in ids]
-        left = group_state.target - len(there) - len(coming)
-        if (there or coming) and left < group_state.group.min_size:
+        gone = len(there) + len(coming)
+        left = group_state.target if replace else group_state.target - gone
+        if gone and left < group_state.group.min_size:
             wanted = f"want at least {group_state.group.min_size}"
             raise ProviderError("limit", group, f"{left} nodes would be left, {wanted}")
         numbers = {group_state.group.number_of(name) for name in (*coming, *(member.name for member in there))}
         on_record = group_state.machines.asked_at.keys() & numbers
-        if not on_record or await self._record.write(group_state.page, group, group_state.machines.without(on_record)):
+        machines = group_state.machines.without(on_record)
+        if replace and gone:
+            machines = _after_all(group_state).without(on_record).with_more(gone, self._now())
+        if machines == group_state.machines or await self._record.write(group_state.page, group, machines):
             return there
         return None
 
