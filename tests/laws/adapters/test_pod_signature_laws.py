@@ -1,8 +1,9 @@
 """A pod read by its likeness to one before it has the kind that it would have on its own."""
 
 import json
+from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
@@ -10,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.adapters.kube.decode import PodDecoder
+from slackwater.adapters.kube.pod_requests import Ask
 from slackwater.adapters.kube.pod_signature import plain_signature
 from slackwater.adapters.kube.structs import PodWire
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, SUPPORTED, KubernetesVersion
 from slackwater.model.pod_constraints import Kind, KindInterner
 from tests.bench.objects import a_plain_pod, a_realistic_pod
 from tests.oracle.generator import generate
 
+#: The request formula differs between these two.
+_VERSIONS: Final = (DEFAULT_VERSION, KubernetesVersion.parse(SUPPORTED[-1]))
 _SMALL: Final = {"cpu": "1", "memory": "1Gi"}
 _LARGE: Final = {"cpu": "2", "memory": "1Gi", "example.com/gpu": "1"}
 _RULE: Final = {"action": "RestartAllContainers"}
@@ -108,8 +113,8 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "appStatus": (None, *_STATUSES),
     "initStatus": (None, *_STATUSES),
     "status.conditions": (None, [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]),
-    "status.resources": (None, {"requests": _SMALL}),
-    "status.allocatedResources": (None, _SMALL),
+    "status.resources": (None, {"requests": _SMALL}, {"requests": _LARGE}, {"limits": _LARGE}),
+    "status.allocatedResources": (None, _SMALL, _LARGE),
 }
 _choices: Final = st.fixed_dictionaries({part: st.sampled_from(values) for part, values in _PARTS.items()})
 _plain_but_for: Final = st.dictionaries(st.sampled_from(sorted(_PARTS)), st.integers(0, 12), max_size=3)
@@ -137,16 +142,17 @@ def _nearly_plain(but_for: dict[str, int]) -> dict[str, Any]:
     return {part: values[but_for.get(part, 0) % len(values)] for part, values in _PARTS.items()}
 
 
-def _alone(raw: bytes) -> Kind:
+def _alone(raw: bytes, version: KubernetesVersion = DEFAULT_VERSION) -> Kind:
     """A decoder that has read nothing before can find no likeness."""
-    return PodDecoder(KindInterner()).decode(raw).kind
+    return PodDecoder(KindInterner(), version).decode(raw).kind
 
 
-def _agree(bodies: list[dict[str, Any]]) -> None:
-    after_others = PodDecoder(KindInterner())
-    for body in bodies:
-        raw = json.dumps(body).encode()
-        assert after_others.decode(raw).kind == _alone(raw)
+def _agree(bodies: list[dict[str, Any]], versions: Sequence[KubernetesVersion] = _VERSIONS) -> None:
+    for version in versions:
+        after_others = PodDecoder(KindInterner(), version)
+        for body in bodies:
+            raw = json.dumps(body).encode()
+            assert after_others.decode(raw).kind == _alone(raw, version)
 
 
 @given(st.lists(_plain_but_for, min_size=2, max_size=8))
@@ -169,7 +175,7 @@ def test_every_two_differences_of_a_plain_pod_are_seen(node: int) -> None:
     for one, other in combinations(_PARTS, 2):
         for first, second in product(range(len(_PARTS[one])), range(len(_PARTS[other]))):
             bodies.append(_body(_nearly_plain({"spec.nodeName": node, one: first, other: second}), len(bodies)))
-    _agree(bodies)
+    _agree(bodies, _VERSIONS if node else _VERSIONS[:1])  # the status counts for pods with a node only
 
 
 def test_rules_that_read_labels_are_found_however_they_are_written() -> None:
@@ -193,3 +199,49 @@ def test_ordinary_pods_are_plain() -> None:
     found = [plain_signature(msgspec.json.decode(json.dumps(pod), type=PodWire)) for pod in pods]
     assert None not in found
     assert found[0] == found[1] != found[2]
+
+
+def test_pods_as_the_kubelet_of_1_37_reports_them_are_plain_and_share_their_kind() -> None:
+    pods = [a_plain_pod(1, node="n1") for _ in range(2)]
+    for pod in pods:
+        requests = pod["spec"]["containers"][0]["resources"]["requests"]
+        pod["status"] = {"resources": {"requests": requests}, "allocatedResources": requests}
+    found = [plain_signature(msgspec.json.decode(json.dumps(pod), type=PodWire)) for pod in pods]
+    assert found[0] is not None
+    assert found[0] == found[1]
+
+
+class _Reads:
+    """Stands for a struct, and notes the fields that are read of it and of the structs within it."""
+
+    def __init__(self, of: Any, found: set[str], path: str = "") -> None:
+        self._of, self._found, self._path = of, found, path
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self._path}.{name}"
+        self._found.add(path)
+        return self._noted(getattr(self._of, name), path)
+
+    def _noted(self, value: Any, path: str) -> Any:
+        if isinstance(value, list):
+            return [self._noted(each, path) for each in value]
+        return _Reads(value, self._found, path) if isinstance(value, msgspec.Struct) else value
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_the_signature_reads_every_field_that_the_requests_are_read_from(version: str) -> None:
+    """Pods of every shape, since the formula reads some fields only beside others."""
+    formula: set[str] = set()
+    signature: set[str] = set()
+    for of_app, of_pod, reason in product(_STATUSES, (None, _SMALL), ("Deferred", "Infeasible")):
+        body = _body({**_nearly_plain({"spec.nodeName": 1, "init": 1}), "appStatus": of_app, "initStatus": of_app}, 0)
+        if of_pod is not None:
+            body["status"] |= {"resources": {"requests": of_pod}, "allocatedResources": of_pod}
+        for conditions in (None, [{"type": "PodResizePending", "status": "True", "reason": reason}]):
+            body["status"]["conditions"] = conditions
+            wire = msgspec.json.decode(json.dumps(body), type=PodWire)
+            ask = Ask(cast("PodWire", _Reads(wire, formula)), KubernetesVersion.parse(version))
+            assert ask.requests() == Ask(wire, KubernetesVersion.parse(version)).requests()
+            plain_signature(cast("PodWire", _Reads(wire, signature)))
+    assert ".status.container_statuses.resources.requests" in formula
+    assert formula <= signature, f"read by the formula, but no part of the signature: {sorted(formula - signature)}"

@@ -1,14 +1,23 @@
 """The signature of a plain pod: one hashable value from which its kind follows. Pods with equal signatures have the same kind.
 
 A pod is plain if its kind depends on a few texts only, so that it is decoded once for all its replicas. Pods are not plain, and
-are decoded in full, if their kind depends on their labels, on claims, on host ports, on pod-level requests, or on the status of
-a resize. Every part of a pod that its kind depends on has to be in the signature, or has to make the pod one that is not plain.
+are decoded in full, if their kind depends on their labels, on claims, on host ports or on pod-level requests. Every part of a
+pod that its kind depends on, by the rules of any version, has to be in the signature, or has to make the pod one that is not
+plain.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from slackwater.adapters.kube.structs import ContainerStatusWire, ContainerWire, PodStatusWire, PodWire, VolumeWire
+from slackwater.adapters.kube.pod_requests import resize_pending
+from slackwater.adapters.kube.structs import (
+    ContainerStatusWire,
+    ContainerWire,
+    PodSpecWire,
+    PodWire,
+    ResourcesWire,
+    VolumeWire,
+)
 
 _NOTHING: Final = b"null"
 
@@ -27,7 +36,7 @@ def plain_signature(wire: PodWire) -> tuple[object, ...] | None:
     ):
         return None
     apps, inits = _containers(spec.containers or ()), _containers(spec.init_containers or ())
-    if apps is None or inits is None or (spec.node_name and not _at_rest(wire)):
+    if apps is None or inits is None:
         return None
     selector = spec.node_selector
     return (
@@ -40,6 +49,7 @@ def plain_signature(wire: PodWire) -> tuple[object, ...] | None:
         None if not selector else tuple(sorted(selector.items())),
         spec.scheduler_name,
         spec.preemption_policy,
+        _reported(wire) if spec.node_name else None,
     )
 
 
@@ -57,9 +67,7 @@ def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | Non
         for port in container.ports or ():
             if port.host_port > 0:
                 return None
-        resources = container.resources
-        requests = _NOTHING if resources is None else bytes(resources.requests)
-        found += (container.name, container.image, requests, container.restart_policy)
+        found += (container.name, container.image, _requests(container.resources) or _NOTHING, container.restart_policy)
     return tuple(found)
 
 
@@ -68,23 +76,31 @@ def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
     return volumes is None or all(volume.is_plain() for volume in volumes)
 
 
-def _at_rest(wire: PodWire) -> bool:
-    """True if, as far as the status says, all containers have what they request. Then the status need not be read."""
-    found = _reported(wire.status)
-    if not found:
-        return True
-    spec = wire.spec
+def _reported(wire: PodWire) -> tuple[object, ...] | None:
+    """What the status of a pod with a node says about its requests; None if no version would count other requests than the
+    spec's."""
+    status = wire.status
+    containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    allocated = bytes(status.allocated_resources)
+    pending = resize_pending(status) if containers or status.resources is not None else None
+    if status.resources is None and allocated == _NOTHING and pending is None and _at_rest(containers, wire.spec):
+        return None
+    each = ((found.name, bytes(found.allocated_resources), _requests(found.resources)) for found in containers)
+    return (pending, allocated, _requests(status.resources), *each)
+
+
+def _at_rest(containers: Iterable[ContainerStatusWire], spec: PodSpecWire) -> bool:
+    """True if all containers have what they request, as far as their statuses say."""
     asked = {c.name: c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
-    for status in found:
-        allocated = bytes(status.allocated_resources)
-        if status.resources is None and allocated == _NOTHING:
+    for status in containers:
+        allocated, actual = bytes(status.allocated_resources), _requests(status.resources)
+        if actual is None and allocated == _NOTHING:
             continue
-        wanted = asked.get(status.name)
-        want = _NOTHING if wanted is None else bytes(wanted.requests)
-        if allocated != want or (status.resources is not None and bytes(status.resources.requests) != want):
+        want = _requests(asked.get(status.name)) or _NOTHING
+        if allocated != want or actual not in (None, want):
             return False
     return True
 
 
-def _reported(status: PodStatusWire) -> list[ContainerStatusWire]:
-    return [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+def _requests(resources: ResourcesWire | None) -> bytes | None:
+    return None if resources is None else bytes(resources.requests)
