@@ -37,7 +37,8 @@ _SUFFIXES: Final = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi",
 
 _digits = st.one_of(
     st.integers(min_value=0, max_value=2**70).map(str),
-    st.sampled_from(["0", "1", "8", "5", str(2**50), str(2**63 - 1), str(2**63), "9" * 25, "9" * 400]),
+    st.sampled_from(["0", "1", "8", "5", str(2**50), str(2**63 - 1), str(2**63), "9" * 25, "9" * 1001, "0" * 5000 + "3"]),
+    st.sampled_from(["0." + "0" * 5000 + "1", "1" + "0" * 5000 + "e-5000"]),
 )
 quantities = st.one_of(
     st.builds(

@@ -121,6 +121,44 @@ def test_an_object_is_read_or_refused_as_unreadable(kind: str, data: st.DataObje
     refused(lambda: decode(body), *UNREADABLE, extender_messages.BadRequest)
 
 
+#: Of any length: the API server stores what `resource.Quantity` reads.
+LONG_QUANTITIES = (
+    "9" * 1001,
+    "1" + "0" * 5000 + "Ki",
+    "0" * 5000 + "1",
+    "0." + "0" * 5000 + "1",
+    f"7{'0' * 5000}e-5000",
+    "1e5000",
+    "+.5e-9",
+)
+AMOUNTS = {"requests", "limits", "overhead", "allocatable", "capacity", "allocatedResources", "maximumVolumeSize"}
+
+
+def with_amounts(value: Any, amount: str, *, within: bool = False) -> Any:
+    """The document with this amount for every quantity in it."""
+    if isinstance(value, dict):
+        return {key: with_amounts(each, amount, within=within or key in AMOUNTS) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_amounts(each, amount) for each in value]
+    return amount if within and isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_quantities_of_any_length_are_read_everywhere(kind: str) -> None:
+    decode, document = DECODERS[kind]
+    for amount in LONG_QUANTITIES:
+        decode(json.dumps(with_amounts(document, amount)).encode())
+
+
+@pytest.mark.parametrize("kind", sorted(set(DECODERS) - {"placing", "binding", "preemption", "priorities"}))
+@pytest.mark.parametrize("where", ["metadata", "unread"])
+def test_an_object_is_read_however_deep_the_api_server_lets_it_be(kind: str, where: str) -> None:
+    """As `managedFields` and the opaque parameters of a claim may be."""
+    decode, document = DECODERS[kind]
+    nested = json.dumps({**document, where: {**document.get(where, {}), "deep": "DEEP"}})
+    decode(nested.replace('"DEEP"', '{"f:a":' * 9_990 + "{}" + "}" * 9_990).encode())
+
+
 ANNOTATIONS = POD["metadata"]["annotations"]
 
 

@@ -97,6 +97,30 @@ def test_a_pending_pod_that_cannot_be_read_closes_nothing() -> None:
     assert len(story.state_machine.state.quarantine) == 0
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_unreadable_pod_that_has_ended_opens_its_node(known: bool) -> None:
+    story = small()
+    odd = a_pod("odd", on=N, cpu="2")
+    if known:
+        story.comes(odd)
+    story.apply(unreadable(odd))
+    waiting = story.comes(a_pod("waiting"))
+    assert story.ask(waiting, N, M) == [QUARANTINED, 0]
+    story.apply(replace(unreadable(odd), node=None))
+    assert story.ask(waiting, N, M) == [0, 0]
+    assert odd.uid not in {pod.uid for pod in story.state_machine.state.pods}
+    assert story.state_machine.state.ledger.columns.reserved[0, story.state_machine.state.nodes.row_of[N]] == 0
+    assert len(story.state_machine.state.quarantine) == 0
+    assert violations(story.state_machine) == []
+
+
+def test_a_pending_pod_keeps_its_past_while_it_cannot_be_read() -> None:
+    story = small()
+    pending = story.comes(a_pod("pending"))
+    assert story.apply(unreadable(pending)) == []
+    assert story.state_machine.state.pods.get(pending.uid) == pending
+
+
 def test_a_node_that_comes_after_its_unreadable_pod_is_closed_from_the_start() -> None:
     story = small()
     story.apply(replace(unreadable(a_pod("odd")), node="late"))  # type: ignore[arg-type]

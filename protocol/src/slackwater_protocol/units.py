@@ -6,7 +6,8 @@ absent: floats as results, and imports from outside the standard library, so tha
 The grammar is the one documented at `resource.Quantity` of k8s.io/apimachinery: an optional sign; digits with an optional
 fraction; then nothing, one of `n u m k M G T P E Ki Mi Gi Ti Pi Ei`, or `e`/`E` with a signed integer. As documented there,
 digits below 10^-9 are rounded up, away from zero, and a magnitude above 2^63-1 becomes 2^63-1. The same cap holds for results
-in milliCPU and in bytes, so that every result fits an int64.
+in milliCPU and in bytes, so that every result fits an int64. Texts may be of any length, as in Kubernetes, since anybody may
+write them into an object; the time to read one grows with its length, not with the square.
 
 Kubernetes 1.36.3 gives the same results wherever its code follows its documentation. These are the differences:
 - a text without any digit (`"+"`, `"."`, `"m"`): Kubernetes reads most of these as 0; here they are refused;
@@ -16,6 +17,7 @@ Kubernetes 1.36.3 gives the same results wherever its code follows its documenta
 """
 
 import re
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_UP, Context
 from functools import lru_cache
 from math import isfinite
 from typing import Final, NewType
@@ -26,24 +28,23 @@ Nanos = NewType("Nanos", int)  # 10^-9 of whatever the quantity counts
 
 #: The largest magnitude of a quantity, and of every result.
 LARGEST: Final = 2**63 - 1
-#: A text of more characters is refused: no quantity needs so many, and the time to read digits grows with their number squared.
-LONGEST_TEXT: Final = 1000
-
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
 _LARGEST_NANOS: Final = LARGEST * _NANO
 
-#: The number of different texts in each cache. A cluster of 5,000 nodes and 150,000 pods has a few thousand.
+#: The number of different texts in each cache. A cluster of 5,000 nodes and 150,000 pods has a few thousand. Longer texts than
+#: `_CACHED_LENGTH` are not cached.
 _CACHED_TEXTS: Final = 16_384
+_CACHED_LENGTH: Final = 64
 #: Numbers of so many digits, times 1000, always fit an int64, so they are read by shorter code.
 _SAFE_DIGITS: Final = 15
-#: 10^28 nanos are above the cap. `LONGEST_TEXT` digits times 1 Ei are less than `_MOST_DIGITS` digits.
-_LARGEST_POWER: Final = 28
-_MOST_DIGITS: Final = LONGEST_TEXT + 20
+#: Exact for any number of digits. An exponent beyond the context's becomes infinite, or the smallest number above 0. `decimal`
+#: is used because `int` refuses texts of more than 4,300 digits, and takes quadratic time.
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_UP, traps=[])
 
 _QUANTITY: Final = re.compile(
-    r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?"  # sign, digits, fraction: at least one digit somewhere
-    r"(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?"  # suffix or exponent
+    r"([+-]?)(?=\.?[0-9])([0-9]*+)(?:\.([0-9]*+))?"  # sign, digits, fraction: at least one digit somewhere
+    r"(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]++))?"  # suffix or exponent
 )
 _DECIMAL_POWERS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SIZES: Final = {name: 1024**power for power, name in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
@@ -72,7 +73,7 @@ def parse_nanos(value: str | int | float) -> Nanos:
     and null are refused, as by Kubernetes' `ParseQuantity`; see `quantity_from_json`. Raises `QuantityError`.
     """
     if isinstance(value, str):
-        return _nanos_of_text(value)
+        return _nanos_of_text(value) if len(value) <= _CACHED_LENGTH else _read(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return Nanos(_capped(value) * _NANO)
     if isinstance(value, float):
@@ -84,14 +85,14 @@ def parse_nanos(value: str | int | float) -> Nanos:
 
 def milli_cpu(value: str | int | float) -> MilliCpu:
     """Reads a quantity in thousandths, rounded away from zero, as documented at `MilliValue()`. Raises `QuantityError`."""
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= _CACHED_LENGTH:
         return _milli_of_text(value)
     return MilliCpu(_capped(_away_from_zero(parse_nanos(value), _NANOS_PER_MILLI)))
 
 
 def byte_count(value: str | int | float) -> Bytes:
     """Reads a quantity in bytes, rounded away from zero, as documented at `Value()`. Raises `QuantityError`."""
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= _CACHED_LENGTH:
         return _whole_of_text(value)
     return Bytes(_away_from_zero(parse_nanos(value), _NANO))
 
@@ -192,27 +193,12 @@ def _is_short_digits(text: str) -> bool:
 
 
 def _read(text: str) -> Nanos:
-    if len(text) > LONGEST_TEXT:
-        raise QuantityError(text, f"{len(text)} characters long, want at most {LONGEST_TEXT}")
     parts = _QUANTITY.fullmatch(text)
     if parts is None:
         raise QuantityError(text, f"want {_WANTED}")
     sign, digits, fraction, suffix, exponent = parts.groups(default="")
-    power = int(exponent or 0) + _DECIMAL_POWERS.get(suffix, 0) - len(fraction)
-    nanos = _times_power_of_ten(int(digits + fraction) * _BINARY_SIZES.get(suffix, 1), power + 9)
-    return Nanos(-nanos if sign == "-" else nanos)
-
-
-def _times_power_of_ten(amount: int, power: int) -> int:
-    """`amount` (>= 0) times 10^`power`, rounded up; at most `_LARGEST_NANOS`.
-
-    Exponents come from outside and may be huge, so the power is computed only if the result is neither capped nor 1.
-    """
-    if amount == 0:
-        return 0
-    if power >= _LARGEST_POWER:
-        return _LARGEST_NANOS
-    if power < -_MOST_DIGITS:
-        return 1
-    factor: int = 10 ** abs(power)
-    return min(amount * factor if power >= 0 else -(-amount // factor), _LARGEST_NANOS)
+    number = _EXACT.create_decimal(f"{digits}.{fraction}e{exponent or _DECIMAL_POWERS.get(suffix, 0)}")
+    nanos = _EXACT.multiply(number, _BINARY_SIZES.get(suffix, 1) * _NANO)
+    # Compared first: an integer has all the digits that an exponent stands for.
+    magnitude = _LARGEST_NANOS if nanos >= _LARGEST_NANOS else int(nanos.to_integral_value(context=_EXACT))
+    return Nanos(-magnitude if sign == "-" else magnitude)

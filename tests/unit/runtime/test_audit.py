@@ -10,7 +10,7 @@ import pytest
 from slackwater.cluster.recomputed_sums import Drift
 from slackwater.controllers.audit.loop import Audit, AuditConfig
 from slackwater.controllers.policy import Policy
-from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.ledger.ledger import ordinary_resources
 from slackwater.model.objects import Node, Pod
@@ -186,6 +186,28 @@ async def test_an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() ->
     assert await story.audit.audit()
     assert not story.audit.counts.drifts.total()
     assert story.reserved("n1") == 500
+
+
+async def test_an_unreadable_object_that_is_gone_or_has_ended_closes_nothing_after_the_audit() -> None:
+    story = Story()
+    story.take(ObjectUnreadable("never-read", "pod default/never-read", NodeName("n1"), "broken"))
+    story.take(ObjectUnreadable(story.second.uid, "pod default/second", NodeName("n2"), "broken"))
+    story.cluster.unreadable = ((story.second.uid, "second"),)
+    del story.cluster.pods_now[story.second.key]
+    assert await story.audit.audit()
+    assert story.verdicts(story.waiting) == {"n1": Reason.OK, "n2": Reason.NODE_QUARANTINED}, "one is there still"
+    story.cluster.unreadable = ()
+    await story.found()
+    assert story.verdicts(story.waiting) == {"n1": Reason.OK, "n2": Reason.OK}
+    assert story.reserved("n2") == 0
+
+
+async def test_what_could_not_be_applied_once_is_applied_by_the_audit() -> None:
+    story = Story()
+    story.take(ObjectUnreadable(story.first.uid, "pod default/first", NodeName("n1"), "KeyError"))
+    story.take(ObjectUnreadable(story.two.uid, "node n2", NodeName("n2"), "KeyError"))
+    assert await story.found() == {Drift.ALTERED_OBJECT: 2}
+    assert story.verdicts(story.waiting) == {"n1": Reason.OK, "n2": Reason.OK}
 
 
 async def test_a_node_whose_sums_are_wrong_takes_no_new_pods_until_the_audit_has_repaired_it() -> None:

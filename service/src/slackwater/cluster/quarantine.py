@@ -1,9 +1,9 @@
 """Quarantined nodes, where nothing new is placed: an audit doubts their sums, or an object that counts there cannot be read.
 
 Pods on such a node stay, and other nodes are not affected. The quarantine of a doubted node ends when an audit finds its sums
-correct; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be read
-or is gone. Until then the free room is unknown, so workloads there do not grow either. This module does not decide which nodes
-are doubted, or when a doubt ends.
+correct; agents there are answered as usual. The quarantine of a node with an unreadable object ends when the object can be
+read, has ended or is gone. Until then the free room is unknown, so workloads there do not grow either. This module does not
+decide which nodes are doubted, or when a doubt ends.
 """
 
 from collections.abc import Iterator
@@ -83,6 +83,10 @@ class Quarantine:
         del self._unreadable[name]
         self._changed(name)
         return name not in self
+
+    def objects(self) -> set[str]:
+        """The UIDs of the objects that are known to be unreadable."""
+        return set(self._node_of)
 
     def has_object(self, uid: str) -> bool:
         """Whether the object is known to be unreadable."""

@@ -177,9 +177,10 @@ class NodeAudited:
 @dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
     """An object cannot be decoded, or its content could not be applied. `node` is the node on which the object counts; None if
-    it counts on none.
+    it counts on none: it is a pod that is pending, has ended or is gone.
 
-    The cluster state keeps what it has of the object. The object's node is quarantined until the object can be read or is gone.
+    The cluster state keeps what it has of the object. The object's node is quarantined until the object can be read or counts
+    no more.
     """
 
     uid: str

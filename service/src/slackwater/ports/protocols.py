@@ -237,7 +237,7 @@ class AuditReadError(Exception):
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Listed_co]):
     """A part of a list. `version` is the resource version of the whole list. `unreadable` has the UID and name of each object
-    that cannot be decoded."""
+    that cannot be decoded, except of pods that have ended."""
 
     version: int
     objects: Sequence[Listed_co]
@@ -248,7 +248,8 @@ class AuditReads(Protocol):
     """Reads nodes and pods from the API server. Raises `AuditReadError` only. `timeout_seconds` applies to each API call.
 
     A list is yielded in parts, at least one, of which each takes a few milliseconds of work. Iterate it within
-    `contextlib.aclosing`. `node` and `pod` return None if the object does not exist.
+    `contextlib.aclosing`. `node` and `pod` return None if the object does not exist, or is a pod that has ended and cannot be
+    decoded.
     """
 
     def nodes(self, *, timeout_seconds: float) -> AsyncGenerator[Listing[Node], None]: ...

@@ -49,6 +49,17 @@ async def test_an_object_that_cannot_be_read_is_named_and_hides_no_other(api: Fa
     assert await names(client) == (["whole"], {api.revision}, [(broken["metadata"]["uid"], "broken")])
 
 
+async def test_a_pod_that_cannot_be_read_and_has_ended_counts_as_gone(api: FakeApi, client: KubeClient) -> None:
+    for name, phase in (("done", "Succeeded"), ("runs", "Running")):
+        pod = api.put(PODS_PATH, name, "default", spec={"containers": "none"}, status={"phase": phase})
+        api.reply("GET", f"/api/v1/namespaces/default/pods/{name}", Reply(body=pod))
+    _, _, unreadable = await names(client)
+    assert [name for _, name in unreadable] == ["runs"]
+    assert await reads(client).pod(PodKey("default", "done"), timeout_seconds=60) is None
+    with pytest.raises(AuditReadError):
+        await reads(client).pod(PodKey("default", "runs"), timeout_seconds=60)
+
+
 async def test_a_list_that_the_server_will_not_go_on_with_is_no_list(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", PODS_PATH, Reply(status=410, body=status(410, "Expired", "too old")))
     with pytest.raises(AuditReadError, match=r"list /api/v1/pods: .*410 Expired"):

@@ -15,6 +15,7 @@ from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.model.events import NodeGone, ObjectUnreadable, PodGone, PodSeen
 from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.permits import read_written
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE
@@ -117,6 +118,35 @@ def test_a_pod_of_the_largest_amount_fits_on_no_node_whatever_the_node_reports()
 def test_a_negative_request_is_refused(amount: str) -> None:
     with pytest.raises(ValueError, match="negative"):
         PodDecoder(KindInterner()).decode(a_pod(requests={"cpu": 1, "memory": amount}))
+
+
+@pytest.mark.parametrize("minor", ["1.36.3", "1.37.2"])
+def test_a_negative_amount_in_a_status_counts_as_nothing(minor: str) -> None:
+    """The API server checks what is asked for, and not what a kubelet reports."""
+    negative = {"cpu": "-5", "memory": "1Gi", "example.com/gpu": "-1"}
+    body = json.loads(a_pod(nodeName="n", resources={"requests": {"cpu": 1}}))
+    body["status"] = {
+        "containerStatuses": [{"name": "c0", "resources": {"requests": negative}, "allocatedResources": negative}],
+        "resources": {"requests": negative},
+        "allocatedResources": negative,
+    }
+    pod = PodDecoder(KindInterner(), KubernetesVersion.parse(minor)).decode(json.dumps(body).encode())
+    assert pod.kind.requests == (1000, 2**30)
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ("0000-02-29T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("-001-12-31T10:00:00Z", "0001-01-01T00:00:00Z"),
+        ("10000-01-01T13:59:59Z", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_time_before_or_after_all_years_that_python_knows_is_the_first_or_the_last(written: str, want: str) -> None:
+    body = json.loads(a_pod(nodeName="n")) | {"status": {"startTime": written}}
+    body["metadata"] |= {"creationTimestamp": written, "deletionTimestamp": written}
+    pod = PodDecoder(KindInterner()).decode(json.dumps(body).encode())
+    assert (pod.created_at, pod.started_at) == (want, want)
 
 
 @pytest.mark.parametrize("spec", [{"priority": 2**31}, {"priority": int("9" * 400)}, {"terminationGracePeriodSeconds": 2**63}])

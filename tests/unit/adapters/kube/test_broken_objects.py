@@ -1,13 +1,27 @@
 """An object that cannot be read, in a whole feed: it ends nothing, and what was last read of it stands."""
 
+import json
+
 import pytest
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.resource_type import NODES_PATH
-from tests.support.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi, Reply
 from tests.unit.adapters.kube.test_reflector import reflecting
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_a_deep_object_hides_no_other_object_of_its_list(api: FakeApi, client: KubeClient) -> None:
+    """As deep as the API server stores: one such object made the whole page unreadable, so that nothing was ever listed."""
+    api.put(NODES_PATH, "good")
+    api.put(NODES_PATH, "deep", status={"unread": "DEEP"})
+    whole = json.dumps({"metadata": {"resourceVersion": "7"}, "items": list(api.objects[NODES_PATH].values())})
+    api.reply("GET", NODES_PATH, Reply(body=whole.replace('"DEEP"', "[" * 9_900 + "]" * 9_900).encode()))
+    async with reflecting(api, client) as story:
+        await story.reader.until(lambda: set(story.reader.state) == {"good", "deep"})
+    assert story.broken == []
+    assert "garbled" not in story.reflector.stats().breaks
 
 
 async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_is_kept(api: FakeApi, client: KubeClient) -> None:

@@ -313,6 +313,7 @@ def test_whether_pods_that_are_not_ready_may_be_evicted_is_read(
         ({"minAvailable": 2}, BudgetRule(amount=2, percent=False, unavailable=False)),
         ({"minAvailable": "20%", "maxUnavailable": None}, BudgetRule(amount=20, percent=True, unavailable=False)),
         ({"maxUnavailable": "0%"}, BudgetRule(amount=0, percent=True, unavailable=True)),
+        ({"maxUnavailable": "000000000000050%"}, BudgetRule(amount=50, percent=True, unavailable=True)),
         ({}, None),
     ],
 )

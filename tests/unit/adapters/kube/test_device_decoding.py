@@ -28,6 +28,7 @@ from slackwater.model.devices import (
     Version,
 )
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater_protocol.units import LARGEST
 from tests.support.devices import (
     DRIVER,
     Obj,
@@ -44,6 +45,16 @@ from tests.support.devices import (
 
 def _json(body: Obj) -> bytes:
     return json.dumps(body).encode()
+
+
+def test_amounts_of_any_length_and_opaque_parameters_of_any_depth_are_read() -> None:
+    for memory, want in (("9" * 1001, LARGEST), ("0" * 5000 + "3", 3)):
+        found = decode_slice(_json(slice_body("a", device("gpu-0", memory=memory))))
+        assert [each.amount for each in found.devices[0].capacity] == [want * 10**9]
+    body = claim_body("c", devices_of(ask()))
+    body["spec"]["devices"]["config"] = [{"opaque": {"driver": DRIVER, "parameters": "DEEP"}}]
+    deep = json.dumps(body).replace('"DEEP"', '{"a":' + "[" * 5_000 + "]" * 5_000 + "}").encode()
+    assert decode_resource_claim(deep) == decode_resource_claim(_json(body))
 
 
 def test_a_slice_has_its_devices_with_exact_amounts() -> None:

@@ -14,7 +14,8 @@ import msgspec
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, MalformedAnswer, refused
-from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, object_path
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
+from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
 from slackwater.adapters.kube.structs import ListWire
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
@@ -22,7 +23,7 @@ from slackwater.ports.protocols import AuditReadError, Listing
 
 T = TypeVar("T", Node, Pod)
 
-_PAGE: Final = msgspec.json.Decoder(ListWire)
+_PAGE: Final = ObjectDecoder(ListWire)
 #: Objects decoded at once: about 2 ms of work.
 _SLICE: Final = 40
 
@@ -51,7 +52,14 @@ class ApiAuditReads:
 
     async def pod(self, key: PodKey, *, timeout_seconds: float) -> Pod | None:
         body = await self._object(object_path(PODS_PATH, key), timeout_seconds)
-        return None if body is None else _decoded(self._pods.decode, body, f"pod {key}")
+        if body is None:
+            return None
+        try:
+            return _decoded(self._pods.decode, body, f"pod {key}")
+        except AuditReadError:
+            if has_ended(body):
+                return None
+            raise
 
     async def _listed(
         self, path: str, decode: Callable[[bytes | msgspec.Raw], T], timeout_seconds: float
@@ -105,6 +113,8 @@ def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T],
         try:
             objects.append(decode(raw))
         except UNREADABLE:
+            if has_ended(raw):
+                continue
             try:
                 meta = read_meta(raw)
                 unreadable.append((meta.uid, meta.name))

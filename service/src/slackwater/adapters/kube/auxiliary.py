@@ -16,6 +16,7 @@ from msgspec import field
 from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
 from slackwater.adapters.kube.structs import Int32, Int64, MetaWire, Wire
@@ -66,8 +67,8 @@ class _GenerationWire(Wire):
     metadata: _Generation = field(default_factory=_Generation)
 
 
-_WORKLOAD: Final = msgspec.json.Decoder(_WorkloadWire)
-_GENERATION: Final = msgspec.json.Decoder(_GenerationWire)
+_WORKLOAD: Final = ObjectDecoder(_WorkloadWire)
+_GENERATION: Final = ObjectDecoder(_GenerationWire)
 
 
 def generation_of(raw: bytes | msgspec.Raw) -> int:
@@ -172,8 +173,8 @@ class _WantingWire(Wire):
     status: _WantingStatusWire = field(default_factory=_WantingStatusWire)
 
 
-_WANTING: Final = msgspec.json.Decoder(_WantingWire)
-_DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSetWire)
+_WANTING: Final = ObjectDecoder(_WantingWire)
+_DAEMON_SET: Final = ObjectDecoder(_DaemonSetWire)
 
 
 def auxiliary(

@@ -16,6 +16,7 @@ from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import Wire
 from slackwater.adapters.kube.yaml_text import YamlProblem, yaml_tree
@@ -96,7 +97,7 @@ class _Object(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-_OBJECT: Final = msgspec.json.Decoder(_Object)
+_OBJECT: Final = ObjectDecoder(_Object)
 
 
 def _version(answer: Response) -> str:
@@ -161,7 +162,7 @@ def decode_observed(text: str) -> dict[str, Any]:
         raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
 
 
-_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
+_CONFIG_MAP: Final = ObjectDecoder(_ConfigMapWire)
 
 
 def pauses(on_broken: OnBroken) -> ResourceType[str]:

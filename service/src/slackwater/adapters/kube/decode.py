@@ -20,6 +20,7 @@ from slackwater.adapters.kube.eviction_facts import (
     time_text,
 )
 from slackwater.adapters.kube.node_structs import NodeMetaWire, NodeStatusWire, NodeWire
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.pod_constraints import images, pod_constraints, read_affinity, selector_of
 from slackwater.adapters.kube.pod_requests import Ask, missing_request, read_amounts, resize_pending, whole
 from slackwater.adapters.kube.pod_signature import plain_signature
@@ -46,11 +47,11 @@ from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, DO_NOT_DIS
 
 NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
 
-_NODE: Final = msgspec.json.Decoder(NodeWire)
-_BUDGET: Final = msgspec.json.Decoder(BudgetWire)
-_POD: Final = msgspec.json.Decoder(PodWire)
+_NODE: Final = ObjectDecoder(NodeWire)
+_BUDGET: Final = ObjectDecoder(BudgetWire)
+_POD: Final = ObjectDecoder(PodWire)
 _TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
-_IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
+_IDENTITY: Final = ObjectDecoder(IdentityWire)
 
 _CREATED: Final = "metadata.creationTimestamp"
 #: Phases of pods that have ended and use no resources any more.
@@ -247,7 +248,7 @@ def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
     if said is None:
         return None
     percent = isinstance(said, str)
-    digits = str(said).removesuffix("%")
+    digits = str(said).removesuffix("%").lstrip("0") or "0"
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _COUNT_DIGITS) or percent != str(said).endswith("%"):
         key = "maxUnavailable" if unavailable else "minAvailable"
         raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")

@@ -34,6 +34,7 @@ from slackwater.adapters.kube.device_structs import (
     TaintWire,
     TemplateWire,
 )
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.pod_constraints import node_term
 from slackwater.adapters.kube.structs import NodeSelectorWire, Quantity
 from slackwater.model.devices import (
@@ -71,11 +72,11 @@ TAINT_RULE_APIS: Final = (_API, "resource.k8s.io/v1beta2", "resource.k8s.io/v1al
 _EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 _STABLE_SINCE: Final = 37
 _BETA_SINCE: Final = 36
-_SLICE: Final = msgspec.json.Decoder(SliceWire)
-_TAINT_RULE: Final = msgspec.json.Decoder(TaintRuleWire)
-_CLASS: Final = msgspec.json.Decoder(ClassWire)
-_CLAIM: Final = msgspec.json.Decoder(ClaimWire)
-_TEMPLATE: Final = msgspec.json.Decoder(TemplateWire)
+_SLICE: Final = ObjectDecoder(SliceWire)
+_TAINT_RULE: Final = ObjectDecoder(TaintRuleWire)
+_CLASS: Final = ObjectDecoder(ClassWire)
+_CLAIM: Final = ObjectDecoder(ClaimWire)
+_TEMPLATE: Final = ObjectDecoder(TemplateWire)
 
 
 def _of_v1(wire: V) -> V:

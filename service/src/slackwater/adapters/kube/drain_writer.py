@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from slackwater.adapters.kube.client import Response, outcome_of
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
@@ -57,8 +58,8 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-_NODE: Final = msgspec.json.Decoder(_NodeNow)
-_STATUS: Final = msgspec.json.Decoder(_Status)
+_NODE: Final = ObjectDecoder(_NodeNow)
+_STATUS: Final = ObjectDecoder(_Status)
 
 
 class DrainWriter:

@@ -4,6 +4,7 @@ Each event source has its own reader. Replicas have equal facts, so each distinc
 """
 
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,6 +23,7 @@ _TIMES: Final = 4_096
 #: The API's default of `terminationGracePeriodSeconds`.
 DEFAULT_GRACE_SECONDS: Final = 30
 _SAFE_TO_EVICT: Final[dict[str, SafeToEvict]] = {"true": "true", "false": "false", "on-completion": "on-completion"}
+_UNKNOWN_YEAR: Final = re.compile(r"(0000|-\d+|(?P<late>\d{5,}))-\d\d-\d\dT")
 #: The config source of a pod that came through the API server; any other source means a kubelet's static pod.
 _FROM_API: Final = "api"
 
@@ -56,7 +58,7 @@ def overdue_at(wire: PodWire) -> UnixTime | None:
 
 def instant_of(field: str, text: str) -> UnixTime:
     """Parses a time as the API writes it. Raises ValueError, which names the field, for an invalid text."""
-    return UnixTime(_time(field, text).timestamp())
+    return UnixTime(_time(field, _of_known_year(text)).timestamp())
 
 
 @lru_cache(maxsize=_TIMES)
@@ -67,8 +69,15 @@ def time_text(field: str, text: str | None) -> str:
     """
     if not text:
         return ""
+    text = _of_known_year(text)
     at = _time(field, text)
     return text if text.endswith("Z") else at.isoformat().replace("+00:00", "Z")
+
+
+def _of_known_year(text: str) -> str:
+    """The text; for a year that the API server writes and Python does not know, the first or the last time that it knows."""
+    found = _UNKNOWN_YEAR.match(text)
+    return text if found is None else "9999-12-31T23:59:59Z" if found["late"] else "0001-01-01T00:00:00Z"
 
 
 def _time(field: str, text: str) -> datetime:

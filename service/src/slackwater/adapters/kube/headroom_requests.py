@@ -19,6 +19,7 @@ from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
 from slackwater.adapters.kube.structs import Int32, Int64, Quantity, Wire
 from slackwater.model.auxiliary import AuxiliaryKey
@@ -75,7 +76,7 @@ class _BufferWire(Wire):
     status: _BufferStatus = field(default_factory=_BufferStatus)
 
 
-_BUFFER: Final = msgspec.json.Decoder(_BufferWire)
+_BUFFER: Final = ObjectDecoder(_BufferWire)
 
 
 def headroom_requests(

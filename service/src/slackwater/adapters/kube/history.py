@@ -15,6 +15,7 @@ from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
 from slackwater.adapters.kube.config_maps import ConfigMapWriter
 from slackwater.adapters.kube.errors import KubeError, refused
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.structs import Wire
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import Chunk, chunk_of
@@ -39,7 +40,7 @@ class _ConfigMapWire(Wire):
     data: dict[str, str] | None = None
 
 
-_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMapWire)
+_CONFIG_MAP: Final = ObjectDecoder(_ConfigMapWire)
 
 
 def config_map_name(ring: Ring, slot: int) -> str:

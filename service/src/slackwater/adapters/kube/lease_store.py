@@ -17,6 +17,7 @@ import structlog
 
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.errors import KubeError, refused
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.controllers.leadership.lease import Lease, LeaseUnreachable, holder_name
 from slackwater.model.ids import Instant, PodKey
@@ -47,7 +48,7 @@ class _Object(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_OBJECT: Final = msgspec.json.Decoder(_Object)
+_OBJECT: Final = ObjectDecoder(_Object)
 
 
 class ApiLease:
@@ -149,7 +150,7 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_POD: Final = msgspec.json.Decoder(_Pod)
+_POD: Final = ObjectDecoder(_Pod)
 
 
 class LeaderPod:

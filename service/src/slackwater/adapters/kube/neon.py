@@ -6,6 +6,7 @@ from typing import Final, TypeVar, cast, get_args
 import msgspec
 
 from slackwater.adapters.kube.decode import version_number
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import MetaWire, Wire
 from slackwater.adapters.kube.vertical import MIGRATION_KIND
@@ -42,8 +43,8 @@ class _MigrationWire(Wire):
     status: _MigrationStatus = msgspec.field(default_factory=_MigrationStatus)
 
 
-_MACHINE: Final = msgspec.json.Decoder(_MachineWire)
-_MIGRATION: Final = msgspec.json.Decoder(_MigrationWire)
+_MACHINE: Final = ObjectDecoder(_MachineWire)
+_MIGRATION: Final = ObjectDecoder(_MigrationWire)
 
 
 def decode_machine(raw: bytes | msgspec.Raw) -> Machine:

@@ -10,6 +10,7 @@ import msgspec
 
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.errors import refused
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.structs import Wire
 
 Json = dict[str, Any]
@@ -88,7 +89,7 @@ class _PageWire(Wire):
     metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
 
 
-_PAGE_END: Final = msgspec.json.Decoder(_PageWire)
+_PAGE_END: Final = ObjectDecoder(_PageWire)
 
 
 def _check(answer: Response, what: str) -> None:

@@ -85,6 +85,15 @@ def _read_requests(raw: bytes) -> ResourceListAmounts:
     return asked
 
 
+def _reported(raw: AmountsRaw) -> ResourceListAmounts:
+    """Decodes amounts of a status, which the API server does not check: negative ones count as 0."""
+    cpu, memory, rest = _read(bytes(raw))
+    if min(cpu or 0, memory or 0, *(nanos for _, nanos in rest), 0) >= 0:
+        return ResourceListAmounts(cpu, memory, rest)
+    cpu, memory = (None if nanos is None else max(nanos, 0) for nanos in (cpu, memory))
+    return ResourceListAmounts(cpu, memory, tuple((name, max(nanos, 0)) for name, nanos in rest))
+
+
 def whole(nanos: int) -> int:
     """Nanos rounded up to whole units, as kube-scheduler counts every resource but CPU; at most `LARGEST_AMOUNT`."""
     return max(-LARGEST_AMOUNT, min(-(-nanos // _NANOS), LARGEST_AMOUNT))
@@ -305,20 +314,20 @@ def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible
         and status.resources is not None
         and not (_is_null(status.allocated_resources) or _is_null(status.resources.requests))
     ):
-        allocated, actual = read_requests(status.allocated_resources), read_requests(status.resources.requests)
+        allocated, actual = _reported(status.allocated_resources), _reported(status.resources.requests)
         reported = [_Containers([allocated], exact=True), _Containers([actual], exact=True)]
     else:
 
         def allocated_of(container: ContainerWire) -> ResourceListAmounts:
             found = statuses.get(container.name)
             if found is not None and not _is_null(found.allocated_resources):
-                return read_requests(found.allocated_resources)
+                return _reported(found.allocated_resources)
             return _requests(container.resources) if nothing_new is None else nothing_new
 
         def actual_of(container: ContainerWire) -> ResourceListAmounts:
             found = statuses.get(container.name)
             if found is not None and found.resources is not None and not _is_null(found.resources.requests):
-                return read_requests(found.resources.requests)
+                return _reported(found.resources.requests)
             return allocated_of(container)
 
         reported = [_of_all(spec, allocated_of), _of_all(spec, actual_of)]
@@ -352,7 +361,7 @@ def _effective(container: ContainerWire, statuses: _Statuses, *, infeasible: boo
 def _in_resize(
     asked: ResourceListAmounts, actual: ResourcesWire, granted: AmountsRaw, *, infeasible: bool
 ) -> ResourceListAmounts:
-    now, grant = read_requests(actual.requests), read_requests(granted)
+    now, grant = _reported(actual.requests), _reported(granted)
     if asked == now == grant:  # no resize is under way, which is nearly always so
         return asked
     names = sorted({name for amounts in (asked, now, grant) for name, _ in amounts.rest})

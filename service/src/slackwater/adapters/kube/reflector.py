@@ -18,7 +18,6 @@ from typing import Final, Generic, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
-import msgspec
 import structlog
 
 from slackwater.adapters.kube.client import ApiPort, Call
@@ -32,6 +31,7 @@ from slackwater.adapters.kube.errors import (
     Unreachable,
     refused,
 )
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import ResourceType
 from slackwater.adapters.kube.structs import ListWire
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
@@ -119,7 +119,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
-_PAGE: Final = msgspec.json.Decoder(ListWire)
+_PAGE: Final = ObjectDecoder(ListWire)
 
 #: The causes after which the resource version cannot be used any more, so the type is listed again.
 _LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled", "went_back"})

@@ -12,6 +12,7 @@ import msgspec
 
 from slackwater.adapters.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.structs import MetaWire, Wire
 from slackwater.model.events import (
     BudgetGone,
@@ -126,7 +127,7 @@ class _PlaceWire(Wire):
     status: _PlaceStatusWire = msgspec.field(default_factory=_PlaceStatusWire)
 
 
-_PLACE: Final = msgspec.json.Decoder(_PlaceWire)
+_PLACE: Final = ObjectDecoder(_PlaceWire)
 
 
 def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> SourceEvent | None:
@@ -136,6 +137,14 @@ def _unreadable_pod(raw: bytes | msgspec.Raw, meta: MetaWire, why: str) -> Sourc
         return None
     node = NodeName(place.spec.node_name) if place.spec.node_name and place.status.phase not in ENDED else None
     return ObjectUnreadable(meta.uid, f"pod {meta.namespace}/{meta.name}", node, why)
+
+
+def has_ended(raw: bytes | msgspec.Raw) -> bool:
+    """Whether a pod that cannot be decoded whole has ended, so that it counts nowhere."""
+    try:
+        return _PLACE.decode(raw).status.phase in ENDED
+    except UNREADABLE:
+        return False
 
 
 def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import field
 
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.pod_constraints import node_term, selector_of
 from slackwater.adapters.kube.pod_requests import whole
 from slackwater.adapters.kube.structs import (
@@ -181,14 +182,14 @@ class _AttachmentWire(_Object):
     spec: _AttachmentSpecWire = field(default_factory=_AttachmentSpecWire)
 
 
-_CLAIM: Final = msgspec.json.Decoder(_ClaimWire)
-_VOLUME: Final = msgspec.json.Decoder(_VolumeWire)
-_CLASS: Final = msgspec.json.Decoder(_ClassWire)
-_CSI_NODE: Final = msgspec.json.Decoder(_CsiNodeWire)
-_DRIVER: Final = msgspec.json.Decoder(_DriverWire)
-_CAPACITY: Final = msgspec.json.Decoder(_CapacityWire)
-_ATTACHMENT: Final = msgspec.json.Decoder(_AttachmentWire)
-_NAMESPACE: Final = msgspec.json.Decoder(_Object)
+_CLAIM: Final = ObjectDecoder(_ClaimWire)
+_VOLUME: Final = ObjectDecoder(_VolumeWire)
+_CLASS: Final = ObjectDecoder(_ClassWire)
+_CSI_NODE: Final = ObjectDecoder(_CsiNodeWire)
+_DRIVER: Final = ObjectDecoder(_DriverWire)
+_CAPACITY: Final = ObjectDecoder(_CapacityWire)
+_ATTACHMENT: Final = ObjectDecoder(_AttachmentWire)
+_NAMESPACE: Final = ObjectDecoder(_Object)
 
 
 def decode_claim(raw: bytes | msgspec.Raw) -> Claim:

@@ -8,11 +8,10 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
-import msgspec
-
 from slackwater.adapters.kube.client import Response, outcome_of, words_of
 from slackwater.adapters.kube.decode import version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
 from slackwater.adapters.kube.structs import IdentityWire
 from slackwater.model.effects import CreateMigration, DeleteMigration, Resize, VerticalEffect, WritePermit
@@ -27,7 +26,7 @@ from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
 
-_IDENTITY: Final = msgspec.json.Decoder(IdentityWire)
+_IDENTITY: Final = ObjectDecoder(IdentityWire)
 _PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
 #: The statuses of a write whose condition does not hold: the object is another one, or has changed.
 _CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})

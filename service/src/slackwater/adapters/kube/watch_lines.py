@@ -23,6 +23,7 @@ from slackwater.adapters.kube.errors import (
     read_status,
     shortened,
 )
+from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, ResourceType
 from slackwater.adapters.kube.structs import MetaWire, WatchWire
 from slackwater.model.events import SourceEvent
@@ -94,7 +95,7 @@ class KnownObjects(Generic[K]):
             yield from self.deleted(key, self._known[key][0])
 
 
-_LINE: Final = msgspec.json.Decoder(WatchWire)
+_LINE: Final = ObjectDecoder(WatchWire)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,11 +23,9 @@ def compare_node(state: ClusterState, fresh: Node) -> SumDifference | None:
         return None
     if known.resource_version != fresh.resource_version or known.uid != fresh.uid:
         return SumDifference(Drift.MISSED_EVENT, name, f"version {known.resource_version}, want {fresh.resource_version}")
-    return (
-        None
-        if known == fresh
-        else SumDifference(Drift.ALTERED_OBJECT, name, f"version {fresh.resource_version} says otherwise")
-    )
+    if known != fresh or state.quarantine.has_object(fresh.uid):
+        return SumDifference(Drift.ALTERED_OBJECT, name, f"version {fresh.resource_version} says otherwise")
+    return None
 
 
 def compare_pod(state: ClusterState, fresh: Pod) -> SumDifference | None:
@@ -41,7 +39,7 @@ def compare_pod(state: ClusterState, fresh: Pod) -> SumDifference | None:
         return None
     if known.resource_version < fresh.resource_version:
         return SumDifference(Drift.MISSED_EVENT, name, f"version {known.resource_version}, want {fresh.resource_version}")
-    if known != fresh:
+    if known != fresh or state.quarantine.has_object(fresh.uid):  # it could not be applied before
         return SumDifference(Drift.ALTERED_OBJECT, name, f"version {fresh.resource_version} says otherwise")
     return _compare_reservation(state, fresh, name)
 

@@ -27,10 +27,10 @@ import structlog
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.recomputed_sums import Drift, SumDifference, wrong_held, wrong_on
 from slackwater.controllers.audit.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
-from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, PodAudited, PodGone
+from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, ObjectUnreadable, PodAudited, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.objects import Pod
-from slackwater.ports.protocols import AuditReadError, AuditReads
+from slackwater.model.objects import Node, Pod
+from slackwater.ports.protocols import AuditReadError, AuditReads, Listing
 
 _log = structlog.get_logger(__name__)
 
@@ -112,6 +112,8 @@ class Audit:
         self._samples = 0
         self._suspects: list[_Suspect] = []
         self._unclear: set[NodeName] = set()
+        #: UIDs of the unreadable objects of which the lists have shown nothing so far.
+        self._unlisted: set[str] = set()
         self._left = 0
         self._named = 0
         self.counts = AuditCounts()
@@ -196,8 +198,11 @@ class Audit:
 
     async def _audited(self) -> int:
         self._suspects, self._left, self._unclear = [], 0, set()
+        self._unlisted = self._state.quarantine.objects()
         await self._list_nodes()
         await self._list_pods()
+        for uid in sorted(self._unlisted):
+            self._take(ObjectUnreadable(uid, f"object {uid}", None, "the API server has it no more, or it has ended"))
         if self._suspects:
             await anyio.sleep(self._config.settle_seconds)
         for suspect in self._suspects:
@@ -221,6 +226,7 @@ class Audit:
             async for part in parts:
                 version = part.version
                 with self._slice():
+                    self._note_listed(part)
                     listed.update(name for _, name in part.unreadable)
                     listed.update(node.name for node in part.objects)
                     for node in part.objects:
@@ -232,6 +238,11 @@ class Audit:
         if judge() is not None:
             self._suspect(_Suspect(judge, partial(self._read_node, name), name))
 
+    def _note_listed(self, part: Listing[Node] | Listing[Pod]) -> None:
+        if self._unlisted:
+            self._unlisted.difference_update(uid for uid, _ in part.unreadable)
+            self._unlisted.difference_update(each.uid for each in part.objects)
+
     async def _list_pods(self) -> None:
         listed: set[str] = set()
         version = 0
@@ -239,6 +250,7 @@ class Audit:
             async for part in parts:
                 version = part.version
                 with self._slice():
+                    self._note_listed(part)
                     listed.update(uid for uid, _ in part.unreadable)
                     listed.update(pod.uid for pod in part.objects)
                     for pod in part.objects:

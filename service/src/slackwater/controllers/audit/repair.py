@@ -54,18 +54,28 @@ class AuditRepair:
         return effects + self._seen(pod, now)
 
     def _unreadable(self, event: ObjectUnreadable, now: Instant) -> list[Effect]:
-        """Quarantines the node where an unreadable object counts, since what the object requests is not known. If the cluster
-        state has it as a pod, an Event on the pod says so once."""
+        """Quarantines the node where an unreadable object counts, since what the object requests is not known; ends the
+        quarantine if the object counts nowhere any more. If the cluster state has it as a pod, an Event on the pod says so
+        once."""
         uid = PodUid(event.uid)
         reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
+        if event.node is None and (reservation is None or reservation.state == "seen"):  # else its bind is in progress
+            return self._counts_nowhere(uid, pod, now)
         node = event.node if reservation is None else reservation.node
-        if node is None:
-            return []
+        assert node is not None
         first = not self._quarantine.has_object(event.uid)
         self._quarantine.close_for(event.uid, node, f"{event.name} cannot be read: {event.why}", now)
         if pod is None or not first:
             return []
         return [Announce(pod.uid, pod.key, "Warning", "Unreadable", f"Node {node} takes no pods meanwhile: {event.why}")]
+
+    def _counts_nowhere(self, uid: PodUid, pod: Pod | None, now: Instant) -> list[Effect]:
+        """An unreadable pod without a node is pending, or has ended if it had a node before: no pod loses its node."""
+        if pod is not None and pod.node is None:
+            return []
+        if pod is not None:
+            self._cluster_state.pods.drop(uid, pod.key, now)
+        return self._release(uid, now)
 
     def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
