@@ -6,13 +6,13 @@ import pytest
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import WritePermit
-from slackwater.model.events import BindEnded, PermitNotWritten
+from slackwater.model.events import BindEnded, LeadershipTaken, PermitNotWritten
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PersistedPermit, read_written
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.model.vertical import MigrationRef
+from slackwater.model.vertical import MigrationRef, ResizeTarget, Vertical
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
@@ -323,3 +323,74 @@ async def test_a_bind_into_room_that_is_not_persisted_as_free_is_refused() -> No
         assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")
         assert service.reserved("n") == (1000, 4 << 30)
         assert service.writer.asked == []
+
+
+# --- plain pods -------------------------------------------------------------------------------------------------------------
+
+
+def plain(using: Amounts, *, maximum: Amounts = EIGHT, permit: str | None = None) -> Vertical:
+    """A plain pod that asks for `using`, with bounds."""
+    resizing = ResizeTarget(container="app", requests=using, whole=using, limits=(False, False))
+    return replace(a_vertical(using=using, maximum=maximum, machine=None, permit=permit, slot_bytes=1), resizing=resizing)
+
+
+HUGE = amounts("100000", "400Ti")
+NO_BUFFER = {"B": 0, "CP": 0, "PAF": 0, "held": 0}
+
+
+@pytest.mark.parametrize("hand_over", [False, True])
+def test_bounds_alone_reserve_nothing_but_the_requests(cluster: Growing, hand_over: bool) -> None:
+    """Whoever may create a pod chooses its bounds: one of 100,000 CPU closed its node at each start."""
+    pod = cluster.has_pod("p", on="n", vertical=plain(ONE, maximum=HUGE))
+    if hand_over:
+        cluster.take(LeadershipTaken())
+    else:
+        cluster.restarts()
+    assert cluster.cpu("n") == {"R": 1000, **NO_BUFFER}
+    assert cluster.ask(pod, TWO).permit == TWO
+    cluster.restarts()
+    assert cluster.cpu("n")["R"] >= 2000
+
+
+def test_a_plain_pod_grows_only_after_its_permit_is_persisted(cluster: Growing) -> None:
+    pod = cluster.has_pod("p", on="n", vertical=plain(ONE))
+    cluster.restarts()
+    decided = cluster.decide(pod, FOUR, last=FOUR)
+    assert cluster.told(decided).permit_limit_pending
+    assert cluster.told(decided).permit == ONE, "nobody has permitted it more, whatever it says"
+    cluster.write()
+    assert cluster.told(decided).permit == FOUR
+    cluster.restarts()
+    assert FOUR.within(cluster.reserved(pod))
+
+
+def test_the_permit_of_another_pod_is_none_of_a_plain_pod(cluster: Growing) -> None:
+    """It came with a template, for example."""
+    copied = PersistedPermit(permit=EIGHT, permit_limit=EIGHT, pod="another").text()
+    cluster.has_pod("p", on="n", vertical=plain(ONE, permit=copied))
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 1000, **NO_BUFFER}
+
+
+@pytest.mark.parametrize("node_first", [True, False])
+def test_an_unreadable_permit_counts_the_maximum_but_no_more_than_the_node_has(cluster: Growing, node_first: bool) -> None:
+    late = a_node("late", cpu="10", memory="40Gi")
+    if node_first:
+        cluster.has_node(late)
+    pod = cluster.has_pod("p", on="late", vertical=plain(ONE, maximum=HUGE, permit="{"))
+    small = cluster.has_pod("q", on="n", vertical=plain(ONE, maximum=SIX, permit="{"))
+    if not node_first:
+        cluster.has_node(late)
+    assert (cluster.cpu("late")["R"], cluster.cpu("late")["B"]) == (10_000, 9000)
+    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (6000, 5000)
+    cluster.has_node(replace(late, allocatable=amounts("12", "40Gi"), resource_version=late.resource_version + 1))
+    assert cluster.cpu("late")["R"] == 12_000
+    assert cluster.reserved(small) == SIX
+    cluster.ask(pod, ONE)
+    assert cluster.cpu("late") == {"R": 1000, **NO_BUFFER}
+
+
+def test_a_machine_without_a_permit_keeps_its_maximum_as_buffer(cluster: Growing) -> None:
+    cluster.has_pod("vm-pod", on="n", vertical=a_vertical(using=ONE, maximum=EIGHT))
+    cluster.restarts()
+    assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (8000, 7000)

@@ -3,8 +3,8 @@
 - `PermitAnnotations`, `AnnotationPlace`: the annotation of each pod.
 - `unreadable_annotations`, `unreadable_permit`: Events that report unreadable annotations to people, once for each text.
 
-An annotation that cannot be read counts as missing: with unreadable sizes a pod counts by its requests, with an unreadable
-permit by its Max.
+With unreadable sizes a pod counts by its requests. With an unreadable permit it counts by its Max, a plain pod by at most what
+its node has.
 """
 
 from dataclasses import replace
@@ -101,7 +101,7 @@ def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
     state."""
     effects: list[Effect] = []
     if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
-        effects.append(_unreadable(pod, pod.vertical_problem))
+        effects.append(_unreadable(pod, f"{pod.vertical_problem}; it counts as missing"))
     permit = _permit(pod)
     return effects if before is not None and _permit(before) == permit else effects + unreadable_permit(pod, permit)
 
@@ -110,7 +110,7 @@ def unreadable_permit(pod: Pod, text: str | None) -> list[Effect]:
     """An Event if the text of the pod's permit annotation cannot be read."""
     if text is None or read_written(text) is not None:
         return []
-    return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes")]
+    return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes; it counts as unknown")]
 
 
 def _permit(pod: Pod) -> str | None:
@@ -118,4 +118,4 @@ def _permit(pod: Pod) -> str | None:
 
 
 def _unreadable(pod: Pod, problem: str) -> Effect:
-    return Announce(pod.uid, pod.key, "Warning", _REASON, f"{problem}; it counts as missing")
+    return Announce(pod.uid, pod.key, "Warning", _REASON, problem)

@@ -106,7 +106,7 @@ def opened(
         admitting=AdmittingRows(table, quarantine),
         pods=PodTable(),
         annotations=annotations,
-        vertical_pods=VerticalPods(annotations),
+        vertical_pods=VerticalPods(annotations, table),
         reservations=Reservations(ledger, table, reservation_ended),
         holds=holds,
         room=NominatedRoom(ledger, table, holds),

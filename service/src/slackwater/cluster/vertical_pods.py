@@ -6,6 +6,7 @@ The state lives as long as the pod's reservation. The formulas are in the ledger
 from dataclasses import dataclass, replace
 
 from slackwater.cluster.annotations import PermitAnnotations
+from slackwater.cluster.nodes import NodeTable
 from slackwater.model.ids import Instant, PodKey, PodUid
 from slackwater.model.ledger.ledger import (
     PodResources,
@@ -57,12 +58,13 @@ class VerticalPodState:
 class VerticalPods:
     """The states of vertical pods by UID, and the rules for the resources that they count for."""
 
-    def __init__(self, annotations: PermitAnnotations) -> None:
+    def __init__(self, annotations: PermitAnnotations, nodes: NodeTable) -> None:
         self._annotations = annotations
+        self._nodes = nodes
         self._vertical_pods: dict[PodUid, VerticalPodState] = {}
         self._of_machine: dict[PodKey, dict[PodUid, None]] = {}
         #: What would count after a restart, as last computed; cached because each request reads it several times.
-        self._restored: dict[PodUid, tuple[Vertical, str | None, str, PodResources]] = {}
+        self._restored: dict[PodUid, tuple[Vertical, str | None, str, Amounts | None, PodResources]] = {}
         #: By the migration's key: what the source pod was permitted. The source may still grow to that before it leaves.
         self.arriving: dict[PodKey, Amounts] = {}
         #: True until everything was listed once. Annotations seen until then were written by an earlier process.
@@ -184,25 +186,32 @@ class VerticalPods:
         """The resources that a new process, which knows only the API's objects, would compute for the pod."""
         vertical = pod.vertical
         assert vertical is not None
-        text = self._annotations.place_of(pod).text
+        text, on_node = self._annotations.place_of(pod).text, self._allocatable(pod)
         known = self._restored.get(pod.uid)
-        if known is not None and known[0] is vertical and known[1] is text and known[2] == scheduler_name:
-            return known[3]
+        if known is not None and known[0] is vertical and known[1] is text and known[2:4] == (scheduler_name, on_node):
+            return known[4]
         pod_resources = self._restored_resources(pod, vertical, text, scheduler_name)
         if pod.uid in self._vertical_pods:
-            self._restored[pod.uid] = (vertical, text, scheduler_name, pod_resources)
+            self._restored[pod.uid] = (vertical, text, scheduler_name, on_node, pod_resources)
         return pod_resources
 
-    @staticmethod
-    def _restored_resources(pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> PodResources:
+    def _allocatable(self, pod: Pod) -> Amounts | None:
+        """What the pod's node has to allocate; None if the node is not known."""
+        row = None if pod.node is None else self._nodes.row_of.get(pod.node)
+        node = None if row is None else self._nodes.by_row[row]
+        return None if node is None else node.allocatable
+
+    def _restored_resources(self, pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> PodResources:
         written, migration = read_written(text), vertical.migration
         own = _own(written, pod)
         if not vertical.scaling or _is_target(vertical):
             return _placed_resources(vertical)
         if own is not None:
             return restored_resources(vertical, permit=own.permit, permit_limit=own.permit_limit)
-        if migration is None and pod.kind.scheduler_name != scheduler_name:
+        if migration is None and (pod.kind.scheduler_name != scheduler_name or _is_new(vertical, text, written)):
             return _placed_resources(vertical)
+        if vertical.resizing is not None:
+            return resources_of_unknown_permit(vertical, most=self._allocatable(pod))
         pod_resources = resources_of_unknown_permit(vertical)
         if migration is None or written is None:
             return pod_resources
@@ -243,6 +252,13 @@ def _is_target(vertical: Vertical) -> bool:
 
 def _own(written: PersistedPermit | None, pod: Pod) -> PersistedPermit | None:
     return written if written is not None and written.pod in {"", pod.uid} else None
+
+
+def _is_new(vertical: Vertical, text: str | None, written: PersistedPermit | None) -> bool:
+    """Whether no permit of a plain pod was persisted yet: `written` is what its annotation's `text` says, at most the permit of
+    another pod. No agent was then permitted more than the pod requests. Whoever may create a pod chooses its bounds, so these
+    alone must reserve nothing. Permits of a machine may be another scheduler's, so nothing is known of them."""
+    return vertical.resizing is not None and (text is None or written is not None)
 
 
 def _placed_resources(vertical: Vertical) -> PodResources:

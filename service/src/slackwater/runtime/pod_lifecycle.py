@@ -127,16 +127,27 @@ class PodLifecycle:
         for pod, _ in found:
             migrating.pod_seen(pod, now)
 
-    def node_seen(self, node: Node, now: Instant) -> list[Effect]:
+    def node_seen(self, node: Node, policy: Policy, now: Instant) -> list[Effect]:
         """Adds or updates the node as the watch shows it. Activates refused pods if room appeared."""
         cluster_state = self._cluster_state
-        known = node.name in cluster_state.nodes.row_of
+        row = cluster_state.nodes.row_of.get(node.name)
+        before = None if row is None else cluster_state.nodes.by_row[row]
         room_appeared = cluster_state.nodes.put(node)
-        if not known:
+        if row is None:
             cluster_state.reservations.node_opened(node.name, cluster_state.nodes.row_of[node.name])
             cluster_state.quarantine.node_opened(node.name)
+        if before is None or before.allocatable != node.allocatable:
+            self._recount_vertical_pods(node.name, policy)
         room_appeared = cluster_state.quarantine.readable(node.uid) or room_appeared
         return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
+
+    def _recount_vertical_pods(self, node: NodeName, policy: Policy) -> None:
+        """Counts the vertical pods on the node again: unknown permits count no more than the node has to allocate."""
+        for uid in self._cluster_state.reservations.on_node(node):
+            pod, reservation = self._cluster_state.pods.get(uid), self._cluster_state.reservations.get(uid)
+            if pod is not None and pod.vertical is not None and reservation is not None:
+                self.recount(pod, reservation, policy)
+                self._subscribers.permit_limits.recorded(uid)
 
     def node_gone(self, name: NodeName) -> None:
         """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""

@@ -178,7 +178,7 @@ class StateMachine:
     def _apply_object_event(self, event: ObjectEvent, now: Instant) -> list[Effect]:
         match event:
             case NodeSeen(node):
-                return self._pod_lifecycle.node_seen(node, now)
+                return self._pod_lifecycle.node_seen(node, self.policy, now)
             case NodeGone(name):
                 self._pod_lifecycle.node_gone(name)
             case BudgetSeen(budget):

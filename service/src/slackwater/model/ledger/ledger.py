@@ -51,10 +51,10 @@ def certain_resources(pod: Vertical) -> PodResources:
     return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
 
 
-def resources_of_unknown_permit(pod: Vertical) -> PodResources:
+def resources_of_unknown_permit(pod: Vertical, *, most: Amounts | None = None) -> PodResources:
     """The resources of a vertical pod whose last permit is unknown: its agent may use up to Max without asking, so all of Max
-    counts."""
-    reserved = pod.max.at_least(pod.using)
+    counts, but no more than `most`."""
+    reserved = (pod.max if most is None else pod.max.at_most(most)).at_least(pod.using)
     return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
 
 
