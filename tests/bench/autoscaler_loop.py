@@ -117,7 +117,9 @@ class _Played:
 def planning_process(service: Service) -> PlanningProcess:
     """The planning process as the service has it."""
     feed = ReplicaFeed(service.state_machine)
-    return PlanningProcess(feed, clock=lambda: Instant(time.monotonic()), plan_seconds=_TIMEOUT, pieces=PIECES)
+    return PlanningProcess(
+        feed, clock=lambda: Instant(time.monotonic()), plan_seconds=_TIMEOUT, silent_seconds=_TIMEOUT, pieces=PIECES
+    )
 
 
 async def _played(service: Service, planning: PlanningProcess, size: _Size, tell: WriteFrame) -> _Played:

@@ -101,7 +101,9 @@ class Asked:
         self.state_machine.apply(Synced(), NOW)
         self.has(machine("n1"))
         feed = ReplicaFeed(self.state_machine)
-        self.process = PlanningProcess(feed, **{"clock": clock, "plan_seconds": LONG, "command": COMMAND, **more})
+        self.process = PlanningProcess(
+            feed, **{"clock": clock, "plan_seconds": LONG, "silent_seconds": LONG, "command": COMMAND, **more}
+        )
 
     def has(self, *objects: Node | Pod) -> None:
         for each in objects:

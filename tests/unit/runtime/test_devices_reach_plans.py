@@ -4,18 +4,27 @@ import json
 from dataclasses import replace
 
 from slackwater.adapters.kube.auxiliary import auxiliary
+from slackwater.cluster.nodegroups.status import BoughtNode, NodeGroupStatus
+from slackwater.controllers.scaleup.pending import PendingRules
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
+from slackwater.model.ids import UnixTime
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.model.objects import Node
 from slackwater.model.pod_constraints import KindInterner
+from slackwater.model.template_devices import template_slice
+from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
+from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
-from tests.support.builders import whole_cluster
+from tests.support.builders import a_node, whole_cluster
 from tests.support.devices import (
+    DRIVER,
     Obj,
     ask,
     claim_body,
@@ -28,6 +37,7 @@ from tests.support.devices import (
     taint_rule_body,
     template_body,
 )
+from tests.support.nodegroups import a_group
 
 
 def broken(resource: str, name: str, error: Exception) -> None:
@@ -106,3 +116,28 @@ def fitting(replica: SnapshotReplica) -> list[str]:
     (pod,) = replica.pending.values()
     kind: KindId = replica.snapshot.kind_id(pod.kind, pod.labels)
     return [replica.snapshot.facts.nodes[row].name for row in feasible(replica.snapshot, kind).rows.tolist()]
+
+
+def test_machines_that_came_without_their_devices_are_not_bought_again_for_them() -> None:
+    promised = replace(a_node("template", cpu="8"), slices=(template_slice(DRIVER, 2),), scalars=(("pods", 110),))
+    group = replace(a_group("a"), template=promised)
+    came = a_node("a-1", cpu="8", created_at=1000.0)
+    status = NodeGroupStatus(
+        group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
+    )
+    bought = replace(status, ready=(came.name,), bought=(BoughtNode(node=came),))
+    gone = replace(status, bought=(BoughtNode(node=came, there=False),))
+    cluster, planner = (
+        cluster_of(pod_body("p", "mine"), class_body(), claim_body("mine", devices_of(ask(1)))),
+        ReplicaScaleUpPlanner(),
+    )
+    rules = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+
+    def new_nodes(status: NodeGroupStatus, *nodes: Node) -> int:
+        replica = SnapshotReplica()
+        changes = replace(whole_cluster(nodes, cluster.pods), devices=cluster.devices)
+        replica.take(changes)
+        asked = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
+        return planner(replica, asked).plan.n_nodes
+
+    assert [new_nodes(status), new_nodes(bought, came), new_nodes(gone)] == [1, 0, 0]

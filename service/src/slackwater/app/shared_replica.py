@@ -27,9 +27,11 @@ MakeReplica = Callable[[ReplicaFeed, Settings, Times], Replica]
 
 def replica_process(feed: ReplicaFeed, settings: Settings, times: Times) -> Replica:
     """Creates the replica that the service uses: it lives in a separate process, the planning process."""
+    autoscaler = settings.autoscaler
     return PlanningProcess(
         feed,
         clock=times.monotonic,
-        plan_seconds=seconds(settings.autoscaler.plan_timeout),
+        plan_seconds=seconds(autoscaler.plan_timeout),
+        silent_seconds=max(seconds(autoscaler.scan_interval), seconds(autoscaler.max_planning_time)),
         pieces=frozenset({ExplainQuestion, WhatIfQuestion, GroupRegistryView}),
     )

@@ -83,7 +83,12 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
         reason = Reason(int(verdicts.codes[row]))
         if reason is Reason.OK:
             return []
-        return [replace(each, closest=None) for each in obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))]
+        found = obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))
+        return [replace(each, closest=None, detail=_and(each.detail, template.broken_promise)) for each in found]
+
+
+def _and(detail: str, more: str) -> str:
+    return "; ".join(filter(None, (detail, more)))
 
 
 def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:

@@ -155,6 +155,42 @@ async def test_a_plan_has_a_deadline_and_a_process_that_misses_it_is_ended() -> 
         await until(lambda: not is_alive(mute), seconds=LONG)
 
 
+async def test_a_process_that_hangs_is_ended_and_the_next_one_makes_its_plan() -> None:
+    async with a_process(silent_seconds=2.0) as cluster, anyio.create_task_group() as group:
+        process = cluster.process
+        await plan(cluster, pending(5))
+        first = process.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        found: list[tuple[int, int, tuple[str, ...]]] = []
+
+        async def ask() -> None:
+            found.append(await plan(cluster, pending(2, "more")))
+
+        group.start_soon(ask)
+        await until(lambda: process.observation().silent_seconds > 0.1, seconds=LONG)
+        await until(lambda: bool(found), seconds=LONG)
+    assert found[0][:2] == (6, 1)
+    assert "hung" in found[0][2][0]
+    assert process.observation().silent_seconds == 0
+
+
+async def test_a_process_that_works_for_longer_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+    """It reads the clock at each step, which shows that it works."""
+    go_on = tmp_path / "go on"
+    command = (sys.executable, "-m", "tests.support.slowplanner", str(go_on))
+    async with a_process(command=command, silent_seconds=5.0) as cluster, anyio.create_task_group() as group:
+        group.start_soon(plan, cluster, pending(5))
+        await until(lambda: cluster.process._link is not None and cluster.process._link._plan is not None, seconds=LONG)
+        for _ in range(3):  # waits for what happens while it works, however slow this machine is
+            link = cluster.process._link
+            assert link is not None
+            heard = link._heard_at
+            await until(lambda heard=heard, link=link: link._heard_at != heard, seconds=LONG)  # type: ignore[misc]
+        go_on.touch()
+    assert cluster.process.observation().restarts == 0
+
+
 async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_be_sent() -> None:
     async with a_process() as cluster:
         broken = {GROUP: replace(a_group_status()[GROUP], group=cast("Any", None))}

@@ -71,7 +71,7 @@ def template_of(
         node=node,
         running_pods=(*usual, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes))),
         broken_promise=_broken_promise(group, node, came, models, said=said, taints=taints),
-        differing=differing_labels([*last, *models]),
+        differing=differing_labels([*last, *models] if came else models),
     )
 
 

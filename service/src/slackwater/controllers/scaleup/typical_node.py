@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nlargest
+from itertools import chain
 from typing import Final
 
 from slackwater.model.node_taints import TaintRules, taint_id
@@ -52,9 +53,10 @@ def typical_node(nodes: Sequence[Node], said: Node | None, rules: TaintRules) ->
 
 def _labels(nodes: Sequence[Node], said: dict[str, str]) -> dict[str, str]:
     """The labels that most of the nodes have, each with its most frequent value; of equally frequent ones the newest."""
-    carriers = Counter(key for node in nodes for key in node.labels)
+    pairs = Counter(chain.from_iterable(node.labels.items() for node in nodes))
+    carriers = Counter(chain.from_iterable(node.labels for node in nodes))
     found: dict[str, str] = {}
-    for (key, value), _ in Counter(pair for node in nodes for pair in node.labels.items()).most_common():
+    for (key, value), _ in pairs.most_common():
         if 2 * carriers[key] > len(nodes):
             found.setdefault(key, value)
     return found | {key: value for key, value in said.items() if key not in _KUBELETS or key not in found}
@@ -62,7 +64,7 @@ def _labels(nodes: Sequence[Node], said: dict[str, str]) -> dict[str, str]:
 
 def differing_labels(nodes: Sequence[Node]) -> frozenset[str]:
     """The keys of labels that are no property of the group, because no value is that of most of the nodes."""
-    values = Counter(pair for node in nodes for pair in node.labels.items())
+    values = Counter(chain.from_iterable(node.labels.items() for node in nodes))
     shared = {key for (key, _), count in values.items() if 2 * count > len(nodes)}
     return frozenset(key for key, _ in values if key not in shared)
 

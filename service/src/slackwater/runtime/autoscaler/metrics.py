@@ -191,6 +191,11 @@ def _planner(observation: PlannerObservation) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "slackwater_planner_resident_memory_bytes", "Resident memory of the planning process.", value=observation.resident_bytes
     )
+    yield GaugeMetricFamily(
+        "slackwater_planner_silent_seconds",
+        "For how long the planning process has given no sign of progress while it makes a plan.",
+        value=observation.silent_seconds,
+    )
 
 
 def _slos(record: LoopRecord | None) -> Iterator[Metric]:

@@ -115,10 +115,12 @@ class Plans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerObservation:
-    """Figures of the planning process: how often it was restarted, and its resident memory in bytes."""
+    """Figures of the planning process: how often it was restarted, its resident memory in bytes, and for how many seconds it
+    has given no sign of progress while it makes a plan."""
 
     restarts: int = 0
     resident_bytes: int = 0
+    silent_seconds: float = 0.0
 
 
 #: Makes the inquiry of the collected changes and the auxiliary objects. Called while the state machine is in the state to which

@@ -18,12 +18,13 @@ from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import attaching, template_of
-from slackwater.controllers.scaleup.template_devices import awaits_slices, publishing
+from slackwater.controllers.scaleup.template_devices import awaits_slices, publishing, usual_slices
 from slackwater.controllers.slack.planning_input import example_pods
 from slackwater.controllers.slack.policy import PPM, SlackPolicy
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.controllers.slack.state import SlackState
 from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.nodegroups import GroupName
@@ -44,6 +45,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 #: How many seconds after its creation a ready node without its devices counts as upcoming, because a driver may still publish
 #: them.
 _PUBLISHED_WITHIN: Final = 900.0
+_Slices = Mapping[NodeName, Sequence[ResourceSlice]]
 
 
 def leads_of(
@@ -104,11 +106,16 @@ class ReplicaScaleUpPlanner:
         self._slos = NO_SLOS
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
+        #: The devices of bought nodes, which the replica forgets when the nodes go.
+        self._bought_slices: _Slices = {}
 
     def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> LoopPlans:
         policy, slack = inquiry.rules.policy, inquiry.rules.slack
         demand = _demand(replica, inquiry.now, inquiry.rules)
-        groups = [self._group(replica, group_status, inquiry, policy) for group_status in inquiry.group_status.values()]
+        every = inquiry.group_status.values()
+        bought = (_bought_slices(replica, status, self._bought_slices, inquiry.now) for status in every)
+        self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
+        groups = [self._group(replica, group_status, inquiry, policy) for group_status in every]
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
         headroom = HeadroomDemand() if slack is None else self._headroom(replica, inquiry, slack, groups)
         replica.learn([*running_pods, *example_pods(headroom.pod_headroom)])
@@ -156,6 +163,7 @@ class ReplicaScaleUpPlanner:
             policy=policy,
             now=inquiry.now,
             known=known,
+            bought_slices=self._bought_slices,
         )
         if found.template is not None and any(name in replica.nodes for name in group_status.ready):
             self._templates[group_status.name] = found.template.node
@@ -188,9 +196,11 @@ def growable_group(
     policy: ScaleUpPolicy,
     now: UnixTime | None = None,
     known: Node | None = None,
+    bought_slices: _Slices | None = None,
 ) -> GrowableGroup:
     """The input of scale-up for one group, with a template node. `why_not`: why the group may not grow, by its status; None if
-    it may. `known`: the last template node of the group, used if the provider gives none. `now`: if None, ready nodes without
+    it may. `known`: the last template node of the group, used if the provider gives none. `bought_slices`: the
+    devices of bought nodes that are gone. `now`: if None, ready nodes without
     their devices do not count as upcoming."""
     group = group_status.group
     nodes = [replica.nodes[name] for name in group_status.ready if name in replica.nodes]
@@ -216,6 +226,9 @@ def growable_group(
     said_slices = (() if group.template is None else group.template.slices) or (() if known is None else known.slices)
     published = replica.snapshot.devices.published
     template = publishing(template, published, group_status.ready, said=said_slices)
+    came = _bought_slices(replica, group_status, bought_slices or {}, now)
+    if template is not None and came:
+        template = replace(template, node=replace(template.node, slices=usual_slices(list(came.values()))))
     return GrowableGroup(
         group=group_status.group,
         template=template,
@@ -223,6 +236,21 @@ def growable_group(
         skip_reason=skip_reason_of(group_status, why_not),
         dead=group_status.dead,
     )
+
+
+def _bought_slices(replica: SnapshotReplica, group_status: NodeGroupStatus, before: _Slices, now: UnixTime | None) -> _Slices:
+    """The ResourceSlices of the group's bought nodes; of nodes that are gone, those of `before`. Nodes of which it is not known
+    yet whether they will publish any are absent."""
+    published, found = replica.snapshot.devices.published, dict[NodeName, Sequence[ResourceSlice]]()
+    for name in (each.node.name for each in group_status.bought):
+        node = replica.nodes.get(name)
+        if name in published:
+            found[name] = published[name]
+        elif node is not None and now is not None and not _is_new(node, now):
+            found[name] = ()
+        elif node is None and name in before:
+            found[name] = before[name]
+    return found
 
 
 def _without_slices(

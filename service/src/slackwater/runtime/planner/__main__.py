@@ -36,7 +36,12 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     arrivals: Queue[bytes] = Queue(_MOST_WAITING)
     threading.Thread(target=_read, args=(sys.stdin.buffer, arrivals), name="reader", daemon=True).start()
-    session = Session(next_frame=lambda: _arrived(arrivals), plan_done=output.plan, begin_answer=Children(output).begin)
+    session = Session(
+        next_frame=lambda: _arrived(arrivals),
+        plan_done=output.plan,
+        begin_answer=Children(output).begin,
+        progress=output.progress,
+    )
     while True:
         session.take(arrivals.get())
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from slackwater.ports.protocols import WhatIfRefused
-from slackwater.runtime.planner.messages import ANSWER, PLAN, AnswerKind, AnswerPiece, PlannerQuestion, encode_piece
+from slackwater.runtime.planner.messages import ANSWER, PLAN, PROGRESS, AnswerKind, AnswerPiece, PlannerQuestion, encode_piece
 from slackwater.runtime.planner.value_frames import write_frame
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -38,6 +38,9 @@ class Output:
 
     def answer(self, piece: AnswerPiece) -> None:
         self._write(ANSWER + encode_piece(piece))
+
+    def progress(self) -> None:
+        self._write(PROGRESS)
 
     def _write(self, frame: bytes) -> None:
         with self._lock:

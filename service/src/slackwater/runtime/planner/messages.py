@@ -3,6 +3,7 @@
 service -> planning process    Ask, AskShrink, Question
 planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
                                on channel ANSWER: pieces of the answer to a question, each an `AnswerPiece`
+                               on channel PROGRESS: empty frames, while it works on a plan
 """
 
 import struct
@@ -92,7 +93,7 @@ FRAMED_TYPES: Final[frozenset[type]] = frozenset(
 )
 
 #: The first byte of a frame from the planning process: its channel.
-PLAN, ANSWER = b"p", b"a"
+PLAN, ANSWER, PROGRESS = b"p", b"a", b"g"
 
 
 class AnswerKind(IntEnum):

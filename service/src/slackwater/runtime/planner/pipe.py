@@ -21,11 +21,13 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from slackwater.model.changes import Changes
+from slackwater.model.ids import Instant
 from slackwater.ports.clock import Watch
 from slackwater.runtime.autoscaler.planning import MakeInquiry, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.planner.messages import (
     PLAN,
+    PROGRESS,
     AnswerKind,
     Ask,
     AskScaleDown,
@@ -87,14 +89,20 @@ class Link:
     """The service's end of the pipes to one planning process.
 
     `fed`: the replica of the process has the whole cluster, so it needs only changes. `ending`: the process was killed and must
-    not be used any more.
+    not be used any more. `rebuilding`: the plan that is being made began with the whole cluster. `longest_silence`: the longest
+    time in seconds without a sign of progress while a plan was being made.
     """
 
-    def __init__(self, process: Process, feed: ReplicaFeed, framed_types: frozenset[type]) -> None:
+    def __init__(
+        self, process: Process, feed: ReplicaFeed, framed_types: frozenset[type], clock: Callable[[], Instant]
+    ) -> None:
         assert process.stdout is not None
         self.process = process
         self.fed = False
         self.ending = False
+        self.rebuilding = False
+        self.longest_silence = 0.0
+        self._clock, self._heard_at = clock, clock()
         self._feed = feed
         self._encoder = Encoder(framed_types)
         self._decoder = Decoder(pod_of=feed.pod_of)
@@ -112,6 +120,14 @@ class Link:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
 
+    def silent_seconds(self) -> float:
+        """For how long the process has given no sign of progress; 0 if no plan is being made."""
+        return 0.0 if self._plan is None or self._plan.arrived.is_set() else self._clock() - self._heard_at
+
+    def _hear(self) -> None:
+        self.longest_silence = max(self.longest_silence, self.silent_seconds())
+        self._heard_at = self._clock()
+
     def fail_waits(self) -> None:
         """Ends all waits for answers with an error, because the process has ended."""
         for reply in (self._plan, *self._questions.values()):
@@ -125,11 +141,12 @@ class Link:
         plan for the last inquiry."""
         reply: _Reply[_Plan] = _Reply(watch)
         async with self._sending:
-            self._plan = reply
+            self._plan, self._heard_at, self.longest_silence, self.rebuilding = reply, self._clock(), 0.0, False
             if make is None:
                 await self._send(AskScaleDown(), watch)
             else:
                 changes, rebuild = await self._collect(watch, for_plan=True)
+                self.rebuilding = rebuild
                 await self._send(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
                 self._has_fed(rebuild=rebuild)
         return await reply.wait()
@@ -193,6 +210,7 @@ class Link:
                 with watch:
                     frame = next(frames, None)
                 if frame is not None:
+                    self._heard_at = self._clock()  # until the pipe is full, it is not the process that is slow
                     await self.process.stdin.send(framed(frame))
         except BaseException:
             self.kill()
@@ -206,9 +224,10 @@ class Link:
             while True:
                 (length,) = HEAD.unpack(await self._input.receive_exactly(HEAD.size))
                 frame = await self._input.receive_exactly(length)
+                self._hear()
                 if frame[:1] == PLAN:
                     self._take_plan(frame[1:])
-                else:
+                elif frame[:1] != PROGRESS:
                     self._take_answer(frame[1:])
         except LOST:
             self.kill()  # the process has ended, or closed its output and cannot answer any more

@@ -7,7 +7,8 @@
 
 The process starts with the first plan or question. It ends when no question has come for `idle_seconds`, unless an autoscaler
 requests plans. Its unexpected end is noticed at once, and the next process gets the whole cluster. A plan that the end
-interrupts is requested a second time; a question that it interrupts gets an error. Deliberately absent: making plans and
+interrupts is requested a second time; a question that it interrupts gets an error. A process that hangs, which gives no sign of
+progress while a plan is requested, is killed. Deliberately absent: making plans and
 answers (`session`, `children`), and sending messages (`pipe`).
 """
 
@@ -53,6 +54,10 @@ ANSWER_SECONDS: Final = 120.0
 #: The service waits this much longer than the child's deadline, because the child reports more exactly that it was too slow.
 _GRACE_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 300.0
+#: A process may be silent for so many times longer while it takes in the whole cluster, and in the time up to its kill it is
+#: looked at so many times: the event loop itself may have stood still.
+_REBUILD_FACTOR: Final = 6
+_LOOKS: Final = 10
 
 
 class PlannerLostError(Exception):
@@ -85,7 +90,8 @@ class Questions(Protocol):
 class PlanningProcess:
     """Makes plans and answers questions in a process of its own. Implements `Questions` and
     `runtime.autoscaler.planning.LoopPlanner`. A plan that takes longer than `plan_seconds` fails, and its process is killed.
-    `pieces`: further types whose long collections are sent in pieces."""
+    The process is also killed if it is silent for `silent_seconds` while it plans; then the next one may be silent for twice as
+    long, in case the machine is that slow. `pieces`: further types whose long collections are sent in pieces."""
 
     def __init__(
         self,
@@ -93,6 +99,7 @@ class PlanningProcess:
         *,
         clock: Callable[[], Instant],
         plan_seconds: float,
+        silent_seconds: float,
         pieces: frozenset[type] = frozenset(),
         command: Sequence[str] = COMMAND,
         answer_seconds: float = ANSWER_SECONDS,
@@ -102,6 +109,7 @@ class PlanningProcess:
         self._clock = clock
         self._plan_seconds, self._answer_seconds, self._idle_seconds = plan_seconds, answer_seconds, idle_seconds
         self._framed_types = FRAMED_TYPES | pieces
+        self._silent_seconds = self._patience = silent_seconds
         self._command = tuple(command)
         self._link: Link | None = None
         self._changed = anyio.Event()
@@ -124,7 +132,9 @@ class PlanningProcess:
     def observation(self) -> PlannerObservation:
         """The number of restarts, and the memory of the process; 0 if no process runs or its memory is unknown."""
         pid = self.pid
-        return PlannerObservation(restarts=self._restarts, resident_bytes=0 if pid is None else resident_bytes(pid))
+        silent = 0.0 if self._link is None else self._link.silent_seconds()
+        resident = 0 if pid is None else resident_bytes(pid)
+        return PlannerObservation(restarts=self._restarts, resident_bytes=resident, silent_seconds=silent)
 
     # --- the process ------------------------------------------------------------------------------------------------------
 
@@ -144,13 +154,14 @@ class PlanningProcess:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
         ) as process:
             self._feed.begin()
-            link = Link(process, self._feed, self._framed_types)
+            link = Link(process, self._feed, self._framed_types, self._clock)
             self._now(link)
             _log.info("planning process runs", pid=process.pid)
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(link.receive, name="answers of the planning process")
                     group.start_soon(self._end_when_idle, link, name="end of the planning process")
+                    group.start_soon(self._end_when_silent, link, name="end of a planning process that hangs")
                     await process.wait()
                     group.cancel_scope.cancel()
             finally:
@@ -175,6 +186,20 @@ class PlanningProcess:
         self._wanted = anyio.Event()
         self._now(None)  # plans and questions from now on wait for the next process
         link.kill()
+
+    async def _end_when_silent(self, link: Link) -> None:
+        """Kills a process that hangs: one that gives no sign of progress while a plan is requested."""
+        looks = 0
+        while True:
+            await anyio.sleep(self._patience / _LOOKS)
+            allowed = self._patience * (_REBUILD_FACTOR if link.rebuilding else 1)
+            looks = looks + 1 if link.silent_seconds() > allowed else 0
+            if looks > 1:
+                self._patience = min(2 * self._patience, self._plan_seconds)
+                self._news.append(f"the planning process hung: it gave no sign of progress for {allowed:g} s")
+                _log.error("planning process hangs, and is ended", pid=link.process.pid, seconds=allowed)
+                link.kill()
+                return
 
     def _is_idle(self) -> bool:
         return not self._plans and not self._waiting and self._clock() - self._asked_at > self._idle_seconds
@@ -213,6 +238,8 @@ class PlanningProcess:
             else:
                 assert isinstance(plans, Plans), plans
                 self._planned = link
+                if not link.rebuilding:
+                    self._patience = min(max(self._silent_seconds, 2 * link.longest_silence), self._plan_seconds)
                 news, self._news = self._news, []
                 return replace(plans, notes=(*news, *plans.notes))
         raise AssertionError("unreachable")
@@ -270,11 +297,14 @@ class PlanningProcess:
             self._asked_at = self._clock()
 
     async def _answered(self, make: MakeQuestion) -> bytes:
+        link: Link | None = None
         try:
             with anyio.fail_after(self._answer_seconds + _GRACE_SECONDS):
                 link = await self._another_than(None, _START_FOR_QUESTION_SECONDS)
                 kind, content = await link.ask(make, self._answer_seconds, Watch(self._clock))
         except TimeoutError:
+            if link is not None and not self._plans:  # not even the child's deadline was reported: the process hangs
+                link.kill()
             raise self._too_long() from None
         except PlannerLostError as error:
             raise WhatIfRefused(f"nobody can answer: {error}", busy=True) from error

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
@@ -24,6 +24,8 @@ from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown,
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
+#: Progress is reported at most once in so many seconds.
+_PROGRESS_SECONDS: Final = 0.5
 _Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
 #: Answers the question in the child and ends the child, so it does not return.
 AnswerInChild = Callable[[PlannerQuestion, SnapshotReplica], None]
@@ -47,7 +49,8 @@ class _InChild(BaseException):
 
 class Session:
     """Serves the messages of the service, one session in each planning process. `next_frame` returns a frame if one has
-    arrived, without waiting, else None. `plan_done` is called with each frame of a finished plan."""
+    arrived, without waiting, else None. `plan_done` is called with each frame of a finished plan, `progress` now and then while
+    the session works, so that the service notices a process that hangs."""
 
     def __init__(
         self,
@@ -55,10 +58,12 @@ class Session:
         next_frame: Callable[[], bytes | None],
         plan_done: Callable[[bytes], None],
         begin_answer: AnswerStarter,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._next_frame = next_frame
         self._plan_done = plan_done
         self._begin_answer = begin_answer
+        self._progress, self._reported_at = progress, 0.0
         self._maker = PlanMaker(ReplicaScaleUpPlanner(clock=self._clock), clock=self._clock)
         self._decoder = Decoder()
         self._encoder = Encoder(FRAMED_TYPES, theirs=self._is_theirs)
@@ -73,6 +78,7 @@ class Session:
     def take(self, frame: bytes) -> None:
         """Decodes a frame. If it completes a message, makes the plans or starts the answer that the message requests."""
         arrived = self._decoder.take(frame)
+        self._report(time.monotonic())
         if arrived is None:
             return
         message = arrived.value
@@ -138,7 +144,14 @@ class Session:
                 assert isinstance(arrived.value, Question), "one plan at a time is asked for"
                 assert not arrived.value.rebuild, "a replica that plans has had the whole cluster"
                 self._take_question(arrived.value)
-        return time.monotonic()
+        now = time.monotonic()
+        self._report(now)
+        return now
+
+    def _report(self, now: float) -> None:
+        if now - self._reported_at >= _PROGRESS_SECONDS:
+            self._reported_at = now
+            self._progress()
 
     def _take_question(self, question: Question) -> None:
         if self._planning and not question.rebuild:
