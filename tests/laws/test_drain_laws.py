@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.reasons import UnremovableReason
+from slackwater.runtime.invariants import violations
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
 from tests.support.seeds import examples
@@ -29,7 +30,7 @@ class StatusSources:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def clusters(draw: st.DrawFn, *, elsewhere: bool = True) -> Cluster:
     pods = [
         replica(f"p{number}", draw(st.sampled_from(NODES)), priority=draw(st.sampled_from((0, 0, 5))))
         for number in range(draw(st.integers(0, 6)))
@@ -38,7 +39,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
     words = draw(st.lists(WORDS, max_size=25))
     ends_after = draw(st.sampled_from((1.0, 40.0, 1e6)))
     nodes = [machine(name) for name in (*NODES, "stays")]
-    return a_cluster(nodes, pods, faults=StatusSources(words), limits=limits, ends_after=ends_after)
+    faults = StatusSources(words)
+    return a_cluster(nodes, pods, elsewhere=elsewhere, faults=faults, limits=limits, ends_after=ends_after)
 
 
 @LAW
@@ -56,6 +58,26 @@ def test_every_removal_ends_and_a_node_that_stays_is_as_before(cluster: Cluster,
     assert {end.order.node for end in cluster.ended} == set(NODES)
     removed = {end.order.node for end in cluster.ended if end.outcome == "removed"}
     assert removed == set(NODES) - set(cluster.nodes)
+
+
+ARRIVALS = st.lists(st.tuples(st.sampled_from("1234"), st.sampled_from(("n1", "stays")), st.integers(1, 20)), max_size=6)
+
+
+@LAW
+@given(cluster=clusters(elsewhere=False), first=st.sampled_from(("1", "3", "4")), arrivals=ARRIVALS)
+def test_no_pod_is_evicted_while_no_other_node_has_room(
+    cluster: Cluster, first: str, arrivals: list[tuple[str, str, int]]
+) -> None:
+    destinations = {pod.key.name: "stays" for pod in cluster.pods.values()}
+    cluster.begin(*NODES, destinations=destinations)
+    cluster.add(replica("first", "stays", first))
+    for number, (cpu, node, after) in enumerate(arrivals):
+        cluster.tick(after)
+        if node in cluster.nodes:  # bound by somebody else, whatever we keep there
+            cluster.add(replica(f"late{number}", node, cpu))
+    cluster.tick(400, step=2)
+    assert (cluster.without_destination, list(cluster.state_machine.state.destinations)) == ([], [])
+    assert violations(cluster.state_machine) == []
 
 
 @LAW

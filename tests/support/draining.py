@@ -4,14 +4,25 @@ Calls end as `faults` says, one word a call: "done", "refused", "unknown", "bloc
 `ends_after` seconds later. What was asked is kept in `log`, as short words.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, PodEvicted, RemoveNode, UnmarkNode
+from slackwater.model.effects import (
+    DrainEnd,
+    DrainOrder,
+    Effect,
+    Evict,
+    FindDestinations,
+    MarkNode,
+    PodEvicted,
+    RemoveNode,
+    UnmarkNode,
+)
 from slackwater.model.events import (
     Event,
     EvictionEnded,
@@ -26,11 +37,13 @@ from slackwater.model.events import (
     RemovalOutcome,
     TimePassed,
 )
-from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
+from tests.support.builders import a_node
+from tests.support.destinations import Destinations
 
 #: The clock on the wall at instant 0.
 EPOCH = 1.8e9
@@ -62,6 +75,8 @@ class Cluster:
     evicted: list[Pod] = field(default_factory=list)
     removals: list[RemoveNode] = field(default_factory=list)
     dying: dict[PodUid, float] = field(default_factory=dict)
+    #: Pods whose eviction was sent while no other node had room.
+    without_destination: list[str] = field(default_factory=list)
     #: Everything that was asked for, in order.
     effects: list[Effect] = field(default_factory=list)
     #: Whether the provider answers; else it takes its time.
@@ -71,6 +86,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.state_machine = StateMachine(Policy())
+        self.destinations = Destinations(self.state_machine)
         self.drains = self.state_machine.removals.drains
         self.drains.limits = self.limits
         for node in self.nodes.values():
@@ -81,7 +97,8 @@ class Cluster:
     def tell(self, event: Event) -> None:
         self.carry_out(self.state_machine.apply(event, Instant(self.now)))
 
-    def begin(self, *names: str, empty: bool = False) -> None:
+    def begin(self, *names: str, empty: bool = False, destinations: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`destinations`: by name of the pod, as the plan would have them."""
         orders = [
             DrainOrder(
                 node=NodeName(name),
@@ -89,6 +106,7 @@ class Cluster:
                 group=GroupName("pool"),
                 empty=empty,
                 stamp=UnixTime(EPOCH + self.now),
+                destinations=tuple((PodKey("default", pod), NodeName(to)) for pod, to in destinations.items()),
             )
             for name in names
         ]
@@ -143,6 +161,8 @@ class Cluster:
                     self._mark(effect)
                 case UnmarkNode():
                     self._unmark(effect)
+                case FindDestinations():
+                    self.tell(self.destinations.found(effect))
                 case Evict():
                     self._evict(effect)
                 case RemoveNode():
@@ -175,7 +195,19 @@ class Cluster:
         self.nodes[node.name] = node
         self.tell(NodeSeen(node))
 
+    def _has_room(self, pod: Pod) -> bool:
+        """Whether some other node has room for the pod and is not drained: by its requests alone, counted anew."""
+        used = Counter[str]()
+        for each in self.pods.values():
+            used[each.node or ""] += each.kind.requests.cpu
+        return any(
+            node.name != pod.node and not node.unschedulable and used[node.name] + pod.kind.requests.cpu <= node.allocatable.cpu
+            for node in self.nodes.values()
+        )
+
     def _evict(self, effect: Evict) -> None:
+        if effect.uid in self.pods and not self._has_room(self.pods[effect.uid]):
+            self.without_destination.append(effect.key.name)
         how = self.said(f"{'kill' if effect.force else 'evict'} {effect.key.name}")
         pod = self.pods.get(effect.uid)
         outcome = _EVICTED.get(how, "unreachable")
@@ -195,5 +227,7 @@ class Cluster:
         return {end.order.node: str(end.unremovable_reason or end.outcome) for end in self.ended}
 
 
-def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), **more: Any) -> Cluster:
-    return Cluster({node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, **more)
+def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), *, elsewhere: bool = True, **more: Any) -> Cluster:
+    """`elsewhere`: there is one more node, with room for all pods."""
+    spare = [replace(a_node("elsewhere", cpu="1000", memory="1000Gi"), scalars=(("pods", 110),))] if elsewhere else []
+    return Cluster({node.name: node for node in (*nodes, *spare)}, {pod.uid: pod for pod in pods}, **more)

@@ -24,6 +24,7 @@ from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.destinations import Destinations
 
 PIECES = frozenset({ExplainQuestion, WhatIfQuestion, GroupRegistryView})
 
@@ -82,14 +83,15 @@ class InlinePlanning:
 
 
 class InlineReplica(InlinePlanning):
-    """Implements `app.replica.Replica`, for a service whose questions nobody asks."""
+    """Implements `app.replica.Replica`, for a service of which only drains ask questions."""
 
     def __init__(self, feed: ReplicaFeed) -> None:
         super().__init__(feed)
         feed.begin()
+        self._destinations = Destinations(feed._state_machine)
 
     async def ask(self, make: MakeQuestion) -> bytes:
-        raise NotImplementedError
+        return self._destinations.answer(make())
 
     async def run(self) -> None:
         await anyio.sleep_forever()

@@ -10,13 +10,25 @@ from dataclasses import dataclass, field, replace
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.model.effects import Announce, DrainEnd, Effect, Evict, MarkNode, PodEvicted, RemoveNode, UnmarkNode
+from slackwater.model.effects import (
+    Announce,
+    DrainEnd,
+    DrainReport,
+    Effect,
+    Evict,
+    FindDestinations,
+    MarkNode,
+    PodEvicted,
+    RemoveNode,
+    UnmarkNode,
+)
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeUnmarked, PodGone, PodSeen, TimePassed
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.runtime.autoscaler.provider_calls import MachineRemover
 from tests.support.builders import a_budget, a_pod
+from tests.support.destinations import Destinations
 from tests.support.scaling import Scenario
 
 
@@ -66,6 +78,7 @@ class ShrinkScene(Scenario):
 
     def scale_down_loop(self) -> ScaleDownLoop:
         self.state_machine.removals.drains.limits = self.limits
+        self.destinations = Destinations(self.state_machine)
         self.remover = MachineRemover(
             self.state_machine,
             self.group_registry,
@@ -186,14 +199,22 @@ class ShrinkScene(Scenario):
                     self.carry_out(self.state_machine.apply(NodeUnmarked(effect.name, effect.taint_key, True, ""), self.now))
                 case Evict():
                     self._evict(effect)
-                case RemoveNode():
-                    self.remover.take(effect)
-                case PodEvicted() | DrainEnd():
-                    self.scale_down.take(effect)
+                case RemoveNode() | FindDestinations() | PodEvicted() | DrainEnd():
+                    self._reported(effect)
                 case Announce():
                     self.said_effects.append(effect)
                 case _:
                     pass
+
+    def _reported(self, report: DrainReport) -> None:
+        match report:
+            case RemoveNode():
+                self.remover.take(report)
+            case FindDestinations():
+                found = self.destinations.found(report, self.shrink_policy.rules.priority_cutoff)
+                self.carry_out(self.state_machine.apply(found, self.now))
+            case _:
+                self.scale_down.take(report)
 
     def _evict(self, effect: Evict) -> None:
         pod = self.pods.get(effect.uid)

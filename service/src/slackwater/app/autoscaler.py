@@ -34,13 +34,14 @@ from slackwater.app.policies import (
     taint_rules_of,
 )
 from slackwater.app.settings import Settings
+from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.model.auxiliary import AuxiliaryKind
-from slackwater.model.effects import DrainReport, Effect, RemoveNode
+from slackwater.model.effects import DrainReport, Effect, FindDestinations, RemoveNode
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
@@ -48,9 +49,10 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Clocks, SteadyClock, Times
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
+from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
+from slackwater.runtime.autoscaler.planning import ScaleUpRules
 from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
 from slackwater.runtime.autoscaler.provider_calls import MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
@@ -114,6 +116,7 @@ class AutoscalerService:
         self._autoscaler: Autoscaler | None = None
         self._scale_down_loop: ScaleDownLoop | None = None
         self._remover: MachineRemover | None = None
+        self._finder: DestinationFinder | None = None
 
     @property
     def last(self) -> LoopRecord | None:
@@ -152,18 +155,18 @@ class AutoscalerService:
         if self._autoscaler is not None:
             self._autoscaler.after_event()
 
-    async def run(self, planning: LoopPlanner) -> None:
+    async def run(self, replica: Replica) -> None:
         """Runs `watch` and `act` until cancelled. The state machine's own objects must have been listed before."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, name="intake of auxiliary objects")
-            await self.act(planning)
+            await self.act(replica)
 
     async def watch(self) -> None:
         """Follows the auxiliary objects (namespaces, storage, controllers) until cancelled. A standby runs only this."""
         await self.intake.run()
 
-    async def act(self, planning: LoopPlanner) -> None:
-        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `planning` makes the plans. `watch`
+    async def act(self, replica: Replica) -> None:
+        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `replica` makes the plans. `watch`
         has to run too."""
         async with (
             open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
@@ -179,7 +182,7 @@ class AutoscalerService:
             self._autoscaler = Autoscaler(
                 Observer(state_machine=self._state_machine, providers=clouds.providers),
                 group_registry=self._group_registry,
-                planning=planning,
+                planning=replica,
                 rules=self._rules,
                 submit=self._submit,
                 write_status=self._write_status,
@@ -200,6 +203,9 @@ class AutoscalerService:
                 timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
             )
             group.start_soon(remover.run, name="deletion of machines")
+            cutoff = drain_rules_of(self._settings).priority_cutoff
+            finder = self._finder = DestinationFinder(replica.ask, cutoff=cutoff, on_event=self._on_event)
+            group.start_soon(finder.run, name="destinations of leaving pods")
             _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
             await self._autoscaler.run()
 
@@ -227,12 +233,16 @@ class AutoscalerService:
         )
 
     def take(self, report: DrainReport) -> None:
-        """Passes a drain's report on: RemoveNode to the machine remover, all others to the scale-down loop.
+        """Passes a drain's report on: RemoveNode to the machine remover, FindDestinations to the destination finder, all others
+        to the scale-down loop.
 
-        Both exist by then, because no drain begins before `act` has built them."""
+        All exist by then, because no drain begins before `act` has built them."""
         if isinstance(report, RemoveNode):
             assert self._remover is not None
             self._remover.take(report)
+        elif isinstance(report, FindDestinations):
+            assert self._finder is not None
+            self._finder.take(report)
         else:
             assert self._scale_down_loop is not None
             self._scale_down_loop.take(report)

@@ -13,6 +13,7 @@ from typing import Final
 from slackwater.cluster.accepted_preemptions import AcceptedPreemptions
 from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.cluster.bind_backoff import BindBackoff
+from slackwater.cluster.drain_destinations import DrainDestinations
 from slackwater.cluster.event_counts import EventCounts
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.nodes import NodeTable
@@ -78,6 +79,7 @@ class ClusterState:
     vertical_pods: VerticalPods
     reservations: Reservations
     holds: Holds
+    destinations: DrainDestinations
     room: NominatedRoom
     bind_backoff: BindBackoff
     budgets: Budgets
@@ -98,18 +100,20 @@ def opened(
     ledger = Ledger()
     table = NodeTable(ledger, nodes, kubernetes, profiles)
     annotations, quarantine = PermitAnnotations(), Quarantine(table)
-    holds = Holds(ledger, table)
+    holds, pods = Holds(ledger, table), PodTable()
+    destinations = DrainDestinations(ledger, table, holds, pods)
     return ClusterState(
         ledger=ledger,
         nodes=table,
         quarantine=quarantine,
         admitting=AdmittingRows(table, quarantine),
-        pods=PodTable(),
+        pods=pods,
         annotations=annotations,
         vertical_pods=VerticalPods(annotations, table),
         reservations=Reservations(ledger, table, reservation_ended),
         holds=holds,
-        room=NominatedRoom(ledger, table, holds),
+        destinations=destinations,
+        room=NominatedRoom(ledger, table, holds, destinations),
         bind_backoff=BindBackoff(table),
         budgets=Budgets(),
         sample_misses=SampleMisses(),

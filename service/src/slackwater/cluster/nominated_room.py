@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.cluster.drain_destinations import DrainDestinations
 from slackwater.cluster.holds import Hold, Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.model.columns import Int64, Rows, vertical
@@ -38,10 +39,11 @@ class _Nominee:
 class NominatedRoom:
     """The nominated room of each preemptor, on at most one node."""
 
-    def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds) -> None:
+    def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds, destinations: DrainDestinations) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._holds = holds
+        self._destinations = destinations
         self._nominees: dict[PodUid, _Nominee] = {}
 
     def put(self, pod: Pod, node: NodeName, number: int) -> None:
@@ -79,25 +81,28 @@ class NominatedRoom:
                 kept[:, hold.counted] += vertical(hold.amounts)
         return kept[:, rows]
 
-    def beside(self, priority: int, number: int | None = None) -> AbstractContextManager[None]:
-        """A context in which the room of nominees with lower priority counts as free. `number` is that of the pod's own
-        preemption; then the room of later preemptions with the same priority counts as free too."""
-        columns = self._ledger.columns
-        nominated_amounts = self._holds.nominated.below(priority, columns.n_rows)
+    def beside(self, pod: Pod, number: int | None = None) -> AbstractContextManager[None]:
+        """A context in which the room of nominees with a lower priority than the pod's counts as free, and the room of evicted
+        pods that the pod may replace. `number` is that of the pod's own preemption; then the room of later preemptions with the
+        same priority counts as free too."""
+        nominated_amounts = self._holds.nominated.below(pod.priority, self._ledger.columns.n_rows)
+        own = self._destinations.released_to(pod) if len(self._destinations) else []
         return (
-            self._without_lower_nominees(priority, number, nominated_amounts)
-            if self._nominees or nominated_amounts is not None
+            self._without_lower_nominees(pod.priority, number, nominated_amounts, own)
+            if self._nominees or nominated_amounts is not None or own
             else nullcontext()
         )
 
     @contextmanager
-    def _without_lower_nominees(self, priority: int, number: int | None, nominated_amounts: Int64 | None) -> Iterator[None]:
+    def _without_lower_nominees(
+        self, priority: int, number: int | None, nominated_amounts: Int64 | None, own: list[Hold]
+    ) -> Iterator[None]:
         found = (
             self._holds.get(holder(uid))
             for uid, nominee in self._nominees.items()
             if nominee.priority < priority or (number is not None and nominee.priority == priority and nominee.number > number)
         )
-        lifted = [hold for hold in found if hold is not None]
+        lifted = [*own, *(hold for hold in found if hold is not None)]
         for hold in lifted:
             self._ledger.release_held(hold.counted, hold.amounts)
         if nominated_amounts is not None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from slackwater.model.auxiliary import Targets
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import Generation, NodeName, PodUid
+from slackwater.model.kept_room import KeptRoom
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.scheduler_profile import Profiles, SpreadSources
@@ -43,6 +44,7 @@ class Changes:
     has not changed.
 
     `awaiting_victims` are all pods without a node for which room is kept because victims are leaving; it is always complete.
+    `kept_room` are the destinations of all running drains' pods; it is always complete too.
     `daemons` has one pod for each DaemonSet. `replicas` is the number of pods that each known controller wants. `kubernetes` is
     the version whose rules hold, `profiles` are those of kube-scheduler; they never change while a service runs.
     """
@@ -51,6 +53,7 @@ class Changes:
     nodes: Sequence[NodeChange] = ()
     pods: Sequence[PodChange] = ()
     awaiting_victims: frozenset[PodUid] = field(default_factory=frozenset)
+    kept_room: tuple[KeptRoom, ...] = ()
     budgets: tuple[DisruptionBudget, ...] | None = None
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     storage: Storage | None = None

@@ -22,7 +22,7 @@ class DrainOrder:
     """The order to remove one node. `stamp` is the time that is written into the node's taint.
 
     `empty`: the node has no pods to move, and is removed only as long as that is so. `ready` and `gpu` describe the node for
-    metrics. `destinations` say where the plan expects each pod to go, for people; empty after a restart.
+    metrics. `destinations` say where the plan expects each pod to go; room is kept there. Empty after a restart.
     """
 
     node: NodeName
@@ -64,7 +64,15 @@ class PodEvicted:
     pod: Pod
 
 
-DrainReport = RemoveNode | PodEvicted | DrainEnd
+@dataclass(frozen=True, slots=True)
+class FindDestinations:
+    """Asks where these pods of a draining node fit now, by the whole fit on the present state. Ends as `DestinationsFound`."""
+
+    node: NodeName
+    pods: tuple[PodUid, ...]
+
+
+DrainReport = RemoveNode | PodEvicted | DrainEnd | FindDestinations
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Events: what watches showed, how API calls ended, and that time passed. `StateMachine.apply` takes these and nothing else."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from slackwater.model.auxiliary import AuxiliaryEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -352,8 +352,25 @@ class NodeRemoved:
     detail: str
 
 
+class Destination(NamedTuple):
+    """Where a pod of a draining node fits. `node`: None if it fits nowhere; `why` says why then."""
+
+    uid: PodUid
+    node: NodeName | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationsFound:
+    """A `FindDestinations` of the draining node ended. `problem`: why there is no answer; empty if there is one."""
+
+    node: NodeName
+    found: tuple[Destination, ...]
+    problem: str = ""
+
+
 AuditEvent = PodAudited | NodeDoubted | NodeAudited | ObjectUnreadable
-DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved
+DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved | DestinationsFound
 NominationEvent = PodsNominated | AdvanceNominationEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (

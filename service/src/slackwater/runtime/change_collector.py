@@ -97,6 +97,7 @@ class ChangeCollector:
             nodes=(*before[0], *nodes),
             pods=(*before[1], *pods),
             awaiting_victims=frozenset(self._state_machine.preemptions.gated_pods()),
+            kept_room=tuple(self._state_machine.state.destinations),
             budgets=budgets,
             namespaces=around.namespaces,
             storage=around.storage,

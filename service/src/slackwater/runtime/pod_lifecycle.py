@@ -48,6 +48,8 @@ class PodLifecycle:
         """Makes a reservation for a pod that the watch shows bound to `node`, or updates its reservation there. Ends the pod's
         holds. Returns the effects. `synced`: the initial lists are complete."""
         reservation = self._cluster_state.reservations.get(pod.uid)
+        if len(self._cluster_state.destinations) and (reservation is None or reservation.state != "seen"):
+            self._cluster_state.destinations.bound(pod, node)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by another scheduler.

@@ -303,7 +303,8 @@ class StateMachine:
         if self.synced:  # before the initial lists are complete, a gate that has to stay closed might be opened
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
-        return effects + self.removals.tick(self.policy, now)
+        effects += self.removals.tick(self.policy, now)
+        return effects + (self.state.unschedulable_pods.activate_held() if self.state.destinations.take_freed() else [])
 
     def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
         """Adopts changed drain settings: `rules` at once, `limits` for drains that begin from now on."""

@@ -37,6 +37,8 @@ __all__ = ["NAMESPACE", "Workload", "demo_settings", "what_to_look_at"]
 _SIZES: Final = (("web", "250m", "512Mi"), ("worker", "1", "2Gi"), ("cache", "500m", "4Gi"), ("batch", "2", "1Gi"))
 _ZONES: Final = ("a", "b", "c")
 _CHURN_SECONDS: Final = 2.0
+#: The store's pods fit on so many nodes. Fewer would leave a pod that was recreated during a drain without a node.
+_N_STORE_NODES: Final = 2
 #: Every `_CHURN_SECONDS` a twentieth of the pods is replaced, but at most `_MOST_REPLACED`, so that a demo of any size leaves
 #: the machine idle most of the time.
 _CHURN_SHARE: Final = 20
@@ -58,7 +60,7 @@ autoscaler:
   nodeGroups:
 {_group(POOL, most=LARGEST_POOL, cpu="32", memory="128Gi")}
 {_group(SHOP, least=1, most=4, cpu="8", memory="32Gi")}
-{_group(STORE, most=4, cpu="4", memory="16Gi")}
+{_group(STORE, least=_N_STORE_NODES, most=4, cpu="4", memory="16Gi")}
   scaleDown: {{unneededTime: 15s, delayAfterAdd: 15s}}
   slack:
     shrinkDelay: 20s

@@ -23,6 +23,7 @@ from slackwater.model.auxiliary import Targets
 from slackwater.model.changes import Changes, PodChange
 from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
+from slackwater.model.kept_room import KeptRoom
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.scheduler_profile import NO_PROFILES, NO_SPREAD_SOURCES, Profiles, with_default_spread
@@ -59,6 +60,8 @@ class SnapshotReplica:
         self.snapshot = ClusterSnapshot.build(())
         self.budgets: tuple[DisruptionBudget, ...] = ()
         self.awaiting_victims: frozenset[PodUid] = frozenset()
+        #: The destinations of running drains' pods. The snapshot does not contain them.
+        self.kept_room: tuple[KeptRoom, ...] = ()
         #: Pods without a node, whatever they wait for, in the order of their last changes.
         self.pending: dict[PodUid, Pod] = {}
         #: The API server's objects of those nodes and pods that our accounting uses in another form.
@@ -150,6 +153,7 @@ class SnapshotReplica:
     def take(self, changes: Changes) -> None:
         """Applies the changes, which brings the snapshot up to date. Every trial on it must have ended."""
         self.generation, self.awaiting_victims = changes.generation, changes.awaiting_victims
+        self.kept_room = changes.kept_room
         for part in _PARTS:
             if (news := getattr(changes, part)) is not None:
                 setattr(self, part, news)

@@ -89,7 +89,7 @@ class Binding:
         wanted = pod.need
         certain = self._is_certain(pod, row)
         self._holds.drop(pod.uid)
-        with self._room.beside(pod.priority):
+        with self._room.beside(pod):
             reason = self._lacking(row, wanted, beside_holds=not certain)
         if reason is not Reason.OK:
             self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff_seconds))

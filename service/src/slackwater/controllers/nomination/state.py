@@ -284,7 +284,7 @@ class AdvanceNominations:
         if pod is None or row is None or not self._is_free(pod) or pick.node in self._bind_backoff.nodes_denied(pod.uid, now):
             return None
         rows: Rows = np.array([row], np.intp)
-        with self._room.beside(pod.priority):
+        with self._room.beside(pod):
             if judge_ledger(self._vertical_pods.need(pod), self._ledger.columns, rows)[0] != Reason.OK:
                 return None
         deadline = Instant(now + policy.nomination.hold_seconds)

@@ -102,7 +102,7 @@ class ExtenderCandidates:
         ):
             return {}
         self._preemptions.supersede(pod.uid)
-        with self._room.beside(pod.priority):
+        with self._room.beside(pod):
             kept = self._kept(pod, proposed, now)
         if kept:
             self._accepted_preemptions.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
@@ -140,7 +140,7 @@ class ExtenderCandidates:
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
         """Does the pod fit on the node without victims, and was no bind of it to the node denied?"""
         row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
-        with self._room.beside(pod.priority):
+        with self._room.beside(pod):
             return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:

@@ -29,6 +29,7 @@ from slackwater.model.effects import (
     DrainOrder,
     DrainReport,
     Effect,
+    FindDestinations,
     MarkNode,
     Phase,
     PodEvicted,
@@ -145,13 +146,13 @@ class ScaleDownLoop:
         self.state: ScaleDownState | None = None
 
     def take(self, report: DrainReport) -> None:
-        """Keeps a report of a drain for the next loop. Orders to delete machines are handled elsewhere."""
+        """Keeps a report of a drain for the next loop. Others handle the orders to delete machines and to find destinations."""
         match report:
             case PodEvicted(pod):
                 self._evicted_pods.append(pod)
             case DrainEnd():
                 self._ended_drains.append(report)
-            case RemoveNode():
+            case RemoveNode() | FindDestinations():
                 pass
 
     def _policy(self) -> ScaleDownPolicy:

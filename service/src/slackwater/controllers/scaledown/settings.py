@@ -79,7 +79,8 @@ class Drain(Section):
     """Duration until an eviction that a PodDisruptionBudget refused is tried again. 10s by default; the retry comes sooner if
     the budget allows a disruption again."""
     eviction_timeout: Timeout = Field(default=Duration(2 * MINUTE), examples=["2m"])
-    """Duration for which the eviction of one pod is tried. 2m by default."""
+    """Duration for which the eviction of one pod is tried, and for which a pod that fits on no other node any more is waited
+    for. 2m by default."""
     max_graceful_termination: Timeout = Field(default=Duration(10 * MINUTE), examples=["10m"])
     """Duration that pods have to terminate, even if their grace period is longer. 10m by default."""
     priority_groups: tuple[PriorityGroup, ...] = Field(default=(), examples=[[{"priority": 0, "time": "1m"}]])

@@ -23,6 +23,7 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
+from slackwater.runtime.autoscaler.kept_room import with_kept_hints
 from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackPlan
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -65,12 +66,17 @@ def drains_to_roll_back(replica: SnapshotReplica, inquiry: ScaleDownInquiry, sca
 
 @contextmanager
 def with_drains_rolled_back(replica: SnapshotReplica, names: tuple[NodeName, ...]) -> Iterator[None]:
-    """A trial in which the drains of these nodes are rolled back; it ends with the context."""
-    with replica.snapshot.fork():
-        for name in names:
-            if name in replica.nodes:
-                replica.snapshot.put_node(replica.row_of(name), without_removal_marks(replica.nodes[name]))
-        yield
+    """A trial in which the drains of these nodes are rolled back, and no room is kept for them; it ends with the context."""
+    kept_room = replica.kept_room
+    replica.kept_room = tuple(kept for kept in kept_room if kept.of not in names)
+    try:
+        with replica.snapshot.fork():
+            for name in names:
+                if name in replica.nodes:
+                    replica.snapshot.put_node(replica.row_of(name), without_removal_marks(replica.nodes[name]))
+            yield
+    finally:
+        replica.kept_room = kept_room
 
 
 def propose_scale_down(
@@ -85,7 +91,7 @@ def propose_scale_down(
 ) -> ScaleDownProposal:
     """Plans scale-down, given the scale-up and slack plans (`found`). `given_up`: nodes whose drain those plans roll back.
     `clock` is read at each step. Leaves the snapshot unchanged."""
-    began, state = clock(), inquiry.state
+    began, state = clock(), with_kept_hints(inquiry.state, replica)
     for name in given_up:
         state = state.ended(name)
 

@@ -31,6 +31,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.start_time_slo import Observed
+from slackwater.runtime.autoscaler.kept_room import put_kept_room
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.autoscaler.slack_planning import (
     HeadroomDemand,
@@ -118,12 +119,14 @@ class ReplicaScaleUpPlanner:
         groups = [self._group(replica, group_status, inquiry, policy) for group_status in every]
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
         headroom = HeadroomDemand() if slack is None else self._headroom(replica, inquiry, slack, groups)
-        replica.learn([*running_pods, *example_pods(headroom.pod_headroom)])
+        kept = [each.pod for each in replica.kept_room]
+        replica.learn([*running_pods, *example_pods(headroom.pod_headroom), *kept])
         snapshot = replica.snapshot
         # Expendable pods do not block other pods, because kube-scheduler preempts them.
         with replica.without_below(policy.pending.priority_cutoff) as counted:
             for group_status, group in zip(inquiry.group_status.values(), groups, strict=True):
                 _leave_out(replica, group_status, group, inquiry.now)
+            put_kept_room(replica)
             if slack is None:
                 plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=self._clock, hints=self._hints)
                 found = LoopPlans(plan=plan)

@@ -134,7 +134,7 @@ class SampleNominations:
 
     def _choose(self, pod: Pod, sample_miss: SampleMiss, policy: Policy, now: Instant) -> NodeName | None:
         tried = [row for name in sample_miss.tried if (row := self._nodes.row_of.get(name)) is not None]
-        with self._room.beside(pod.priority):
+        with self._room.beside(pod):
             rows = self._placement.fitting_elsewhere(pod, np.array(tried, np.intp), now)
         scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
         # The best first. Equal scores are ordered by row, so that the choice is deterministic.

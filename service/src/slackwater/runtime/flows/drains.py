@@ -18,6 +18,7 @@ from slackwater.fit.drainability import DrainPolicy, RuleFacts
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import Effect
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.objects import Pod
 from slackwater.model.pauses import Activity, Pause
 from slackwater.model.reasons import UnremovableReason
 
@@ -41,6 +42,17 @@ class _StateNodeViews:
 
     def disruptions(self) -> Disruptions:
         return Disruptions(self._cluster_state.budgets)
+
+    def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
+        row = self._cluster_state.nodes.row_of.get(to)
+        admits = row is not None and bool(self._cluster_state.admitting.of(pod.renewed_kind)[row])
+        return admits and self._cluster_state.destinations.keep(pod, of, to)
+
+    def left(self, uid: PodUid) -> None:
+        self._cluster_state.destinations.left(uid)
+
+    def end(self, node: NodeName) -> None:
+        self._cluster_state.destinations.end(node)
 
     def migrate(self, uid: PodUid, node: NodeName) -> None:
         self._migrations.ask(uid, node)

@@ -113,7 +113,7 @@ class PlacementFlow:
     def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
         """For each row, whether it is feasible for a pod that is no migration's target and has no hold; shape (len(rows),).
         Changes nothing."""
-        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
             return feasible_mask(self._judge(pod, rows, policy, now, asked=False))
 
     def _passes_plainly(self, pod: Pod, row: Row, policy: Policy) -> bool:
@@ -133,7 +133,7 @@ class PlacementFlow:
             self._event_counts.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
         self._preemptions.preemptor_asked(pod.uid)
-        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
             return self._filtered(pod, rows, earlier, policy, now)
 
     def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
@@ -302,7 +302,7 @@ class PlacementFlow:
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
         """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
         uid = pod.uid
-        with self._room.beside(pod.priority, self._preemptions.number_of(uid)):
+        with self._room.beside(pod, self._preemptions.number_of(uid)):
             columns = self._ledger.columns.copy()
         for hold in self._holds.all_of(uid):
             columns.held[:, hold.counted] -= vertical(hold.amounts)
@@ -365,7 +365,7 @@ class PlacementFlow:
         if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
             return None
         rows = self._nodes.live_rows()
-        with self._room.beside(pod.priority, self._preemptions.number_of(pod.uid)):
+        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
             codes = self._judge(pod, rows, policy, now)
             if (self._admitting.of(pod.kind)[rows] & feasible_mask(codes)).any():
                 return None

@@ -10,15 +10,14 @@ the removal was given up, and the removal of the taint is tried until the taint 
 results.
 """
 
-from collections.abc import Callable
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, NodeViews
 from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, Problem
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
-from slackwater.model.events import DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
-from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.events import DestinationsFound, DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
+from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.objects import Taint
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
@@ -33,9 +32,7 @@ class Drain:
     """The removal of one node, from its taint to its deletion or its rollback. `marked_at`: when the taint was written; None
     before. `end`: the report of the end; None before."""
 
-    def __init__(
-        self, order: DrainOrder, limits: DrainLimits, migrate: Callable[[PodUid, NodeName], None], began: Instant
-    ) -> None:
+    def __init__(self, order: DrainOrder, limits: DrainLimits, node_views: NodeViews, began: Instant) -> None:
         self.order = order
         self.phase: Phase = "marking"
         self.marked_at: Instant | None = None
@@ -43,7 +40,7 @@ class Drain:
         self.detail = ""
         self.end: DrainEnd | None = None
         self.began = began
-        self.pods = LeavingPods(order.node, limits, migrate)
+        self.pods = LeavingPods(order.node, limits, node_views)
         self.n_evicted = 0
         self._limits = limits
         self._since = began
@@ -98,6 +95,8 @@ class Drain:
                 evicted = self.pods.ended(event, now)
                 self.n_evicted += len(evicted)
                 return [*evicted]
+            case DestinationsFound() if self.phase == "evicting":
+                return self.pods.found(event, now)
             case NodeRemoved() if self.phase == "removing":
                 return self._removed(event, now)
             case _:

@@ -45,6 +45,18 @@ class NodeViews(Protocol):
         """The disruptions that PodDisruptionBudgets allow now."""
         ...
 
+    def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
+        """Keeps room on the node `to` for the pod of the draining node `of`. False if there is none."""
+        ...
+
+    def left(self, uid: PodUid) -> None:
+        """Lets the replacement of the pod, which was evicted, use the room that is kept for it."""
+        ...
+
+    def end(self, node: NodeName) -> None:
+        """Ends the room that is kept for pods of the node."""
+        ...
+
     def migrate(self, uid: PodUid, node: NodeName) -> None:
         """Requests the migration of the virtual machine of this pod, away from the node. It comes before migrations for
         pressure."""
@@ -97,7 +109,8 @@ class DrainLimits:
     `settle_seconds`: the pause between the last taint of a batch and its first eviction, so that schedulers have seen the
     taints. `groups`: priority groups leave one after another, lower priorities first; a pod below the lowest group leaves with
     it. `retry_seconds`: the pause before a blocked eviction is sent again, unless the budget allows a disruption before.
-    `eviction_seconds`: for how long the eviction of one pod is tried. `force`: pods whose eviction takes too long are deleted.
+    `eviction_seconds`: for how long the eviction of one pod is tried, and for how long a pod may be without a destination.
+    `force`: pods whose eviction takes too long are deleted.
     `delay_seconds`: how long annotations may delay the deletion. `removal_seconds`: how long a node may exist after its
     provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
     """

@@ -4,50 +4,55 @@
 
 Priority groups leave one after another: a group begins when the groups before it have gone. A blocked eviction delays only its
 own node. A virtual machine that may migrate is not evicted; its migration is requested once.
+
+Invariant: right before each eviction is sent, the pod fits on another node, and the room there is kept for it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, NodeViews
 from slackwater.fit.remaining_pdb_tracker import Disruptions
-from slackwater.model.effects import Effect, Evict, PodEvicted
-from slackwater.model.events import EvictionEnded
+from slackwater.model.effects import Effect, Evict, FindDestinations, PodEvicted
+from slackwater.model.events import DestinationsFound, EvictionEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 
-#: asked: the eviction call is under way. taken: the API server accepted it, and the pod is terminating. waiting: the call is to
-#: be sent again. refused: the API server refused it for good. migrating: a migration was requested instead.
-_Step = Literal["asked", "taken", "waiting", "refused", "migrating"]
+#: seeking: the pod's destination is being checked. homeless: it has none, or none is known, and is checked again. asked: the
+#: eviction call is under way. taken: the API server accepted it, and the pod is terminating. waiting: the call is to be sent
+#: again. refused: the API server refused it for good. migrating: a migration was requested instead.
+_Step = Literal["seeking", "homeless", "asked", "taken", "waiting", "refused", "migrating"]
 #: The shortest time between two evictions of one pod, however often its budget changes.
-_SHORTEST_PAUSE_SECONDS = 1.0
+_SHORTEST_PAUSE_SECONDS: Final = 1.0
+#: A check of destinations that takes longer than this is taken for lost, and made again.
+_CHECK_SECONDS: Final = 60.0
 
 Problem = tuple[UnremovableReason, str]
 
 
 @dataclass(slots=True)
 class _PodEviction:
-    """How far one leaving pod has come. `first_at`: when its eviction was first sent. `asked_at`: when the last call was sent
-    or answered. `forced`: the pod is deleted instead of evicted. `detail`: the text of the last answer."""
+    """How far one leaving pod has come. `first_at`: when its eviction was first tried. `asked_at`: when the last call was sent
+    or answered. `homeless_at`: since when the pod has had no destination; None if it has one, or was not checked. `forced`: the
+    pod is deleted instead of evicted. `detail`: the text of the last answer."""
 
     pod: Pod
     step: _Step
     first_at: Instant
     asked_at: Instant
+    homeless_at: Instant | None = None
     forced: bool = False
     detail: str = ""
 
 
 @dataclass(slots=True)
 class LeavingPods:
-    """The leaving pods of one node. `migrate` requests the migration of a pod's machine. `evictions`: the pods that were tried
-    and are still there."""
+    """The leaving pods of one node. `evictions`: the pods that were tried and are still there."""
 
     node: NodeName
     limits: DrainLimits
-    migrate: Callable[[PodUid, NodeName], None]
+    node_views: NodeViews
     evictions: dict[PodUid, _PodEviction] = field(default_factory=dict)
     #: When each priority group began.
     begun: dict[int, Instant] = field(default_factory=dict)
@@ -68,6 +73,9 @@ class LeavingPods:
                 if problem is not None:
                     return effects, problem
                 effects += effect
+        sought = tuple(uid for uid, each in self.evictions.items() if each.step == "seeking" and each.asked_at == now)
+        if sought:
+            effects.append(FindDestinations(self.node, sought))
         return effects, self._overdue(waiting, group, began, now) if not effects else None
 
     def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
@@ -75,10 +83,11 @@ class LeavingPods:
         pod's name; None if there is none, or with `force`, by which every pod can be removed."""
         if self.limits.force:
             return None
-        stuck = next((pod for pod in node_view.movers if not self._migrates(pod) and disruptions.never_evicted(pod)), None)
+        stuck = next((pod for pod in node_view.movers if not self.migrates(pod) and disruptions.never_evicted(pod)), None)
         return None if stuck is None else (UnremovableReason.MULTIPLE_PDBS, str(stuck.key))
 
-    def _migrates(self, pod: Pod) -> bool:
+    def migrates(self, pod: Pod) -> bool:
+        """Whether the pod's machine migrates, instead of being evicted."""
         return self.limits.migrate and pod.migratable
 
     def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
@@ -87,25 +96,56 @@ class LeavingPods:
             return self._first(pod, now), None
         if eviction.step in {"asked", "taken", "migrating"}:
             return [], None
-        if eviction.step == "refused" or now - eviction.first_at >= self.limits.eviction_seconds:
+        if eviction.homeless_at is not None and now - eviction.homeless_at >= self.limits.eviction_seconds:
+            return [], (UnremovableReason.NO_PLACE, f"{pod.key}: {eviction.detail}")
+        if eviction.step == "refused" or (
+            eviction.homeless_at is None and now - eviction.first_at >= self.limits.eviction_seconds
+        ):
             return self._last(eviction, now)
-        pause = _SHORTEST_PAUSE_SECONDS if disruptions.allows(pod) and eviction.detail else self.limits.retry_seconds
-        if now - eviction.asked_at < pause:
+        if now - eviction.asked_at < self._pause(eviction, disruptions):
             return [], None
-        return [self._ask(eviction, now)], None
+        eviction.step, eviction.asked_at = "seeking", now
+        return [], None
+
+    def _pause(self, eviction: _PodEviction, disruptions: Disruptions) -> float:
+        if eviction.step == "seeking":
+            return _CHECK_SECONDS
+        allowed = eviction.step == "waiting" and eviction.detail and disruptions.allows(eviction.pod)
+        return _SHORTEST_PAUSE_SECONDS if allowed else self.limits.retry_seconds
 
     def _first(self, pod: Pod, now: Instant) -> list[Effect]:
         eviction = self.evictions[pod.uid] = _PodEviction(pod, "waiting", now, now)
         if pod.deleting:
             eviction.step = "taken"
             return []
-        if self._migrates(pod):
+        if self.migrates(pod):
             eviction.step = "migrating"
-            self.migrate(pod.uid, self.node)
+            self.node_views.migrate(pod.uid, self.node)
             return []
-        return [self._ask(eviction, now)]
+        eviction.step = "seeking"
+        return []
 
-    def _ask(self, eviction: _PodEviction, now: Instant) -> Effect:
+    def found(self, event: DestinationsFound, now: Instant) -> list[Effect]:
+        """Handles the end of a check: sends the evictions of the pods that have a destination, if there is still room."""
+        effects: list[Effect] = []
+        if event.problem:
+            for eviction in self.evictions.values():
+                if eviction.step == "seeking":
+                    eviction.step, eviction.asked_at, eviction.detail = "homeless", now, event.problem
+        for uid, to, why in event.found:
+            known = self.evictions.get(uid)
+            if known is None or known.step != "seeking":
+                continue
+            if to is not None and self.node_views.keep(known.pod, self.node, to):
+                known.first_at = known.first_at if known.homeless_at is None else now
+                known.homeless_at = None
+                effects.append(self._evict(known, now))
+            else:
+                known.step, known.asked_at, known.detail = "homeless", now, why or f"{to} has no room any more"
+                known.homeless_at = now if known.homeless_at is None else known.homeless_at
+        return effects
+
+    def _evict(self, eviction: _PodEviction, now: Instant) -> Evict:
         eviction.step, eviction.asked_at = "asked", now
         pod = eviction.pod
         seconds = self.limits.groups[self.limits.group_of(pod.priority)].seconds
@@ -117,7 +157,8 @@ class LeavingPods:
         the removal must be given up."""
         if self.limits.force and not eviction.forced:
             eviction.forced, eviction.first_at = True, now
-            return [self._ask(eviction, now)], None
+            eviction.step, eviction.asked_at = "seeking", now
+            return [], None
         unremovable_reason = (
             UnremovableReason.EVICTION_REFUSED if eviction.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
         )
@@ -135,7 +176,8 @@ class LeavingPods:
         """Is an eviction of these pods still being tried? The tries have a time limit of their own, before the pods' time to
         terminate begins."""
         return any(
-            (eviction := self.evictions.get(pod.uid)) is not None and eviction.step in {"asked", "waiting"} for pod in pods
+            (eviction := self.evictions.get(pod.uid)) is not None and eviction.step not in {"taken", "migrating"}
+            for pod in pods
         )
 
     def running_pods(self) -> list[tuple[PodKey, str, str]]:
@@ -151,6 +193,7 @@ class LeavingPods:
         match event.outcome:
             case "accepted" | "gone":
                 eviction.step = "taken"
+                self.node_views.left(event.uid)
                 return [PodEvicted(eviction.pod)]
             case "refused":
                 eviction.step = "refused"

@@ -52,8 +52,16 @@ class Drains:
         for order in orders:
             if order.node not in self._drains:
                 drain = self._add(order, now)
+                self._keep_destinations(drain, now)
                 effects += drain.mark()
         return effects
+
+    def _keep_destinations(self, drain: Drain, now: Instant) -> None:
+        """Keeps room where the plan placed the pods, as far as there still is room."""
+        destinations = dict(drain.order.destinations)
+        for pod in self._node_views.node_view(drain.order.node, drain.unix(now)).movers if destinations else ():
+            if pod.key in destinations and not drain.pods.migrates(pod):
+                self._node_views.keep(pod, drain.order.node, destinations[pod.key])
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         """Continues removals that an earlier process began, as taints show. Their deadlines count from the times in the
@@ -64,7 +72,7 @@ class Drains:
                 self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
 
     def _add(self, order: DrainOrder, began: Instant) -> Drain:
-        drain = self._drains[order.node] = Drain(order, self.limits, self._node_views.migrate, began)
+        drain = self._drains[order.node] = Drain(order, self.limits, self._node_views, began)
         self._batch_of[order.node] = self._batches
         return drain
 
@@ -107,6 +115,8 @@ class Drains:
             return []
         before = drain.phase
         effects = drain.apply(event, now)
+        if before != "unmarking" and drain.phase == "unmarking":
+            self._stays(drain)
         if before == "marking" and drain.phase == "unmarking":
             effects += self._batch_failed(drain, now)
         self._next_step = None
@@ -126,7 +136,7 @@ class Drains:
             node_view = self._node_views.node_view(node, drain.unix(now))
             effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
             if drain.phase == "unmarking" and before != "unmarking":
-                self._node_views.cancel_leaving(drain.pods.evictions)
+                self._stays(drain)
         return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
@@ -150,13 +160,19 @@ class Drains:
         return effects
 
     def _give_up(self, drain: Drain, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
-        self._node_views.cancel_leaving(drain.pods.evictions)
+        self._stays(drain)
         return drain.give_up(unremovable_reason, detail, now)
+
+    def _stays(self, drain: Drain) -> None:
+        """Withdraws what was requested and kept for the pods of a node that stays."""
+        self._node_views.cancel_leaving(drain.pods.evictions)
+        self._node_views.end(drain.order.node)
 
     def _ended(self) -> list[Effect]:
         """Removes the drains that have ended, and returns their reports."""
         ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
         for node, _ in ended:
+            self._node_views.end(node)
             del self._drains[node], self._batch_of[node]
         return [end for _, end in ended]
 
