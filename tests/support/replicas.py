@@ -87,6 +87,7 @@ class Replica:
             await service.intake.listed()
             await leadership_term.begun()
             service.intake.lead()
+            await service.intake.synced()
             self.on_lead(service, self.times.monotonic())
             life.start_soon(self._end_with, leadership_term, life.cancel_scope)
 

@@ -39,6 +39,29 @@ class _ListsOnce:
         await anyio.sleep_forever()
 
 
+def test_who_takes_over_waits_for_binds_in_flight_as_who_starts_does() -> None:
+    async def main() -> None:
+        def clock() -> Instant:
+            return Instant(anyio.current_time())
+
+        intake = Intake(StateMachine(Policy()), clock, {"pods": _ListsOnce(1.0)}, standby=True, settles=lambda: True)
+        intake.connect(_Submitter())  # type: ignore[arg-type]
+        async with anyio.create_task_group() as group:
+            group.start_soon(intake.run)
+            await intake.listed()
+            await anyio.sleep(100.0)
+            assert intake.ready
+            began = clock()
+            intake.lead()
+            assert (intake.ready, list(intake.unlisted)) == (False, ["binds in flight"])
+            await intake.synced()
+            assert SETTLE_SECONDS <= clock() - began <= SETTLE_SECONDS + 2 * TICK_SECONDS
+            assert intake.ready
+            group.cancel_scope.cancel()
+
+    run_virtually(Random(1), main)
+
+
 @pytest.mark.parametrize(
     ("settles", "standby", "waits"), [(True, False, SETTLE_SECONDS), (False, False, 0.0), (True, True, 0.0)]
 )

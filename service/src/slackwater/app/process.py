@@ -192,9 +192,10 @@ class _ServiceRunner:
         """Waits until this replica leads, and arranges that the run of the `Service` ends with the leadership term."""
         _log.info("standing by", leader=self._election.holder())
         await leadership_term.begun()
-        service.intake.lead()  # without delay: the kube-scheduler in our Pod may be calling already
+        service.intake.lead()
         _log.info("leading", lease=str(self._election.lease), holder=self._election.holder())
         life.start_soon(self._end_with, leadership_term, life.cancel_scope, name="end of the leadership term")
+        await service.intake.synced()
 
     async def _end_with_version(self, settings: Settings, in_force: KubernetesVersion, life: anyio.CancelScope) -> None:
         await self._followed.changed(settings, in_force)

@@ -64,17 +64,18 @@ _log = structlog.get_logger(__name__)
 #: Events applied before other tasks get a turn: about 5 ms of work.
 _SLICE: Final = 200
 TICK_SECONDS: Final = 0.1
-#: How long a new process waits after its first lists if kube-scheduler binds. Pods may still be bound by filter's answers of
-#: the former process, and this process does not know the room that was held for them. A bind takes some 10 ms, so the lists
-#: show most of these pods bound already.
+#: How long a new leader waits, after its first lists and after it has begun to lead, if kube-scheduler binds. Pods may still be
+#: bound by filter's answers of the former leader, and this process does not know the room that was held for them. A bind takes
+#: some 10 ms, so the watch shows most of these pods bound already.
 SETTLE_SECONDS: Final = 3.0
 
 
 class Intake:
     """Applies events and ticks to the state machine. With `standby`, effects are discarded until `lead` is called.
 
-    It is ready when each event source has listed once and, if `settles` then returns True, `SETTLE_SECONDS` later. `settles`
-    says whether a bind that the lists do not show yet could take room that the state machine would give to other pods."""
+    It is ready when each event source has listed once. When it then begins to lead, it is not ready for `SETTLE_SECONDS` if
+    `settles` returns True. `settles` says whether a bind that the watch does not show yet could take room that the state
+    machine would give to other pods."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Intake:
         return not self._unlisted and self._settled_at is None
 
     async def listed(self) -> None:
-        """Returns when every event source has listed once."""
+        """Returns when every event source has listed once, and unless it is a standby, the state machine may decide."""
         await self._listed_once.wait()
 
     async def synced(self) -> None:
@@ -124,14 +125,13 @@ class Intake:
         await self._synced.wait()
 
     def lead(self) -> None:
-        """Lets the state machine decide from now on. Every event source must have listed once."""
-        assert self.ready, self.unlisted
-        if self._standby:
-            self._standby = False
-            self.take(LeadershipTaken())
-        if not self._synced.is_set():
-            self.take(Synced())
-            self._synced.set()
+        """Lets the state machine decide: from now on, or once binds in flight have had time to arrive. Every event source must
+        have listed once."""
+        assert not self._unlisted, self.unlisted
+        if self._settles():
+            self._settled_at = Instant(self._clock() + SETTLE_SECONDS)
+        else:
+            self._begin()
 
     def take(self, event: Event) -> None:
         """Applies one event: from an event source, a tick, or the end of an API call.
@@ -192,17 +192,19 @@ class Intake:
             return
         self._unlisted.discard(name)
         _log.info("listed", resource=name, waiting_for=self.unlisted)
-        if not self._unlisted:
-            if self._standby or not self._settles():
-                self._begin()
-            else:
-                self._settled_at = Instant(self._clock() + SETTLE_SECONDS)
+        if not self._unlisted and self._standby:
+            self._listed_once.set()
+        elif not self._unlisted:
+            self.lead()
 
     def _begin(self) -> None:
         self._settled_at = None
         self._listed_once.set()
-        if not self._standby:
-            self.lead()
+        if self._standby:
+            self._standby = False
+            self.take(LeadershipTaken())
+        self.take(Synced())
+        self._synced.set()
 
     async def _tick(self) -> None:
         while True:
