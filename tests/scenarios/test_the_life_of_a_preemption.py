@@ -204,6 +204,69 @@ def test_a_victim_that_does_not_leave_delays_no_preemptor_for_ever() -> None:
     assert cluster.filter(pod, "m") == [Reason.OK]
 
 
+def slow(name: str, *, on: str, priority: int, deletion: int = 0) -> Pod:
+    """A victim with a grace period of an hour. `deletion`: it is being deleted, with this grace period."""
+    grace = deletion or int(HOUR)
+    return replace(a_victim(name, on=on, priority=priority), grace_seconds=grace, deleting=bool(deletion))
+
+
+def test_one_set_of_victims_however_long_their_grace_period() -> None:
+    victims = [slow(name, on=name, priority=priority) for priority, name in enumerate("abc")]
+    pod = a_preemptor()
+    cluster = Cluster(*map(a_node, "abc"), *victims, pod)
+    cluster.filter(pod)
+    cluster.serve(gone=False)
+    cluster.change(victims[0], deleting=True)
+    while cluster.now < HOUR + 50:
+        cluster.after(10)
+        cluster.filter(pod)
+        cluster.serve(gone=False)
+    assert (cluster.deleted, cluster.gated(pod)) == (["a"], True)
+    cluster.goes(victims[0])
+    cluster.serve()
+    assert cluster.filter(pod, "a") == [Reason.OK]
+
+
+def test_a_victim_that_outlasts_its_grace_period_is_given_up() -> None:
+    victims = [slow(name, on=name, priority=priority) for priority, name in enumerate("ab")]
+    pod = a_preemptor()
+    cluster = Cluster(*map(a_node, "ab"), *victims, pod)
+    cluster.filter(pod)
+    cluster.serve(gone=False)
+    cluster.change(victims[0], deleting=True, grace_seconds=400)  # somebody shortened it
+    cluster.after(459)
+    assert cluster.gated(pod)
+    cluster.after(2)
+    assert cluster.touched(pod) == ["victims-stayed"]
+
+
+def test_a_pod_that_leaves_slowly_anyway_is_waited_for() -> None:
+    leaving, other, pod = slow("leaving", on="n", priority=0, deletion=1800), a_victim("other", on="m"), a_preemptor()
+    cluster = Cluster(a_node("n"), a_node("m"), leaving, pod)
+    cluster.filter(pod)
+    cluster.has(other)
+    while cluster.now < 1800:
+        cluster.after(10)
+        cluster.filter(pod)
+        cluster.serve(gone=False)
+    assert cluster.deleted == []
+
+
+def test_victims_of_kube_scheduler_with_a_long_grace_period_are_the_only_ones_too() -> None:
+    first, second = slow("a", on="a", priority=0), a_victim("b", on="b", priority=1)
+    pod = a_preemptor()
+    cluster = Cluster(*map(a_node, "ab"), first, second, pod)
+    with_gate = cluster.preempt(pod, a=[first])
+    assert with_gate == ["a"]
+    cluster.change(first, deleting=True)
+    cluster.change(pod, nominated_node=NodeName("a"))
+    while cluster.now < HOUR:
+        cluster.after(30)
+        cluster.filter(pod)
+        cluster.serve(gone=False)
+    assert cluster.deleted == []
+
+
 @pytest.mark.parametrize("step", ["announcing", "evicting", "opened"])
 def test_the_preemptor_is_deleted(step: str) -> None:
     victim, pod = a_victim(), a_preemptor()

@@ -15,7 +15,7 @@ from slackwater.model.objects import Pod
 
 #: How far our watch may lag behind kube-scheduler's.
 _LAG_SECONDS: Final = 2.0
-#: Victims may take their grace period to leave, mostly 30 s. An older entry is out of date.
+#: An entry is out of date when the longest grace period of its victims and this time have passed.
 _KEPT_SECONDS: Final = 600.0
 
 
@@ -23,11 +23,12 @@ _KEPT_SECONDS: Final = 600.0
 class _AcceptedPreemption:
     victims: Mapping[NodeName, Sequence[PodUid]]
     at: Instant
+    grace_seconds: float
     overtaken_at: Instant | None = None
 
     @property
     def ends_at(self) -> float:
-        return self.at + _KEPT_SECONDS if self.overtaken_at is None else self.overtaken_at + _LAG_SECONDS
+        return self.at + self.grace_seconds + _KEPT_SECONDS if self.overtaken_at is None else self.overtaken_at + _LAG_SECONDS
 
 
 class AcceptedPreemptions:
@@ -36,9 +37,10 @@ class AcceptedPreemptions:
     def __init__(self) -> None:
         self._accepted: dict[PodUid, _AcceptedPreemption] = {}
 
-    def note(self, preemptor: PodUid, victims: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> None:
+    def note(self, preemptor: PodUid, victims: Mapping[NodeName, Sequence[PodUid]], grace_seconds: float, now: Instant) -> None:
+        """`grace_seconds`: the longest grace period of the victims."""
         self._accepted.pop(preemptor, None)
-        self._accepted[preemptor] = _AcceptedPreemption(victims, now)
+        self._accepted[preemptor] = _AcceptedPreemption(victims, now, grace_seconds)
 
     def overtaken(
         self,
@@ -101,7 +103,7 @@ class AcceptedPreemptions:
         over = {
             uid: accepted
             for uid, accepted in self._accepted.items()
-            if accepted.at + _KEPT_SECONDS <= now
+            if accepted.at + accepted.grace_seconds + _KEPT_SECONDS <= now
             or (accepted.overtaken_at is not None and accepted.overtaken_at + _LAG_SECONDS <= now)
         }
         for uid in over:

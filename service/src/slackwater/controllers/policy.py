@@ -28,8 +28,9 @@ class VerticalPolicy:
 class PreemptionPolicy:
     """Settings of our own preemptions: they delete less important pods where only our accounting leaves no room.
 
-    `timeout_seconds`: how long all victims of one preemption together may take to leave. `delay_seconds`: how long a pod is
-    refused before a victim has to leave for it; meanwhile a node or room may appear (kubernetes/kubernetes#137655).
+    `timeout_seconds`: how long all victims of one preemption together may take to leave, if no grace period is longer.
+    `delay_seconds`: how long a pod is refused before a victim has to leave for it; meanwhile a node or room may appear
+    (kubernetes/kubernetes#137655).
     `max_running`: preemptions under way at the same time; further preemptors wait like any other refused pod. `paused`: no pod
     has to leave, not even where kube-scheduler itself proposes a victim.
     """

@@ -50,6 +50,9 @@ def test_a_cordon_is_ours_where_we_wrote_so() -> None:
 
 def test_how_long_a_pod_may_take_to_end() -> None:
     assert (pod().grace_seconds, pod(terminationGracePeriodSeconds=0).grace_seconds) == (30, 0)
+    meta = {"name": "p", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
+    body = {"metadata": meta, "spec": {"terminationGracePeriodSeconds": 600}}
+    assert PodDecoder(KindInterner()).decode(json.dumps(body).encode()).grace_seconds == 5  # its deletion says otherwise
 
 
 @pytest.mark.parametrize(("text", "want"), [("-7", -7), ("12", 12), ("much", 0), ("", 0)])

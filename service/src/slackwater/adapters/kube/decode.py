@@ -167,7 +167,7 @@ class PodDecoder:
             eviction_facts=self._eviction_facts.read(wire),
             ready=ready,
             overdue_at=overdue_at(wire),
-            grace_seconds=_grace_seconds(spec.termination_grace_period_seconds),
+            grace_seconds=_grace_seconds(wire),
             preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
             gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
             scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
@@ -197,8 +197,10 @@ class PodDecoder:
         return NodeName(self._names.share(name)) if name else None
 
 
-def _grace_seconds(said: int | None) -> int:
-    return DEFAULT_GRACE_SECONDS if said is None else said
+def _grace_seconds(wire: PodWire) -> int:
+    """How long the pod may take to terminate: by its deletion if that has begun, else by its spec."""
+    begun, spec = wire.metadata.deletion_grace_period_seconds, wire.spec.termination_grace_period_seconds
+    return next((said for said in (begun, spec) if said is not None), DEFAULT_GRACE_SECONDS)
 
 
 def _delay(text: str | None) -> float | None:

@@ -56,6 +56,7 @@ class MetaWire(Wire):
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: AnnotationsWire | None = None
     owner_references: list[OwnerWire] | None = None

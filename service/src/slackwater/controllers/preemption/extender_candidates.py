@@ -105,7 +105,10 @@ class ExtenderCandidates:
         with self._room.beside(pod):
             kept = self._kept(pod, proposed, now)
         if kept:
-            self._accepted_preemptions.note(pod.uid, {name: uids for name, (uids, _) in kept.items()}, now)
+            victims = {name: uids for name, (uids, _) in kept.items()}
+            seen = (self._potential_victims.seen_on(uid, name) for name, uids in victims.items() for uid in uids)
+            longest = max((victim.grace_seconds for victim in seen if victim is not None), default=0)
+            self._accepted_preemptions.note(pod.uid, victims, longest, now)
         if len(kept) == 1:
             (node,) = kept
             self._chosen(pod, node, policy, now)

@@ -32,6 +32,7 @@ class Preemption:
     deadline: Instant
     text: str  #: the text of the preemptor's annotation
     number: int  #: grows from one preemption to the next
+    timeout_seconds: float  #: how long the victims may take at least
     others: tuple[RunnerUp, ...] = ()
 
     @property

@@ -33,6 +33,8 @@ from slackwater.model.resources import Amounts
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
 #: How long no preemption may choose a pod as victim: after the API server refused to delete it; after it did not terminate.
 _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
+#: How much longer than the longest grace period of its victims a preemption waits for them at least.
+_BEYOND_GRACE_SECONDS: Final = 60.0
 #: How long a pod may not preempt after the API server could not be reached: its victims may be leaving already.
 _REST_SECONDS: Final = 5.0
 
@@ -124,7 +126,7 @@ class Preemptions:
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
-        found = self._keep(pod, candidate.node, victims, waiting, Instant(now + policy.timeout_seconds))
+        found = self._keep(pod, candidate.node, victims, waiting, policy.timeout_seconds)
         found.others = others
         if announced or not victims:
             self._evict(found)
@@ -143,7 +145,7 @@ class Preemptions:
     ) -> None:
         """Begins a preemption whose victims kube-scheduler deletes: keeps the room for the pod, and marks the victims."""
         self._now = now
-        found = self._keep(pod, node, {}, waiting, Instant(now + policy.timeout_seconds))
+        found = self._keep(pod, node, {}, waiting, policy.timeout_seconds)
         found.phase, found.others = "agreed", others
 
     def supersede(self, uid: PodUid) -> None:
@@ -154,7 +156,7 @@ class Preemptions:
             self._end(found, "cancelled")
 
     def _keep(
-        self, pod: Pod, node: NodeName, victims: dict[PodUid, PodKey], waiting: set[PodUid], deadline: Instant
+        self, pod: Pod, node: NodeName, victims: dict[PodUid, PodKey], waiting: set[PodUid], timeout_seconds: float
     ) -> Preemption:
         self._number += 1
         self._running[pod.uid] = found = Preemption(
@@ -164,7 +166,8 @@ class Preemptions:
             waiting=waiting,
             phase="announcing",
             since=self._now,
-            deadline=deadline,
+            deadline=Instant(self._now + timeout_seconds),
+            timeout_seconds=timeout_seconds,
             text=OngoingPreemption(node, tuple(sorted(waiting))).text(),
             number=self._number,
         )
@@ -263,10 +266,13 @@ class Preemptions:
             self._fail(found, "error" if found.shut else "success", "node-gone")
 
     def due(self, now: Instant) -> None:
-        """Ends preemptions past their deadline, and activates preemptors about which filter was not asked since."""
+        """Ends preemptions past their deadline, unless their victims' grace periods last longer, and activates preemptors about
+        which filter was not asked since."""
         self._now = now
         for found in [found for found in self._running.values() if found.deadline <= now]:
-            if found.shut:
+            if (longest := self._longest_wait(found)) > now:
+                found.deadline = longest
+            elif found.shut:
                 until = Instant(now + _STUCK_SECONDS)
                 self.immovable.update(dict.fromkeys(found.waiting, until))
                 self._fail(found, "error", "victims-stayed")
@@ -285,6 +291,12 @@ class Preemptions:
         for pod in self.activations.put_off_until(now):
             self.activations.expect(pod, now)
             self.defer(activating(pod, "preemption-possible"))
+
+    def _longest_wait(self, found: Preemption) -> Instant:
+        """Until when the victims may take to leave, by the grace periods of those that are still there. Another set of victims
+        before that would be deleted in vain."""
+        graces = (victim.grace_seconds for uid in found.waiting if (victim := self._pods.get(uid)) is not None)
+        return Instant(found.since + max((grace + _BEYOND_GRACE_SECONDS for grace in graces), default=0.0))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
