@@ -434,3 +434,94 @@ def test_the_target_is_the_node_that_is_least_full_by_share() -> None:
     cluster.store(a_pod("more", on="large", cpu="10", memory="40Gi"))
     cluster.decide(pods[0], TWO, load=1)
     assert [effect.target_node for effect in cluster.sent if isinstance(effect, CreateMigration)] == ["large"]
+
+
+THREE = amounts("3", "4Gi")
+KEY = PodKey("default", "schedplugin-m0-pod")
+
+
+def targets(cluster: Growing) -> list[tuple[str, str]]:
+    """Name and target node of each migration that was asked for since `sent` was emptied."""
+    return [(effect.name, effect.target_node) for effect in cluster.sent if isinstance(effect, CreateMigration)]
+
+
+@pytest.mark.parametrize("phase", ["", "Pending"])
+def test_a_migration_that_its_controller_does_not_begin_is_given_up_and_another_target_is_tried(phase: Any) -> None:
+    cluster, pods = crowded()
+    cluster.has_node(a_node("second", cpu="10", memory="40Gi"))
+    cluster.decide(pods[0], TWO, load=1)
+    ((_, first),) = targets(cluster)
+    cluster.write()
+    cluster.migration(KEY, phase=phase)
+    cluster.passes(299)
+    assert (cluster.cpu(first)["held"], cluster.told(cluster.decide(pods[0], THREE, load=1)).permit) == (2000, TWO)
+    cluster.sent.clear()
+    cluster.passes(2)
+    assert [effect.key for effect in cluster.sent if isinstance(effect, DeleteMigration)] == [KEY]
+    assert (cluster.cpu("full")["PAF"], cluster.cpu(first)["held"]) == (0, 0)
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.passes(6)
+    cluster.sent.clear()  # the deletion is not carried out: the controller's finalizer stays
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    ((name, other),) = targets(cluster)
+    assert (name, other != first) == ("schedplugin-m0-pod-2", True)
+
+
+def test_a_machine_grows_again_once_its_migration_was_given_up() -> None:
+    cluster = a_cluster()
+    pod = movable(cluster, "m0")
+    cluster.migrations[KEY] = replace(by_hand(cluster, KEY, pod, "m0"), phase="")
+    cluster.take(MigrationSeen(cluster.migrations[KEY]))
+    cluster.passes(1)
+    assert cluster.cpu("full")["PAF"] == 2000
+    cluster.passes(301)
+    assert cluster.cpu("full")["PAF"] == 0
+    assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []  # it is not ours
+    assert cluster.ask(pod, THREE).permit == THREE
+    cluster.migration(KEY, phase="Running")  # it begins after all
+    assert cluster.cpu("full")["PAF"] == 3000
+
+
+def test_an_object_of_the_name_that_is_not_ours_is_never_taken_for_ours() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    assert targets(cluster) == [(KEY.name, "empty")]
+    cluster.sent.clear()
+    stranger = replace(by_hand(cluster, KEY, pods[3], "m3"), phase="Succeeded", source_pod="")
+    cluster.take(MigrationSeen(stranger))
+    assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (0, 0)
+    cluster.take(MigrationNotStarted(pods[0].uid, "409 AlreadyExists"))
+    assert cluster.sent == []
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.passes(20)
+    cluster.sent.clear()
+    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert targets(cluster) == [(f"{KEY.name}-2", "empty")]
+    cluster.write()
+    assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (2000, 2000)
+
+
+def test_another_object_in_the_place_of_ours_ends_our_migration() -> None:
+    cluster, pods = crowded()
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    cluster.take(MigrationSeen(replace(by_hand(cluster, KEY, pods[3], "m3"), uid="another")))
+    assert cluster.cpu("empty")["held"] == 0
+    assert [move.pod for move in cluster.state_machine.migrating.migrations.values()] == [pods[3].uid]
+
+
+def test_a_machine_that_has_to_leave_a_drained_node_is_migrated_again_when_its_migration_fails() -> None:
+    cluster = a_cluster()
+    pod = movable(cluster, "m0")
+    drains = cluster.state_machine.removals.migrations
+    drains.ask(pod.uid, NodeName("full"))
+    cluster.passes(0.1)
+    cluster.write()
+    assert list(drains.waiting) == []
+    cluster.migration(KEY, phase="Failed", source_pod=pod.key.name)
+    cluster.write()
+    cluster.passes(6)
+    assert targets(cluster) == [(KEY.name, "empty")]
+    cluster.deletes(pod)
+    cluster.passes(1)
+    assert list(drains._waiting) == []

@@ -244,7 +244,7 @@ class PermitNotWritten:
 
 @dataclass(frozen=True, slots=True)
 class MigrationStarted:
-    """The VirtualMachineMigration for the pod exists: it was created now, or already existed under its name."""
+    """The VirtualMachineMigration for the pod was created."""
 
     pod: PodUid
 

@@ -102,3 +102,8 @@ class VirtualMachineMigration:
     @property
     def finished(self) -> bool:
         return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def begun(self) -> bool:
+        """Has its controller begun to migrate the machine, beyond asking for a target pod?"""
+        return self.phase not in {"", "Pending"}

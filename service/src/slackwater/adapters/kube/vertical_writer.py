@@ -115,12 +115,12 @@ class VerticalWriter:
         return outcome_of(await self._send("PATCH", path, patch, deadline, content_type=STRATEGIC_PATCH))
 
     async def _create_migration(self, effect: CreateMigration, deadline: float) -> Outcome:
-        """Creates a migration. If a migration of this name exists already, that is a success too: the name says which pod it is
-        for."""
+        """Creates a migration. If an object of this name exists already, the migration has not started: the watch shows whether
+        the object is ours, from an attempt whose answer was lost, or another client's."""
         path = collection_path(MIGRATIONS_PATH, effect.key.namespace)
         answer = await self._send("POST", path, migration_object(effect), deadline)
         outcome = outcome_of(answer)
-        if outcome.verdict == "done" or answer.status == HTTPStatus.CONFLICT:
+        if outcome.verdict == "done":
             return Outcome("done", answer.status, event=MigrationStarted(effect.uid))
         if outcome.verdict == "refused":
             return Outcome("refused", answer.status, outcome.detail, event=MigrationNotStarted(effect.uid, outcome.detail))

@@ -14,7 +14,8 @@ from slackwater.model.ids import Instant, NodeName, PodUid
 
 
 class DrainMigrations:
-    """The queue of pods whose machines have to leave their nodes, in the order of the calls of `ask`."""
+    """The pods whose machines have to leave their nodes, in the order of the calls of `ask`, until they are gone. A machine
+    whose migration ends without success is migrated again."""
 
     def __init__(self, migrating: Migrating, pods: PodTable) -> None:
         self._migrating = migrating
@@ -31,19 +32,19 @@ class DrainMigrations:
 
     @property
     def waiting(self) -> dict[PodUid, NodeName]:
-        return dict(self._waiting)
+        return {uid: node for uid, node in self._waiting.items() if not self._migrating.is_leaving(uid)}
 
     def tick(self, policy: Policy, now: Instant) -> list[Effect]:
         """Starts the migrations that may start now. Returns the effects to carry out."""
         effects: list[Effect] = []
         for uid in list(self._waiting):
             pod = self._pods.get(uid)
-            if pod is None or self._migrating.is_leaving(uid):
+            if pod is None:
                 del self._waiting[uid]
+            if pod is None or self._migrating.is_leaving(uid):
                 continue
             target_node = self._migrating.choice.choose_for_drain(pod, policy, now)
             if target_node is not None:
-                del self._waiting[uid]
                 effects += self._migrating.start(pod, target_node)
-        self._migrating.choice.places_kept = len(self._waiting)
+        self._migrating.choice.places_kept = len(self.waiting)
         return effects

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.migration_queue import MigrationQueue
 from slackwater.controllers.migration.target_node import Route, choose_target_node, full_targets, room_at_source
@@ -54,6 +55,8 @@ class MigrationChoice:
         self._busy = busy
         self._routes = routes
         self._backoffs: dict[PodKey, MigrationBackoff] = {}
+        #: For each machine in back-off, the nodes to which its migration did not begin. Other nodes are better targets.
+        self._avoided: dict[PodKey, set[NodeName]] = {}
         self.queue = MigrationQueue()
         #: The number of machines that wait to leave drained nodes. So many places among the concurrent migrations are kept
         #: free.
@@ -155,7 +158,13 @@ class MigrationChoice:
     ) -> NodeName | None:
         rows: Rows = np.flatnonzero(self._admitting.of(pod.kind))
         left_out = [source, *(self._nodes.row_of[name] for name in full if name in self._nodes.row_of)]
-        row = choose_target_node(need, self._ledger.columns, rows[~np.isin(rows, left_out)], above_watermark=above_watermark)
+        open_rows: Rows = rows[~np.isin(rows, left_out)]
+        avoided = [self._nodes.row_of.get(name, NO_ROW) for name in self._avoided.get(machine_key(pod), ())]
+        row = choose_target_node(
+            need, self._ledger.columns, open_rows[~np.isin(open_rows, avoided)], above_watermark=above_watermark
+        )
+        if row is None and avoided:
+            row = choose_target_node(need, self._ledger.columns, open_rows, above_watermark=above_watermark)
         node = None if row is None else self._nodes.by_row[row]
         return None if node is None else node.name
 
@@ -165,8 +174,14 @@ class MigrationChoice:
         failures = 1 if before is None else before.failures + 1
         self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
 
+    def avoid(self, machine: PodKey, target_node: NodeName | None) -> None:
+        """Prefers other target nodes for the machine, as long as its back-off is remembered."""
+        if target_node is not None:
+            self._avoided.setdefault(machine, set()).add(target_node)
+
     def succeeded(self, machine: PodKey) -> None:
         self._backoffs.pop(machine, None)
+        self._avoided.pop(machine, None)
 
     def backoffs(self) -> list[tuple[PodKey, MigrationBackoff]]:
         return list(self._backoffs.items())
@@ -178,6 +193,7 @@ class MigrationChoice:
         """Forgets back-offs that are long over."""
         for machine in [m for m, b in self._backoffs.items() if b.until + _BACKOFF.longest_seconds < now]:
             del self._backoffs[machine]
+            self._avoided.pop(machine, None)
 
 
 def machine_key(pod: Pod) -> PodKey:

@@ -7,6 +7,7 @@ be created.
 
 import math
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,8 @@ from slackwater.model.vertical import VirtualMachineMigration
 
 #: How long a target pod may go to its target node only; the pause between two attempts to delete a finished object.
 _TARGET_NODE_SECONDS, _CLEANUP_SECONDS = 60.0, 5.0
+#: How long the controller may take to begin a migration. After it, the migration is given up.
+_BEGIN_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class Migration:
     target: PodUid | None = None
     target_since: Instant | None = None
     landed: bool = False  #: the target pod has a reservation, so no room is held for it any more
+    uid: str = ""  #: of the object; empty until the watch has shown it
+    unbegun_since: Instant | None = None  #: since when the object exists, and the controller has not begun
 
 
 class Migrating:
@@ -61,8 +66,10 @@ class Migrating:
             busy=self._by_machine.keys(),
             routes=lambda: [(migration.source, migration.target_node) for migration in self.migrations.values()],
         )
-        #: When to delete each finished object; it is tried again until it is gone.
+        #: When to delete each object that has finished or was given up; it is tried again until it is gone.
         self._cleanup: dict[PodKey, Instant] = {}
+        #: The UIDs of objects that were given up because the controller had not begun.
+        self._given_up: set[str] = set()
 
     def is_leaving(self, uid: PodUid) -> bool:
         return uid in self._by_source
@@ -82,7 +89,7 @@ class Migrating:
         pod_resources = migration_started(reservation.pod_resources)
         self._reservations.recount(pod.uid, pod_resources)
         migration = Migration(
-            key=PodKey(pod.key.namespace, f"schedplugin-{pod.key.name}"),
+            key=self._free_key(pod),
             machine=machine_key(pod),
             pod=pod.uid,
             source=reservation.node,
@@ -98,6 +105,12 @@ class Migrating:
                 uid=pod.uid, key=pod.key, name=migration.key.name, machine=pod.vertical.machine, target_node=target_node
             )
         ]
+
+    def _free_key(self, pod: Pod) -> PodKey:
+        """The key of a new object: Neon's name, with a number if there is an object of this name."""
+        name = f"schedplugin-{pod.key.name}"
+        keys = (PodKey(pod.key.namespace, name if number == 1 else f"{name}-{number}") for number in count(1))
+        return next(key for key in keys if key not in self.objects)
 
     def _enter(self, migration: Migration) -> None:
         self.put_migration(migration)
@@ -153,12 +166,18 @@ class Migrating:
         known = self.objects.get(vmm.key)
         self.objects[vmm.key] = vmm
         migration = self.migrations.get(vmm.key)
+        if migration is not None and not _is_object_of(vmm, migration):
+            self.choice.back_off(migration.machine, now)
+            self._leave(migration)
+            migration = None
         if vmm.finished:
             return self._finished(vmm, migration, known, now)
-        if migration is None and vmm.machine:
+        if vmm.begun:
+            self._given_up.discard(vmm.uid)
+        if migration is None and vmm.machine and vmm.uid not in self._given_up:
             migration = self._adopt(vmm)
         if migration is not None:
-            migration.created = True
+            migration.created, migration.uid = True, vmm.uid
         return []
 
     def _finished(
@@ -192,6 +211,7 @@ class Migrating:
             target_node=vmm.target_node,
             amounts=NOTHING,
             created=True,
+            uid=vmm.uid,
         )
         if pod is not None and reservation is not None:
             self._reservations.recount(pod.uid, migration_found(reservation.pod_resources))
@@ -217,7 +237,8 @@ class Migrating:
 
     def gone(self, key: PodKey) -> None:
         """Ends the migration whose object was deleted."""
-        self.objects.pop(key, None)
+        if (vmm := self.objects.pop(key, None)) is not None:
+            self._given_up.discard(vmm.uid)
         self._cleanup.pop(key, None)
         migration = self.migrations.get(key)
         if migration is not None:
@@ -342,6 +363,7 @@ class Migrating:
 
     def reset(self) -> None:
         """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
+        self._given_up.clear()
         for migration in list(self.migrations.values()):
             self._leave(migration)
 
@@ -368,7 +390,10 @@ class Migrating:
     # --- time -------------------------------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> list[Effect]:
-        """Keeps the holds on target nodes as long as they are needed. Returns effects that delete finished objects."""
+        """Keeps the holds on target nodes as long as they are needed, and gives up migrations that do not begin. Returns
+        effects that delete the objects of finished migrations and of those given up."""
+        for migration in [each for each in self.migrations.values() if self._is_overdue(each, now)]:
+            self._give_up(migration, now)
         for migration in self.migrations.values():
             late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
             if late:
@@ -379,10 +404,41 @@ class Migrating:
         effects: list[Effect] = []
         for key, at in self._cleanup.items():
             vmm = self.objects.get(key)
-            if at <= now and vmm is not None and vmm.finished and not vmm.deleting:
+            ended = vmm is not None and (vmm.finished or vmm.uid in self._given_up)
+            if at <= now and vmm is not None and ended and not vmm.deleting:
                 self._cleanup[key] = Instant(now + _CLEANUP_SECONDS)
                 effects.append(DeleteMigration(vmm.uid, key))
         return effects
+
+    def _is_overdue(self, migration: Migration, now: Instant) -> bool:
+        """Has the controller had its time to begin the migration?"""
+        vmm = self.objects.get(migration.key)
+        if not migration.created or (vmm is not None and vmm.begun):
+            migration.unbegun_since = None
+            return False
+        migration.unbegun_since = now if migration.unbegun_since is None else migration.unbegun_since
+        return now - migration.unbegun_since >= _BEGIN_SECONDS
+
+    def _give_up(self, migration: Migration, now: Instant) -> None:
+        """Ends a migration that its controller has not begun: gives the room back, and avoids the target node for a while. The
+        object is deleted if it is ours."""
+        self.choice.back_off(migration.machine, now)
+        self.choice.avoid(migration.machine, migration.target_node)
+        vmm = self.objects.get(migration.key)
+        if vmm is not None:
+            self._given_up.add(vmm.uid)
+            if vmm.ours:
+                self._cleanup[migration.key] = now
+        self._leave(migration)
+
+
+def _is_object_of(vmm: VirtualMachineMigration, migration: Migration) -> bool:
+    """Is the object that of the migration? Until the watch has shown that one, the object has to say what we write. A finished
+    object existed before ours was created."""
+    if migration.uid:
+        return migration.uid == vmm.uid
+    as_written = vmm.ours and (vmm.machine, vmm.target_node) == (migration.machine.name, migration.target_node)
+    return as_written and (migration.created or not vmm.finished)
 
 
 _NO_KEY: Final = PodKey("", "")
