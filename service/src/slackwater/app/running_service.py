@@ -41,10 +41,10 @@ def looked_for(scheduler_name: str) -> str:
     return f"Pods with the label {SCHEDULER_NAME_LABEL}={scheduler_name} in namespace {SCHEDULER_NAMESPACE}"
 
 
-async def find_replicas(client: ApiPort, scheduler_name: str) -> Replicas:
-    """Finds the Pods of the service that has this scheduler name. Raises `KubeError`."""
+async def find_replicas(client: ApiPort, scheduler_name: str | None) -> Replicas:
+    """Finds the Pods of the service that has this scheduler name; None: of all services. Raises `KubeError`."""
     path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods"
-    params = {"labelSelector": f"{SCHEDULER_NAME_LABEL}={scheduler_name}"}
+    params = {"labelSelector": SCHEDULER_NAME_LABEL + ("" if scheduler_name is None else f"={scheduler_name}")}
     answer = await client.send(Call("GET", path, params=params, timeout_seconds=_SECONDS))
     if answer.status != HTTPStatus.OK:
         raise refused(f"list {path}", answer.status, answer.body, answer.headers)

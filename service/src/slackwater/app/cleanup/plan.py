@@ -45,6 +45,11 @@ def is_managed(item: Json) -> bool:
     return any(_ours(entry) for entry in _entries(item))
 
 
+def last_written(item: Json) -> str | None:
+    """When our field manager last wrote to the object, as the API server notes it; None if it owns nothing of it."""
+    return max((entry["time"] for entry in _entries(item) if _ours(entry) and entry.get("time")), default=None)
+
+
 def owns(item: Json, *path: str) -> bool:
     """True if our field manager owns the field. `path` is the path in `fieldsV1`, such as `f:status`, `f:nominatedNodeName`."""
     return any(_found(fields, path) is not None for fields in _fields(item))

@@ -15,10 +15,13 @@ import anyio
 
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import StatusError
-from slackwater.adapters.kube.objects import ApiObjects, Json
+from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
 from slackwater.app import cluster_autoscaler
-from slackwater.app.cleanup.plan import TYPES, CleanedType, is_managed, last_step, owns, user_keys
+from slackwater.app.cleanup.plan import TYPES, CleanedType, is_managed, last_step, last_written, owns, user_keys
+from slackwater.app.running_service import find_replicas
 
+#: Something that wrote more recently may still run. Idle replicas write less often, but their Pods are seen.
+_WRITTEN_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
 _WIDTH: Final = 8
 
@@ -54,6 +57,7 @@ class Cleaner:
     """Cleans one cluster. `now` is compared with the times in Leases."""
 
     def __init__(self, client: ApiPort, *, now: datetime, dry_run: bool, report: Report = lambda _: None) -> None:
+        self._client = client
         self._objects = ApiObjects(client)
         self._now = now
         self._dry_run = dry_run
@@ -67,6 +71,8 @@ class Cleaner:
         types = [(cleaned, path) for cleaned in TYPES if (path := await self._path(cleaned)) is not None]
         if not force:
             await self._check_nothing_runs(next(path for cleaned, path in types if cleaned.name == "leases"))
+            for cleaned, path in types:
+                await self._check_nothing_writes(cleaned, path)
         for cleaned, path in types:
             await self._clean(cleaned, path)
         if not self._dry_run:
@@ -86,7 +92,18 @@ class Cleaner:
             return None
         return f"{prefix}/{cleaned.name}"
 
+    async def _check_nothing_writes(self, cleaned: CleanedType, path: str) -> None:
+        async for item in self._objects.each(path, metadata_only=True):
+            age = seconds_since(last_written(item), self._now)
+            if age < _WRITTEN_SECONDS:
+                raise StillRuns(
+                    f"Slackwater wrote to {cleaned.name} {_name(item)} {age:.0f} s ago, so it may still run; "
+                    f"stop it and try again in {_WRITTEN_SECONDS:.0f} s, or if it has been stopped, use --force"
+                )
+
     async def _check_nothing_runs(self, leases_path: str) -> None:
+        for replica in (await find_replicas(self._client, None)).running:
+            raise StillRuns(f"Pod {replica.pod} runs the service; stop it (helm uninstall, or scale it to 0), or use --force")
         async for lease in self._objects.each(leases_path):
             age = cluster_autoscaler.lease_age(lease, self._now)
             if age is not None and owns(lease, "f:spec", "f:renewTime"):

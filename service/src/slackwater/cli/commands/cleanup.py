@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.ops_client import DEFAULT_URL, listens
 from slackwater.cli.commands.output import add_output, as_json
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Takes away scheduling gates, nominations, annotations, taints, cordons,\n"
         "conditions, Events, ConfigMaps and Leases of Slackwater, and its entries in\n"
         "managedFields. Pods that are placed keep their node and their size; nodes and\nmachines stay. "
-        "Stop the service first: it would write again.",
+        "Stop the service first: it would write again.\n"
+        "Cleanup refuses while a replica seems to run: a Pod, a Lease, an answer on this\nhost, or a write within a minute.",
         epilog="example:\n  slackwater cleanup --dry-run      # what would be done?",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be done")
@@ -37,6 +39,12 @@ def run(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from slackwater.app.cleanup.run import Change, Cleaner, StillRuns
+
+    if not args.force and listens():
+        raise CommandFailed(
+            [f"something answers at {DEFAULT_URL}, where the service listens; stop it, or if it is none, use --force"],
+            code=ANSWERED_NO,
+        )
 
     def report(change: Change) -> None:
         if not as_json(args):

@@ -57,7 +57,7 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
     with shown() as progress:
         if args.url is not None:
             return _read(Target(args.url, args.url, _tls_verification(args)), path, body, progress)
-        if not _names_cluster(args) and _listens():
+        if not _names_cluster(args) and listens():
             return _read(Target(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
         from slackwater.cli.commands.port_forward import in_cluster
 
@@ -84,7 +84,7 @@ def _names_cluster(args: argparse.Namespace) -> bool:
     return bool(args.kubeconfig or args.context or args.plugin)
 
 
-def _listens() -> bool:
+def listens() -> bool:
     """Does something listen at `DEFAULT_URL` on loopback: a service on this host, or a port-forward to one?"""
     import socket
     from urllib.parse import urlsplit
