@@ -15,6 +15,8 @@ class Destinations:
     def __init__(self, state_machine: StateMachine) -> None:
         self._collector = ChangeCollector(state_machine)
         self._replica = SnapshotReplica()
+        #: Else it is busy.
+        self.answers = True
 
     def replica(self) -> SnapshotReplica:
         self._replica.take(self._collector.rest())
@@ -24,4 +26,6 @@ class Destinations:
         return question.answer(self.replica())
 
     def found(self, sought: FindDestinations, cutoff: int = -10) -> DestinationsFound:
+        if not self.answers:
+            return DestinationsFound(sought.node, (), "the planning process is busy")
         return DestinationsFound(sought.node, tuple(find_destinations(self.replica(), sought.pods, cutoff)))

@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.model.effects import Activate
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.model.effects import Activate, DrainOrder
 from slackwater.model.events import BudgetSeen, NodeGone
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.model.selectors import Requirement
+from slackwater.runtime.autoscaler.kept_room import put_kept_room
+from slackwater.runtime.autoscaler.scaledown_planning import with_drains_rolled_back
+from slackwater_protocol.names import TO_BE_DELETED_TAINT
 from tests.support.builders import a_budget, a_pod
-from tests.support.draining import Cluster, a_cluster, all_well
+from tests.support.draining import EPOCH, Cluster, a_cluster, all_well
 from tests.support.removing import machine, replica
 
 GPU = "x.io/gpu"
@@ -157,3 +162,52 @@ def test_the_room_ends_with_the_drain_and_who_waited_for_it_is_activated(end: st
     assert list(cluster.state_machine.state.destinations) == []
     assert any(isinstance(each, Activate) and each.uid == waiting.uid for each in cluster.effects)
     assert verdict(cluster, waiting) is Reason.OK
+
+
+def free_for(cluster: Cluster, pod: Pod, *rolled_back: str) -> list[str]:
+    """The nodes on which a plan would find room for the pod, while the drains of the nodes `rolled_back` are given up."""
+    replica = cluster.destinations.replica()
+    with with_drains_rolled_back(replica, tuple(map(NodeName, rolled_back))), replica.snapshot.fork():
+        put_kept_room(replica)
+        snapshot = replica.snapshot
+        return [snapshot.facts.nodes[row].name for row in feasible(snapshot, snapshot.kind_id(pod.kind, pod.labels)).rows]
+
+
+def test_plans_count_the_room_as_used_until_the_pod_leaves_and_then_leave_it_to_its_replacement() -> None:
+    cluster = a_drain(replica("a", "n1", "3"))
+    other, successor = a_pod("other", cpu="2"), replica("b", None, "3")
+    assert (free_for(cluster, other), free_for(cluster, other, "n1")) == ([], ["n2"])
+    open_budget(cluster)
+    cluster.tick(1)
+    assert (free_for(cluster, other), free_for(cluster, successor)) == ([], [])  # no replacement is pending yet
+    cluster.add(successor)
+    assert free_for(cluster, successor) == ["n2"]  # so that no node is bought for it
+
+
+def test_a_drain_that_goes_on_after_a_restart_finds_its_destinations_anew() -> None:
+    cluster = a_cluster([machine("n1"), machine("n2")], [replica("a", "n1")], elsewhere=False, limits=LIMITS)
+    filled(cluster)
+    uid, now = cluster.nodes["n1"].uid, UnixTime(EPOCH)
+    order = DrainOrder(node=NodeName("n1"), uid=uid, group=GroupName("pool"), empty=False, stamp=now)
+    cluster._put(replace(cluster.nodes["n1"], taints=(Taint(TO_BE_DELETED_TAINT, "1", "NoSchedule"),)))
+    cluster.state_machine.resume_drains([order], Instant(cluster.now), now)
+    cluster.tick(10)
+    assert evicted(cluster) == []
+    cluster.delete(PodUid("uid-other"))
+    cluster.tick(10)
+    assert evicted(cluster) == ["a"]
+
+
+def evicted(cluster: Cluster) -> list[str]:
+    return [what.removeprefix("evict ") for what in cluster.log if what.startswith("evict ")]
+
+
+def test_a_check_that_is_not_answered_is_made_again_and_evicts_nobody() -> None:
+    cluster = a_drain()
+    open_budget(cluster)
+    cluster.destinations.answers = False
+    cluster.tick(20)
+    assert evicted(cluster) == ["a"]  # the one before
+    cluster.destinations.answers = True
+    cluster.tick(10)
+    assert evicted(cluster) == ["a", "a"]

@@ -124,13 +124,15 @@ def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterato
         late = [
             eviction
             for eviction in drain.pods.evictions.values()
-            if eviction.step in {"waiting", "refused"} and now - eviction.first_at >= LATE_AFTER_SECONDS
+            if eviction.step in {"waiting", "refused", "homeless"} and now - eviction.first_at >= LATE_AFTER_SECONDS
         ]
         if late:
             first = min(late, key=lambda eviction: eviction.first_at)
             pods = sorted(str(eviction.pod.key) for eviction in late)
             text = f"The drain of {drain.order.node} waits for {first_few(pods, _MOST_NAMED)}"
             todo = "A disruption budget blocks the eviction: add a replica, raise the budget, or cancel the drain."
+            if first.step == "homeless":
+                todo = "The pod fits on no other node now; the drain is rolled back soon if that stays so."
             since = int(wall - (now - first.first_at))
             view = f"why/node/{drain.order.node}"
             yield Problem(code=f"drain {drain.order.node}", grave=False, text=text, todo=todo, view=view, since=since)

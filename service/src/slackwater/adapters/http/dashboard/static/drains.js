@@ -8,8 +8,8 @@ const PHASES = {
   marking: "being tainted", marked: "tainted", evicting: "pods are leaving", delaying: "empty, waiting", removing: "machine is being deleted",
   leaving: "machine is deleted", unmarking: "being rolled back", ended: "over",
 };
-const STEPS = { planned: "to be asked", asked: "asked to leave", taken: "ending", waiting: "asked again later", refused: "refused", migrating: "migrating", gone: "gone" };
-const KINDS = { gone: "good", refused: "bad", waiting: "warn" };
+const STEPS = { planned: "to be asked", asked: "asked to leave", taken: "ending", waiting: "asked again later", refused: "refused", migrating: "migrating", seeking: "its destination is checked", homeless: "fits nowhere now", gone: "gone" };
+const KINDS = { gone: "good", refused: "bad", waiting: "warn", homeless: "warn" };
 
 // When it ends if the rest goes as fast as what is gone; a blocked eviction has no end in sight.
 function eta(drain) {
