@@ -107,7 +107,3 @@ class DrainDestinations:
 def holder(uid: PodUid) -> PodUid:
     """The key of the hold that keeps a leaving pod's room."""
     return PodUid(f"{_PREFIX}{uid}")
-
-
-def is_holder(uid: PodUid) -> bool:
-    return uid.startswith(_PREFIX)

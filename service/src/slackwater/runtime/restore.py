@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from slackwater.cluster import drain_destinations, nominated_room
 from slackwater.cluster.holds import Hold
+from slackwater.cluster.nominated_room import is_holder
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
@@ -69,10 +69,8 @@ class _Restoring:
         for entry in self._document["permits"]:
             self._vertical_pod(entry)
         for entry in self._document["holds"]:
-            # Skips room held for preemptors and on destinations of drains: the restored state machine has no preemption and no
-            # drain in progress that would end the hold.
-            uid = PodUid(entry["uid"])
-            if not nominated_room.is_holder(uid) and not drain_destinations.is_holder(uid):
+            # Skips room held for preemptors: the restored state machine has no preemption in progress that would end the hold.
+            if not is_holder(PodUid(entry["uid"])):
                 self._hold(entry)
         for entry in self._document["deniedBinds"]:
             self._denied_bind(entry)
