@@ -90,6 +90,8 @@ POD: Final[Json] = {
         "resize": "Proposed",
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}],
         "containerStatuses": [{"name": "app", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1"}}}],
+        "allocatedResources": {"cpu": "1"},
+        "resources": {"requests": {"cpu": "1"}},
     },
 }
 NODE: Final[Json] = {

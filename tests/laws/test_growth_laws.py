@@ -17,6 +17,7 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.model.vertical import ResizeTarget
 from slackwater.runtime.dump import document, take
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
@@ -68,14 +69,19 @@ class GrowthMachine(RuleBasedStateMachine):
     def agent(self, data: st.DataObject) -> Agent:
         return self.agents[data.draw(st.sampled_from(sorted(self.agents)))]
 
-    @rule(node=st.sampled_from(["a", "b"]), use=wishes)
-    def machine_comes(self, node: str, use: tuple[int, int]) -> None:
-        """Placed where kube-scheduler wants it, if filter lets it pass."""
+    @rule(node=st.sampled_from(["a", "b"]), use=wishes, bounds=st.booleans())
+    def machine_comes(self, node: str, use: tuple[int, int], bounds: bool) -> None:
+        """A machine, or a plain pod with `bounds`; placed where kube-scheduler wants it, if filter lets it pass."""
         self.serial += 1
         using = amounts_of(use).at_most(MAXIMUM)
         vertical = a_vertical(using=using, maximum=MAXIMUM, auto_migrate=True)
         name = f"m{self.serial}"
-        pod = self.cluster.has_machine(name, on="", vertical=vertical)
+        if bounds:
+            resizing = ResizeTarget(container="app", requests=using, whole=using, limits=(False, False))
+            vertical = replace(vertical, machine=None, auto_migrate=False, slot_bytes=1, resizing=resizing)
+            pod = self.cluster.has_pod(name, on="", vertical=vertical)
+        else:
+            pod = self.cluster.has_machine(name, on="", vertical=vertical)
         rows = self.cluster.state_machine.state.nodes.rows_of([node])
         if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
@@ -116,7 +122,7 @@ class GrowthMachine(RuleBasedStateMachine):
         if agent.permit is None:
             asked = agent.use  # the first request says what is used
         agent.use, agent.holds = agent.use.at_most(asked), agent.holds.at_most(asked)
-        self.cluster.change(agent.pod, using=agent.use)
+        self.shows(agent)
         held = self.held(agent)
         decided = self.cluster.decide(agent.pod, asked, last=agent.permit, load=load)
         if isinstance(decided, PermitRefusal):
@@ -130,6 +136,13 @@ class GrowthMachine(RuleBasedStateMachine):
             assert now[r] >= min(asked[r], last) or self.cluster.state_machine.migrating.is_leaving(agent.pod.uid)
         agent.waiting = decided
         self.answered(agent)
+
+    def shows(self, agent: Agent) -> None:
+        """The pod shows what its agent uses; the spec of a plain pod, which the service resizes, is as late."""
+        vertical = self.cluster.pods[agent.pod.key].vertical
+        assert vertical is not None
+        resizing = vertical.resizing and replace(vertical.resizing, requests=agent.use, whole=agent.use)
+        self.cluster.change(agent.pod, using=agent.use, resizing=resizing)
 
     def held(self, agent: Agent) -> Amounts:
         """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""
