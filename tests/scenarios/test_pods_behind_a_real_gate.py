@@ -6,11 +6,11 @@ import pytest
 
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, OpenGate, WritePreempting
-from slackwater.model.events import Synced
+from slackwater.model.events import BudgetSeen, Synced
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm
 from slackwater_protocol.names import GATE
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
 
 
@@ -158,3 +158,27 @@ def test_a_gated_pod_is_not_activated() -> None:
     cluster.node_goes("n")
     assert opened(cluster) == ["node-gone"]
     assert not any(isinstance(effect, Activate) for effect in cluster.asked)
+
+
+def test_a_tick_judges_gated_pods_up_to_a_bound_of_work_and_goes_on_in_the_next() -> None:
+    """200 important pods at once on full nodes with budgets that allow nothing: judging them all took a tick of a second."""
+    nodes = [a_node(f"n{number}", cpu="10") for number in range(120)]
+    running = [a_pod(f"v{number}", on=f"n{number % 120}", cpu="980m", labels={"app": "web"}) for number in range(1200)]
+    cluster = Cluster(*nodes, *running)
+    cluster.take(BudgetSeen(a_budget("b", allowed=0, app="web")))
+    gated = [replace(a_pod(f"p{number}", cpu="1500m", priority=9), gates=(GATE,)) for number in range(20)]
+    for pod in gated:
+        cluster.has(pod)
+    begun, most = [], 0
+    for _ in range(20):
+        before = examined(cluster)
+        cluster.after(0.1)
+        most = max(most, examined(cluster) - before)
+        begun.append(cluster.state_machine.preemptions.counts.attempts)
+    assert begun[0] < 20
+    assert begun[-1] == 20
+    assert most <= 1500, "pods looked at in one tick"
+
+
+def examined(cluster: Cluster) -> int:
+    return cluster.state_machine._scheduling_gates._potential_victims.examined

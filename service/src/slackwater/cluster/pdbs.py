@@ -1,9 +1,13 @@
 """PodDisruptionBudgets, and which evictions would violate one."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from slackwater.model.objects import DisruptionBudget, Pod
+from slackwater.model.objects import DisruptionBudget, Labels, Pod
 from slackwater.model.selectors import SelectorIndex
+
+#: The most cached sets of labels.
+_MOST_MATCHING: Final = 4096
 
 
 class Budgets:
@@ -13,11 +17,13 @@ class Budgets:
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
         #: The names of budgets whose selector is not empty: kube-scheduler's preemption ignores all others.
         self._selecting: dict[str, SelectorIndex[str]] = {}
+        #: Cache: the names of the budgets that select a namespace's pods with these labels. Pods of one workload have the same.
+        self._matching: dict[tuple[str, Labels], tuple[str, ...]] = {}
         #: Increases with every change.
         self.version = 0
 
     def put(self, budget: DisruptionBudget) -> None:
-        self.version += 1
+        self._changed()
         self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
         index = self._selecting.setdefault(budget.namespace, SelectorIndex())
         if budget.selector:
@@ -26,13 +32,17 @@ class Budgets:
             index.drop(budget.name)
 
     def drop(self, namespace: str, name: str) -> None:
-        self.version += 1
+        self._changed()
         budgets = self._budgets.get(namespace, {})
         if budgets.pop(name, None) is not None:
             self._selecting[namespace].drop(name)
         if not budgets:
             self._budgets.pop(namespace, None)
             self._selecting.pop(namespace, None)
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._matching.clear()
 
     def violations(self, pods: Sequence[Pod]) -> list[bool]:
         """For each pod, whether evicting it after the pods before it exceeds what some budget allows.
@@ -46,8 +56,7 @@ class Budgets:
 
     def _spend(self, pod: Pod, left: dict[tuple[str, str], int]) -> bool:
         namespace, violated = pod.key.namespace, False
-        index = self._selecting.get(namespace)
-        for name in index.selecting(dict(pod.labels)) if index is not None and pod.labels else ():
+        for name in self._selecting_of(pod):
             budget = self._budgets[namespace][name]
             if pod.key.name in budget.disrupted:
                 continue
@@ -55,6 +64,18 @@ class Budgets:
             left[key] = left.get(key, budget.disruptions_allowed) - 1
             violated |= left[key] < 0
         return violated
+
+    def _selecting_of(self, pod: Pod) -> tuple[str, ...]:
+        index = self._selecting.get(pod.key.namespace)
+        if index is None or not pod.labels:
+            return ()
+        key = (pod.key.namespace, pod.labels)
+        found = self._matching.get(key)
+        if found is None:
+            if len(self._matching) >= _MOST_MATCHING:
+                self._matching.clear()
+            found = self._matching[key] = tuple(index.selecting(dict(pod.labels)))
+        return found
 
     def __iter__(self) -> Iterator[DisruptionBudget]:
         return (budget for of_namespace in self._budgets.values() for budget in of_namespace.values())

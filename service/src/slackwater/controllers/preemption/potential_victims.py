@@ -34,6 +34,8 @@ class PotentialVictims:
         self._budgets = cluster_state.budgets
         self._is_marked_victim = is_marked_victim
         self._immovable = immovable
+        #: How many pods `preemption_node` has looked at so far: the work of searches, which callers bound.
+        self.examined = 0
 
     def preemption_node(
         self, pod: Pod, node: NodeName, uids: Iterable[PodUid], now: Instant, *, after: Sequence[Pod] = ()
@@ -44,6 +46,8 @@ class PotentialVictims:
         Whether a victim violates a PodDisruptionBudget depends on the evictions before it. These are assumed to be those of
         `after`, and then those of the potential victims that are more important.
         """
+        uids = list(uids)
+        self.examined += len(uids)
         possible = [
             (self.potential_victim(found), found)
             for uid in uids
