@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.app.policies import policy_of
+from slackwater.app.settings import Settings, loads
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, WritePreempting
 from slackwater.model.events import BudgetSeen, NodeSeen, Stopping
@@ -82,11 +84,16 @@ def test_where_kube_scheduler_sees_what_we_see_it_preempts_itself() -> None:
     assert cluster.preempt(pod, n=[victim]) == ["n"]
 
 
-def test_the_gate_off_changes_nothing() -> None:
-    pod = a_preemptor()
-    cluster = Cluster(a_node("n"), a_victim(), pod, policy=replace(POLICY, preemption=PreemptionPolicy()))
+def test_with_the_gate_off_nothing_is_preempted_and_the_preempt_verb_is_answered() -> None:
+    settings = loads(
+        "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\nfeatureGates: {AsyncPreemption: false}"
+    )
+    assert policy_of(Settings()).preemption.enabled
+    pod, victim = a_preemptor(), a_victim()
+    cluster = Cluster(a_node("n"), victim, pod, policy=replace(POLICY, preemption=policy_of(settings).preemption))
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     assert not cluster.asked
+    assert cluster.preempt(pod, n=[victim]) == ["n"]
 
 
 @pytest.mark.parametrize(

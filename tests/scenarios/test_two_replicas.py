@@ -136,6 +136,8 @@ class Pair:
         assert old.service is not None
         assert old.service.intake.ready
         assert not old.leads
+        samples = [old.service.registry.get_sample_value(f"slackwater_{name}") for name in ("synced", "leader")]
+        assert samples == [1.0, 0.0], "a standby that has listed is healthy: no alert about it"
 
     async def healed(self) -> None:
         leader = await self.leader()

@@ -100,3 +100,29 @@ def test_panels_have_places_of_their_own() -> None:
 def test_the_panel_of_refusals_leaves_out_the_label_ok() -> None:
     [panel] = [panel for panel in GRAFANA["panels"] if panel["title"] == "Why filter refuses nodes"]
     assert f'reason!="{MEANINGS[Reason.OK].label}"' in panel["targets"][0]["expr"]
+
+
+#: Gauges that a standby reports about the cluster too: their sum over two replicas is twice the cluster's.
+_OF_THE_CLUSTER = ("slackwater_nodes", "slackwater_reservations", "slackwater_holds", "slackwater_node_cpu_resources_current")
+
+
+@pytest.mark.parametrize(
+    "expression", sorted({e for e in _expressions() if "sum" in e and "rate(" not in e and "increase(" not in e})
+)
+def test_a_sum_of_gauges_is_that_of_the_leader_alone(expression: str) -> None:
+    selectors = re.findall(r"\b(?:slackwater|cluster_autoscaler)_\w+\{[^}]*\}", expression)
+    assert expression.count(" and on (instance) slackwater_leader == 1") == len(selectors), expression
+
+
+def test_the_sums_are_of_gauges_that_a_standby_has_too() -> None:
+    assert all(any(name in expression for expression in _expressions()) for name in _OF_THE_CLUSTER)
+
+
+def test_an_alert_quotes_log_lines_that_the_service_writes() -> None:
+    """Texts in backquotes or after a colon that name a log line; a line that nobody writes sends people searching."""
+    sources = Path(__file__).parents[3] / "service" / "src"
+    texts = "\n".join(path.read_text("utf-8") for path in sources.rglob("*.py"))
+    described = [rule["annotations"]["description"] for rule in _rules()]
+    quoted = [match for text in described for match in re.findall(r"[Tt]he log names (?:them|each): ([a-z ]+)", text)]
+    assert quoted == ["object cannot be read"]
+    assert all(f'"{line}"' in texts for line in quoted)

@@ -77,7 +77,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
             sustained_seconds=seconds(migration.capacity_pressure_time),
         ),
         preemption=PreemptionPolicy(
-            enabled=preemption.enabled,
+            enabled=preemption.enabled and settings.feature_gates.async_preemption,
             timeout_seconds=seconds(preemption.timeout),
             delay_seconds=seconds(preemption.delay),
             max_running=preemption.max_concurrent,

@@ -329,6 +329,7 @@ class Service:
         registry.register(
             StateCollector(
                 self.state_machine,
+                listed=lambda: self.intake.ready,
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
                 event_sources=self._event_source_metrics,

@@ -21,8 +21,8 @@ def test_an_autoscaler_without_anything_that_could_grow_is_refused() -> None:
 
 NOTES = {
     "preemption-gate": (
-        "featureGates: {AsyncPreemption: true}\npreemption: {enabled: false}",
-        "featureGates.AsyncPreemption: has no effect while preemption.enabled is false",
+        "featureGates: {AsyncPreemption: false}\npreemption: {delay: 1m}",
+        "preemption: has no effect while featureGates.AsyncPreemption is false: no pod is deleted",
     ),
     "autoscaler": ("autoscaler: {scanInterval: 5s}", "autoscaler: has no effect while autoscaler.enabled is false"),
     "slack": (

@@ -84,7 +84,7 @@ files = st.fixed_dictionaries(
     },
     optional={
         "schedulerName": st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True),
-        "featureGates": some_of(AsyncPreemption=st.just(True), ParallelDrain=st.booleans()),
+        "featureGates": some_of(AsyncPreemption=st.booleans(), ParallelDrain=st.booleans()),
         "listeners": some_of(
             extender=some_of(address=addresses(port=1), tls=tls),
             agents=some_of(address=addresses(port=2), tls=tls, maxRequests=widths, maxWait=durations(nanoseconds))

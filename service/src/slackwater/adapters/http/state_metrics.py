@@ -62,18 +62,23 @@ _COUNTS = (
 
 
 class StateCollector(Collector):
-    """Collects the families of the state machine, and of the dispatcher, event sources and audits, at each scrape."""
+    """Collects the families of the state machine, and of the dispatcher, event sources and audits, at each scrape.
+
+    `listed`: has every event source listed once? A standby that has is healthy, although its state machine decides nothing.
+    """
 
     def __init__(
         self,
         state_machine: StateMachine,
         *,
+        listed: Callable[[], bool],
         writes: Callable[[], DispatcherStats],
         dropped_events: Callable[[], int],
         event_sources: Callable[[], Iterable[Metric]],
         audits: Callable[[], Iterable[Metric]] = tuple,
     ) -> None:
         self._state_machine = state_machine
+        self._listed = listed
         self._writes = writes
         self._dropped_events = dropped_events
         self._event_sources = event_sources
@@ -142,7 +147,7 @@ class StateCollector(Collector):
 
     def _gauges(self) -> Iterator[Metric]:
         state_machine = self._state_machine
-        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(state_machine.synced))
+        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(self._listed()))
         yield GaugeMetricFamily("slackwater_nodes", "Nodes in the cluster state.", value=len(state_machine.state.nodes))
         yield GaugeMetricFamily(
             "slackwater_pods", "Pods in the cluster state, with ended ones.", value=len(state_machine.state.pods)

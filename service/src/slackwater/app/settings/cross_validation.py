@@ -17,6 +17,7 @@ from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import Address, quantity_text
 from slackwater.controllers.nomination.settings import Steering
+from slackwater.controllers.preemption.settings import Preemption
 from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
 from slackwater_protocol.durations import SECOND, format_duration
@@ -279,8 +280,8 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
         yield f"steering: has no effect while featureGates.Steering {why}: no pod is nominated in advance"
     extender, migration = settings.extender, settings.migration
-    if "async_preemption" in settings.feature_gates.model_fields_set and not settings.preemption.enabled:
-        yield "featureGates.AsyncPreemption: has no effect while preemption.enabled is false"
+    if settings.preemption != Preemption() and not settings.feature_gates.async_preemption:
+        yield "preemption: has no effect while featureGates.AsyncPreemption is false: no pod is deleted"
     if "hold_timeout" in extender.model_fields_set and not extender.bind:
         yield (
             "extender.holdTimeout: has no effect while extender.bind is false: room is kept until the watch shows the bind, "

@@ -28,9 +28,9 @@ KIND: Final = "SlackwaterConfiguration"
 class FeatureGates(Section):
     """Features that can be switched off one by one."""
 
-    async_preemption: Literal[True] = Field(default=True, alias="AsyncPreemption")
-    """Whether victims are deleted asynchronously, after filter is answered. true by default, and nothing else is allowed: the
-    other mode reduced the rate of binds to a hundredth and was removed."""
+    async_preemption: Switch = Field(default=True, alias="AsyncPreemption")
+    """Whether Slackwater preempts by itself, asynchronously (KEP-4832): where only our accounting leaves no room. true by
+    default. With false it deletes no pod; kube-scheduler's preempt verb is still answered."""
     parallel_drain: Switch = Field(default=True, alias="ParallelDrain")
     """Whether several nodes may be drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
