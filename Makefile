@@ -136,6 +136,10 @@ slos-quick: $(STAMP) ## What a start-time SLO costs, on three traces of a seed t
 slos: $(STAMP) ## The same on fresh traces; SEED=n plays those
 	SLACKWATER_TEST_FRESH=1 SLACKWATER_SLO_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/slos
 
+.PHONY: loads
+loads: $(STAMP) ## The autoscaler under forty load shapes for HOURS (12 unless given) of virtual time each; SEED=n; ONLY=wave chooses some
+	@$(BIN)/python -m tests.loads --verbose --seed $(if $(call given,SEED),$(SEED),1) --hours $(if $(call given,HOURS),$(HOURS),12) --only "$(ONLY)"
+
 .PHONY: laws-fresh
 laws-fresh: $(STAMP) ## All property tests on fresh examples
 	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis tests/unit tests/laws tests/scenarios tests/museum tests/providers

@@ -40,6 +40,7 @@ PARTS: Final = (
     Part(target="explain-laws", variables=("CASES=500",)),
     Part(target="oracle", variables=("N=3000",), seeded=True),
     Part(target="slos"),
+    Part(target="loads", seeded=True),
     Part(target="chaos", variables=("DURATION=5m",)),
     Part(target="cluster-kills", variables=("KILLS=6",)),
     Part(target="scale-up", variables=("NODES=100", "PODS=4000")),

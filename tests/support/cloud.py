@@ -53,6 +53,8 @@ class Machine:
     fate: Fate
     error: InstanceError | None = None
     startup_taints: tuple[Taint, ...] = ()
+    #: What its Node is like; None: like the template of its pool.
+    template: Node | None = None
     #: Its Node as it was last looked at, and what that was made of: worlds of many nodes are looked at every second.
     made: tuple[tuple[object, ...], Node] | None = None
 
@@ -265,16 +267,17 @@ class Cloud:
             if not _registers(machine) or age < pool.delays.registered_after:
                 continue
             ready = machine.fate != "unready" and age >= pool.delays.ready_after
-            taints = (*pool.template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ()))
-            scalars = () if machine.fate == "bare" and age < pool.delays.equipped_after else pool.template.scalars
+            template = machine.template or pool.template
+            taints = (*template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ()))
+            scalars = () if machine.fate == "bare" and age < pool.delays.equipped_after else template.scalars
             created = machine.asked_at + pool.delays.registered_after
-            of = (ready, taints, scalars, created, pool.template)
+            of = (ready, taints, scalars, created, template)
             if machine.made is None or machine.made[0] != of:
                 node = replace(
-                    pool.template,
+                    template,
                     name=NodeName(machine.name),
                     uid=f"uid-{machine.name}",
-                    labels={**pool.template.labels, "kubernetes.io/hostname": machine.name, NODE_GROUP: pool.name},
+                    labels={**template.labels, "kubernetes.io/hostname": machine.name, NODE_GROUP: pool.name},
                     provider_id=machine.id,
                     ready=ready,
                     taints=taints,
