@@ -44,8 +44,9 @@ class Outcome:
     """What happened in the hours of one shape; the first hour does not count.
 
     `hasty`: machines bought and removed within an hour. `again`: machines bought within an hour after a removal. `helpless`:
-    machines bought above the group's minimum that worked and never had a pod or a placeholder. `homeless`: evicted pods whose
-    successor found no room at once. `waiting`: the longest that a pod waited that some machine could take, in seconds.
+    machines bought above the group's minimum that worked and never had a pod or a placeholder. With slack, the first hour does
+    not count here either, since nobody knows yet where a scheduler will put the pods for which nodes are still coming.
+    `homeless`: evicted pods whose successor found no room at once.
     """
 
     bought: int = 0
@@ -234,7 +235,8 @@ class LoadScene(ShrinkScene):
         now, late = self.time.seconds, self.time.seconds > HOUR
         there = {machine.name: machine for machine in self._pool.machines}
         for number, name in enumerate(there.keys() - self._there.keys()):
-            self._bought[name] = _Bought(now, must_help=len(self._there) + number >= self._pool.min_size)
+            must_help = len(self._there) + number >= self._pool.min_size and (late or self.slack is None)
+            self._bought[name] = _Bought(now, must_help=must_help)
             self.outcome.bought += late
             self.outcome.again += late and any(now - at < HOUR for at in self._removed_at)
         for name in self._there.keys() - there.keys():

@@ -178,6 +178,7 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
         rules=tuple(rules),
         max_nodes=slack.max_nodes,
         shrink_seconds=seconds(slack.shrink_delay),
+        keep_seconds=seconds(slack.keep_nodes),
         node_start_seconds=seconds(slack.node_start_time),
         loop_seconds=seconds(settings.autoscaler.scan_interval),
         unneeded_seconds=_shortest_unneeded(settings),

@@ -47,8 +47,8 @@ from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Reasons of a rollback that do not count as a failure: the group gets no cool-down.
 _NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
-#: Failures after which the node does not back off, because none of its pods was disturbed.
-_UNDISTURBED: Final = frozenset({UnremovableReason.TAINT_FAILED})
+#: Reasons of a rollback after which the node does not back off: a person's wish, or none of its pods was disturbed.
+_NO_BACKOFF: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.NO_LONGER_EMPTY, UnremovableReason.TAINT_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,5 +392,4 @@ class ScaleDownLoop:
 
 def _is_failed_drain(end: DrainEnd) -> bool:
     """Did the drain of a node with pods fail for a reason that may make it fail again?"""
-    failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE | _UNDISTURBED
-    return failed and not end.order.empty
+    return end.outcome == "rolled-back" and end.unremovable_reason not in _NO_BACKOFF and not end.order.empty

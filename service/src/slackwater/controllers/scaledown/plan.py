@@ -12,6 +12,7 @@ snapshot is left as it was.
 Deliberately absent: which removals begin now (`batch`), and the clock.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -100,10 +101,13 @@ class _Planning:
     facts: RuleFacts
     stop: Callable[[], bool]
     evacuations: Evacuations = field(init=False)
+    placeholder_pods: PlaceholderPods = field(init=False)
     destinations: Destinations = field(init=False)
     hints: Mapping[PodUid, NodeName] = field(init=False)
     #: Rows to which pending pods and recently evicted pods go. Such a node is not tried.
     arrivals: set[int] = field(default_factory=set)
+    #: The working nodes of each group without those that have been chosen for removal.
+    working: Counter[GroupName] = field(default_factory=Counter)
     evaluated: int = 0
     cut: bool = False
     removable: list[Removable] = field(default_factory=list)
@@ -117,7 +121,7 @@ class _Planning:
         rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
         leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
         self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
-        placeholder_pods = PlaceholderPods(self.planning_input.running_pods)
+        placeholder_pods = self.placeholder_pods = PlaceholderPods(self.planning_input.running_pods)
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
         )
@@ -127,6 +131,11 @@ class _Planning:
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
         self.destinations = Destinations(staying=staying, candidates=tried)
         self.arrivals.update(facts.row_of[name] for name in self.planning_input.arriving if name in facts.row_of)
+        self.working.update(
+            group
+            for row in np.setdiff1d(rows, leaving).tolist()
+            if facts.nodes[row].ready and (group := self.planning_input.group_of.get(facts.nodes[row].name)) is not None
+        )
         minima = RemainingMinima(self.planning_input, state, self.policy.minimum)
         homeless = self._leaving_fit(leaving) or self._evicted_fit(recent)
         placeholder_pods.put(self.planning_input.snapshot, self.planning_input.placeholders, self.destinations.rows())
@@ -241,6 +250,11 @@ class _Planning:
         if refusal is not None:
             self._keep(KeptNode(node=node, unremovable_reason=refusal[0], detail=refusal[1]))
             return
+        if self._is_kept_for_slack(candidate):
+            least = self.planning_input.kept_for_slack[candidate.group]
+            detail = f"with fewer than {least} nodes of {candidate.group} it did not fit"
+            self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.SLACK_NEEDED, detail=detail))
+            return
         self.evaluated += 1
         found = self.evacuations.evacuate(candidate.row, rows=self.destinations.rows(), stop=self._time_is_over)
         match found:
@@ -257,8 +271,16 @@ class _Planning:
                 self._failed(kept)
             case Evacuated():
                 minima.take(candidate.row, candidate.group)
+                self.working[candidate.group] -= candidate.ready
                 self.removable.append(self._removable(candidate, found))
         self.cut = self.cut or (self.stop() and self.evaluated >= self.policy.min_evaluated)
+
+    def _is_kept_for_slack(self, candidate: _Eligible) -> bool:
+        group, planning_input = candidate.group, self.planning_input
+        if not candidate.ready or self.working[group] > planning_input.kept_for_slack.get(group, 0):
+            return False
+        in_use = candidate.removal_score.pods > 0 or self.placeholder_pods.holds_slack(candidate.row)
+        return in_use or group in planning_input.kept_when_empty
 
     def _removable(self, candidate: _Eligible, found: Evacuated) -> Removable:
         since = self.state.since(candidate.node)

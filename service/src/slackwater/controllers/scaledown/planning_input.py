@@ -41,6 +41,10 @@ class PlanningInput:
     prices: Mapping[GroupName, float] = field(default_factory=dict)
     #: Placeholders with their nodes; they are neither in the snapshot nor in `running_pods`.
     placeholders: Sequence[Pod] = ()
+    #: The number of working nodes that each group keeps for slack; see `controllers.slack.kept_nodes`. Except for the groups
+    #: `kept_when_empty`, nodes without pods and placeholders are not kept.
+    kept_for_slack: Mapping[GroupName, int] = field(default_factory=dict)
+    kept_when_empty: frozenset[GroupName] = frozenset()
     #: Pods without a node; those that fit somewhere are in the snapshot already.
     pending: Sequence[Pod] = ()
 
@@ -60,6 +64,10 @@ class PlaceholderPods:
 
     def on(self, row: Row) -> list[RunningPod]:
         return [*self._running_pods.on(row), *self._put.get(row, ())]
+
+    def holds_slack(self, row: Row) -> bool:
+        """Has the row a placeholder?"""
+        return row in self._put
 
     def put(self, snapshot: ClusterSnapshot, pods: Sequence[Pod], rows: Rows) -> None:
         """Places each placeholder on its former node if it fits there, else on the first of `rows` that takes it."""

@@ -95,7 +95,8 @@ class PlacedPlaceholders:
 
 
 def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> PlacedPlaceholders:
-    """Places placeholders in the snapshot. Each stays on its former node if it still fits there.
+    """Places placeholders in the snapshot. Each stays on its former node if it still fits there, unless another one then fits
+    on no node: such a one is placed first, and those in its way move.
 
     Raises `UnreadLabel` if placeholders have constraints on labels that the snapshot was built without."""
     n_pods = len(placeholders)
@@ -106,14 +107,47 @@ def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> P
     row_of = snapshot.facts.row_of
     before = np.fromiter((row_of.get(each.place or _NO_NODE, NOWHERE) for each in placeholders), np.intp, n_pods)
     kinds = snapshot.number([each.pod for each in placeholders])
-    order = np.argsort(kinds, kind="stable")
-    rows: Rows = np.full(n_pods, NOWHERE, np.intp)
-    rows[order] = place_pods(snapshot, kinds[order], rows=_fullest_first(snapshot), hints=Hints(pods=before[order])).rows
+    order = np.argsort(kinds, kind="stable").astype(np.intp)
+    rows = _Placing(snapshot, kinds, before, _fullest_first(snapshot)).place(order)
     found = tuple(_at(snapshot, each, row) for each, row in zip(placeholders, rows.tolist(), strict=True))
     pushed = tuple(
         old.number for old, new in zip(placeholders, found, strict=True) if old.place is not None and old.place != new.place
     )
     return PlacedPlaceholders(placeholders=found, rows=rows, pushed=pushed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Places placeholders. `kinds` and `before`: the equivalence group and the former row of each. `among`: the rows to try."""
+
+    snapshot: ClusterSnapshot
+    kinds: Rows
+    before: Rows
+    among: Rows
+
+    def place(self, order: Rows) -> Rows:
+        """Places the placeholders in this order. If some then have no node, begins again with these if that helps more of them.
+        Returns the row of each."""
+        with self.snapshot.fork() as trial:
+            rows = self._placed(order, self.before)
+            homeless = rows == NOWHERE
+            if not homeless.any() or homeless.all():
+                trial.commit()
+                return rows
+        with self.snapshot.fork() as trial:
+            other = self._placed(order[homeless[order]], np.full_like(self.before, NOWHERE))
+            rest = order[~homeless[order]]
+            other[rest] = self._placed(rest, self.before)[rest]
+            if (other == NOWHERE).sum() < homeless.sum():
+                trial.commit()
+                return other
+        return self._placed(order, self.before)
+
+    def _placed(self, order: Rows, hints: Rows) -> Rows:
+        rows: Rows = np.full(len(self.kinds), NOWHERE, np.intp)
+        own = Hints(pods=hints[order])
+        rows[order] = place_pods(self.snapshot, self.kinds[order], rows=self.among, hints=own, reasons=False).rows
+        return rows
 
 
 def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeholder:

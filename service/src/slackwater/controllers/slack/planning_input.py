@@ -100,8 +100,12 @@ def slack_input_of(
 
 def _counts(snapshot: ClusterSnapshot, rule: SlackRule, row: Row) -> bool:
     node = snapshot.facts.nodes[row]
-    leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
-    return bool(snapshot.facts.live[row]) and node.ready and not leaves and _is_of(rule, node)
+    return bool(snapshot.facts.live[row]) and works(node) and _is_of(rule, node)
+
+
+def works(node: Node) -> bool:
+    """Is the node ready, and not being removed?"""
+    return node.ready and all(taint.key != TO_BE_DELETED_TAINT for taint in node.taints)
 
 
 def _is_of(rule: SlackRule, node: Node) -> bool:

@@ -36,7 +36,8 @@ class SlackRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPolicy:
     """Settings of slack. `max_nodes`: the most nodes that may exist for slack alone; 0: no limit. `shrink_seconds`: for how
-    long there must be too many placeholders before the excess is removed.
+    long there must be too many placeholders before the excess is removed. `keep_seconds`: how long a group keeps the nodes
+    that slack needed, after pods request less by at most the amount of slack; 0: not at all.
 
     For start-time SLOs three times are assumed: a node starts within `node_start_seconds` (while no start was observed), a loop
     takes `loop_seconds`, and an unneeded node stays for `unneeded_seconds`.
@@ -45,6 +46,7 @@ class SlackPolicy:
     rules: tuple[SlackRule, ...] = ()
     max_nodes: int = 0
     shrink_seconds: float = 600.0
+    keep_seconds: float = 3600.0
     node_start_seconds: float = 120.0
     loop_seconds: float = 10.0
     unneeded_seconds: float = 0.0

@@ -153,6 +153,10 @@ class Slack(Section):
     shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])
     """Duration for which there must be too many placeholders without a break before one is removed. 10m by default, as long as
     a node has to be unneeded: if a node comes back after a failure, its placeholders are needed again."""
+    keep_nodes: Delay = Field(default=Duration(3600 * SECOND), examples=["1h"])
+    """Duration for which nodes that slack needed stay after pods request less, if by at most the amount of slack: a load that
+    rises and falls within the slack then buys no node again and again. While pods request as much, they stay. 1h by default; 0
+    lets scale-down remove them as soon as the placeholders fit elsewhere."""
     headroom: Switch = True
     """Whether workloads with the annotation `slackwater.dev/slack`, and CapacityBuffer objects, get placeholders like their
     pods. true by default: without such objects it has no effect."""

@@ -9,8 +9,10 @@ placeholders ("pieces", see `rate_sizing`).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slackwater.controllers.slack.kept_nodes import KeptNodes
 from slackwater.controllers.slack.rate_sizing import Pieces, RuleSizes
 from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
 
@@ -88,7 +90,8 @@ class Placeholder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackState:
     """What slack planning remembers after a loop. `placeholders`: sorted by number. `held`: the pieces of each rule, by the
-    rule's name."""
+    rule's name. `kept_nodes`: how many nodes each group keeps for slack."""
 
     placeholders: tuple[Placeholder, ...] = ()
     held: Mapping[str, PreviousPieces] = field(default_factory=dict)
+    kept_nodes: Mapping[GroupName, KeptNodes] = field(default_factory=dict)

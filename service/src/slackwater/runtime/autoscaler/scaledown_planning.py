@@ -103,6 +103,7 @@ def propose_scale_down(
     starting = {name for each in known.values() for name in each.starting}
     membership = Membership(each.group for each in known.values())
     members = ((name, membership.group_of(node)) for name, node in replica.nodes.items() if name not in starting)
+    kept = {} if found.slack is None else found.slack.state.kept_nodes
     snapshot, cutoff = replica.snapshot, inquiry.policy.rules.priority_cutoff
     with replica.without_below(cutoff) as counted, settled(snapshot, found.plan) as arriving:
         planning_input = PlanningInput(
@@ -115,6 +116,8 @@ def propose_scale_down(
             arriving=arriving,
             pending=tuple(replica.pending.values()),
             placeholders=running_there(snapshot, found.slack),
+            kept_for_slack={name: each.nodes for name, each in kept.items()},
+            kept_when_empty=frozenset(name for name, each in kept.items() if each.at != now),
         )
         plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=over)
     homeless = plan.homeless

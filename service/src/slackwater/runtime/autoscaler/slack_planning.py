@@ -12,8 +12,10 @@ In: a replica's snapshot and pods, and the objects that request headroom. Out: `
 plan for real pods. The callers are the planning process and simulations from a file; they keep `SlackState` between plans.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,8 +26,9 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved
+from slackwater.controllers.slack.kept_nodes import SlackLoad, SlackPurchase, kept_nodes
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
-from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of
+from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of, works
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
@@ -36,9 +39,10 @@ from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod, is_daemon
 from slackwater.model.placeholders import HeadroomRequests
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import CPU, MEMORY
 from slackwater.snapshot.running_pods import PodsByRow
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -115,11 +119,7 @@ class RunningPodRequests:
         return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
 
     def daemons(self, row: Row) -> Amounts:
-        taken = NOTHING
-        for pod, _ in self._running_pods.on(row):
-            if is_daemon(pod):
-                taken = taken.plus(pod.kind.requests)
-        return taken
+        return _sum(pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod))
 
     def in_use(self, row: Row) -> bool:
         """Does the row have a pod other than DaemonSet pods?"""
@@ -207,13 +207,26 @@ def plan_with_slack(
         stage = _Stage(snapshot, groups, plan, policy.system)
         slack_inputs = stage.slack_inputs(slack.policy, pod_requests, demand.counted)
         asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=slack.headroom.pod_headroom)
+        used = stage.used()
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, pod_requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
     together = _together(plan, stage, found, more)
+    kept = kept_nodes(
+        slack.state.kept_nodes,
+        SlackLoad(
+            used=used,
+            asked=_sum(cut.asked for cut in found.cuts.values()),
+            rules=slack.policy.rules,
+            headroom=sum(each.count for each in slack.headroom.pod_headroom),
+        ),
+        stage.purchases(more),
+        now=slack.now,
+        keep_seconds=slack.policy.keep_seconds,
+    )
     own = SlackPlan(
-        state=together.state,
+        state=replace(together.state, kept_nodes=kept),
         coming=together.coming,
         unhelpable=more.unhelpable,
         cuts=found.cuts,
@@ -258,6 +271,29 @@ class _Stage:
         for kind in np.unique(kinds).tolist():
             where, counts = np.unique(rows[kinds == kind], return_counts=True)
             self._snapshot.place_many(KindId(kind), where, counts)
+
+    def used(self) -> Amounts:
+        """What the pods of all nodes request together."""
+        rows = self._snapshot.facts.live[: self._snapshot.n_rows]
+        return amounts_of(self._snapshot.used[[CPU, MEMORY], : self._snapshot.n_rows][:, rows].sum(axis=1))
+
+    def purchases(self, more: ScaleUpPlan) -> dict[GroupName, SlackPurchase]:
+        """What the scale-up for placeholders buys in each group, with the number of nodes that the group then has: those that
+        work and are not being removed, and those that come."""
+        if not more.scale_ups:
+            return {}
+        membership, nodes = Membership(group.group for group in self._groups), self._snapshot.facts.nodes
+        there = Counter(
+            membership.group_of(nodes[row])
+            for row in np.flatnonzero(self._snapshot.facts.live[: self._there]).tolist()
+            if row not in self._upcoming and works(nodes[row])
+        )
+        there.update(self._upcoming.values())
+        there.update(group for group, _ in self.new.values())
+        return {
+            each.group: SlackPurchase(nodes=there[each.group] + each.count, piece=_largest(each.pods))
+            for each in more.scale_ups
+        }
 
     def slack_inputs(
         self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]
@@ -348,9 +384,15 @@ def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUp
     return _Together(scale_ups, replace(found.state, placeholders=tuple(kept)), coming)
 
 
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    return reduce(Amounts.plus, amounts, NOTHING)
+
+
+def _largest(pods: Iterable[Pod]) -> Amounts:
+    return reduce(Amounts.at_least, (pod.kind.requests for pod in pods), NOTHING)
+
+
 def _room(group: GrowableGroup) -> Amounts:
     assert group.template is not None
-    taken = NOTHING
-    for pod in group.template.running_pods:
-        taken = taken.plus(pod.kind.requests)
+    taken = _sum(pod.kind.requests for pod in group.template.running_pods)
     return group.template.node.allocatable.minus(taken).not_below_zero()
