@@ -197,8 +197,9 @@ fuzz-quick: $(STAMP) ## A few examples for each parser, path and recorded reques
 	$(BIN)/python -m pytest tests/fuzz
 
 .PHONY: fuzz
-fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by its OpenAPI documents, and every parser
-	SLACKWATER_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest --timeout 7200 tests/fuzz
+fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by its OpenAPI documents, and every parser; PODS=100000: so many pods of every size on a real API server
+	$(if $(call given,PODS),SLACKWATER_TEST_FRESH=1 SLACKWATER_FUZZ_PODS=$(PODS) $(BIN)/python -m pytest -s --timeout 7200 tests/cluster/test_pods_of_every_size.py,\
+	  SLACKWATER_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest --timeout 7200 tests/fuzz)
 
 .PHONY: oracle-quick
 oracle-quick: $(STAMP) ## The same at a size that fits CI

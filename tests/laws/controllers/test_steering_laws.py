@@ -115,9 +115,10 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
         if len(rows):
             sample = np.array(sorted(draw.draw(st.sets(st.sampled_from(rows.tolist()), min_size=1))), np.intp)
             want = weighted_scores(snapshot, kind, sample) + own(room_on(snapshot, sample), snapshot.of(kind))
-            best = samples.best_of(snapshot, kind, sample).at
-            assert want[best] == want.max()
-            snapshot.place(kind, int(sample[best]))
+            best = samples.best_of(snapshot, kind, sample)
+            assert best is not None
+            assert want[best.at] == want.max()
+            snapshot.place(kind, int(sample[best.at]))
         row = Row(draw.draw(st.integers(0, snapshot.n_rows - 1)))
         node = snapshot.facts.nodes[row]
         images = draw.draw(st.sampled_from([(), *(found.images for found in snapshot.facts.nodes)]))
@@ -171,7 +172,8 @@ def test_a_choice_puts_each_pod_where_it_fits_and_leaves_the_snapshot_as_it_was(
     )
     before = snapshot.used.copy()
     choice = Chooser(SCORING).choose(snapshot, cluster.pending)
-    assert (snapshot.used == before).all()
+    assert (snapshot.used[: len(before)] == before).all()
+    assert not snapshot.used[len(before) :].any(), "columns of resources that no pod there asks for"
 
     assert sorted([*(pick.uid for pick in choice.picks), *(pod.uid for pod in choice.unfit)]) == sorted(
         pod.uid for pod in cluster.pending

@@ -14,7 +14,6 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import Kind, PodConstraints, PodTerm
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import keys_read
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support.builders import a_node, a_pod, amounts, whole_cluster
 
@@ -83,7 +82,7 @@ def test_a_replica_equals_the_snapshot_built_again(batches: list[list[tuple[str,
                 node_changes.append(NodeChange(NodeName(name), nodes.get(NodeName(name))))
             else:
                 pod_changes.append(PodChange(PodUid(f"uid-{name}"), pods.get(PodUid(f"uid-{name}"))))
-        if node_changes or not all(keys_read(pod.kind) <= labels_read(replica.snapshot) for _, pod, _ in pod_changes if pod):
+        if node_changes or not all(pod.kind.keys_read <= labels_read(replica.snapshot) for _, pod, _ in pod_changes if pod):
             replica.take(Changes(generation=Generation(1), nodes=node_changes, pods=pod_changes))
         else:
             replica.take_pods(pod_changes)

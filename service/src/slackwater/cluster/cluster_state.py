@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from slackwater.cluster.accepted_preemptions import AcceptedPreemptions
 from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.cluster.bind_backoff import BindBackoff
@@ -30,7 +32,7 @@ from slackwater.model.columns import Mask
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
-from slackwater.model.pod_constraints import Kind
+from slackwater.model.pod_constraints import MOST_RULES, Kind
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 
 #: The most masks that are cached: 5 kB each at 5,000 nodes.
@@ -51,14 +53,16 @@ class AdmittingRows:
 
     def of(self, kind: Kind) -> Mask:
         """Which rows accept pods of the group by taints, labels and the like, and are not quarantined; shape (rows,). Free room
-        does not matter."""
-        version = self._nodes.rules_version
+        does not matter. None of them, for a group with more than `MOST_RULES` rules: it is not known which."""
+        version, facts = self._nodes.rules_version, self._nodes.facts
+        if kind.n_rules > MOST_RULES:
+            return np.zeros(facts.n_rows, np.bool_)
         known = self._masks.get(kind)
         if known is not None and known[0] == version:
             return known[1]
         if len(self._masks) >= _MAX_MASKS:
             self._masks.clear()
-        mask = admitting(kind, self._nodes.facts)
+        mask = admitting(kind, facts)
         if len(self._quarantine):
             mask = mask.copy()
             mask[self._quarantine.rows] = False

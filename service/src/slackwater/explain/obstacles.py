@@ -20,7 +20,7 @@ from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.node_facts import PODS
+from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS
 
 _ROOM = frozenset({Reason.RESOURCES_SHORT, Reason.RESOURCES_ABOVE_NODE})
 _LEDGER = frozenset(
@@ -120,8 +120,8 @@ def relative_shortage(asked: PodQuery) -> Int64:
     equally many obstacles, the one with the smaller sum is nearer to taking the pod."""
     snapshot = asked.snapshot
     far: Int64 = np.zeros(snapshot.n_rows, np.int64)
-    for line, lacking in resource_findings.lacking(asked):
-        total = np.maximum(snapshot.facts.allocatable[line, : snapshot.n_rows], 1)
-        weight = 1_000 if line == PODS else 1_000_000
+    for resource, allocatable, lacking in resource_findings.lacking(asked):
+        total = np.maximum(allocatable, 1)
+        weight = 1_000 if resource == FIRST_RESOURCES[PODS] else 1_000_000
         far += np.minimum(np.maximum(lacking, 0) / total * weight, 1_000_000_000).astype(np.int64)
     return far

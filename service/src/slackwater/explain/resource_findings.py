@@ -10,14 +10,14 @@ import numpy as np
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit, PodEdit
 from slackwater.fit.filter.node_accounting import lacks_request
-from slackwater.fit.filter.node_resources_fit import asked_lines
+from slackwater.fit.filter.node_resources_fit import asked_lines, unoffered
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts
-from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
+from slackwater.snapshot.node_facts import CPU, FIRST_RESOURCES, MEMORY, PODS
 from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
 
 _FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
@@ -42,20 +42,23 @@ def quantity(resource: str, amount: int) -> str:
             return str(amount)
 
 
-def lacking(asked: PodQuery) -> Iterator[tuple[int, Int64]]:
-    """How much lacks on each row, for each resource that the pod requests and for the number of pods. Yields the resource's
-    line in the columns, and the amounts of shape (n_rows,); 0 or less: nothing lacks."""
+def lacking(asked: PodQuery) -> Iterator[tuple[str, Int64, Int64]]:
+    """How much lacks on each row, for each resource that the pod requests and for the number of pods. Yields the resource, what
+    is allocatable, and what lacks; both of shape (n_rows,). 0 or less: nothing lacks."""
     snapshot = asked.snapshot
     allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
-    yield PODS, 1 - (allocatable[PODS] - used[PODS])
+    yield FIRST_RESOURCES[PODS], allocatable[PODS], 1 - (allocatable[PODS] - used[PODS])
+    names, nothing = list(snapshot.facts.resource), np.zeros(snapshot.n_rows, np.int64)
     for line, amount in asked_lines(snapshot, asked.numbered):
-        yield line, amount - (allocatable[line] - used[line])
+        yield names[line], allocatable[line], amount - (allocatable[line] - used[line])
+    for name, amount in unoffered(snapshot, asked.numbered):
+        yield name, nothing, nothing + amount
 
 
 def n_short(asked: PodQuery) -> Int64:
     """The number of resources of which each row has too little for the pod, shape (n_rows,)."""
     total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
-    for _, amounts in lacking(asked):
+    for _, _, amounts in lacking(asked):
         total += amounts > 0
     return total
 
@@ -63,18 +66,16 @@ def n_short(asked: PodQuery) -> Int64:
 def short_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
     """One finding for each resource of which some rows have too little by kube-scheduler's accounting; the most frequent
     first."""
-    names = list(asked.snapshot.facts.resource)
-    found = [_short(asked, names[line], line, rows, amounts) for line, amounts in lacking(asked) if (amounts[rows] > 0).any()]
+    found = [_short(asked, *lack, rows) for lack in lacking(asked) if (lack[2][rows] > 0).any()]
     return sorted(found, key=lambda finding: -finding.nodes)
 
 
-def _short(asked: PodQuery, resource: str, line: int, rows: Rows, amounts: Int64) -> Finding:
-    snapshot = asked.snapshot
+def _short(asked: PodQuery, resource: str, allocatable: Int64, amounts: Int64, rows: Rows) -> Finding:
     short = rows[amounts[rows] > 0]
     closest = short[int(np.argmin(amounts[short]))]
-    asks = int(snapshot.kinds.requests[line, asked.kind])
-    above = bool((snapshot.facts.allocatable[line, short] < asks).all())
-    detail = "Too many pods" if line == PODS else f"Insufficient {resource}"
+    counts_pods = resource == FIRST_RESOURCES[PODS]
+    above = bool((allocatable[short] < (1 if counts_pods else asked_of(asked.pod, resource))).all())
+    detail = "Too many pods" if counts_pods else f"Insufficient {resource}"
     return of_reason(
         Reason.RESOURCES_ABOVE_NODE if above else Reason.RESOURCES_SHORT,
         nodes=len(short),

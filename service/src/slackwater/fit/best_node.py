@@ -11,12 +11,14 @@ In: a snapshot, an equivalence group and rows that are feasible for the group. O
 whether the pod fits. Scores that compare rows with one another come from `fit.node_scores`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from slackwater.fit.filter.inter_pod_affinity import pods_of_terms
+from slackwater.fit.filter.pod_topology_spread import pods_of_constraint
 from slackwater.fit.node_scores import RoomScore, ScorePlugin, ScoreProfile
 from slackwater.fit.score.room import Room, Value, room_on, room_on_row
 from slackwater.model.columns import Int64, Mask, Rows
@@ -24,6 +26,7 @@ from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.counters import PodsMatching
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -36,6 +39,9 @@ _FEW: Final = 16
 #: When the stale rows of a sample are scored and there are more stale ones, up to so many times the sample's rows are scored
 #: with them: that costs little more.
 _AHEAD: Final = 8
+
+#: The most selectors that are evaluated for one question: 20 ms of work.
+_MOST_COMPARED: Final = 10_000
 
 #: All that room scores read of a group: what its pods request, and what the scores assume for containers without requests.
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
@@ -179,9 +185,13 @@ class Samples:
         """Drops the room scores. Called when our own score may have changed."""
         self._rooms.forget()
 
-    def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best:
-        """Finds the best of `rows`, an array of shape (rows,) with at least one row."""
-        numbered, comparing = snapshot.of(kind), self._comparing_for(snapshot, kind)
+    def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best | None:
+        """Finds the best of `rows`, an array of shape (rows,) with at least one row. None: too many selectors would have to be
+        compared with too many labels."""
+        numbered = snapshot.of(kind)
+        if snapshot.counters.to_compare(numbered, _counted_by(snapshot, numbered)) > _MOST_COMPARED:
+            return None
+        comparing = self._comparing_for(snapshot, kind)
         total = self._rooms.of(snapshot, kind, rows)
         for plugin in comparing:
             total += EMPTINESS * plugin.weight * plugin.score(snapshot, numbered, rows)
@@ -198,3 +208,11 @@ class Samples:
             found = tuple(each for each in self._compared if each.differs and each.differs(snapshot, numbered))
             self._comparing[kind] = found
         return found
+
+
+def _counted_by(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> Iterator[PodsMatching]:
+    """The pods that scores for the group count."""
+    for weighted in numbered.asks.preferred_pods:
+        yield pods_of_terms(snapshot, weighted.term)
+    for constraint in numbered.asks.spread:
+        yield pods_of_constraint(numbered, constraint)

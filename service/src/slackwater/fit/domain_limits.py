@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slackwater.fit.filter.inter_pod_affinity import repelling_counters, term_counter
 from slackwater.fit.filter.pod_topology_spread import (
+    CountingRows,
     hard_constraints,
     matches_by_value,
     rows_with_labels,
@@ -105,15 +106,15 @@ def own_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> li
     if not counts_itself(snapshot, kind):
         return limits
     constraints = hard_constraints(kind)
-    carrying = rows_with_labels(snapshot, constraints)
+    counting = CountingRows(snapshot, kind, rows_with_labels(snapshot, constraints))
     for constraint in constraints:
         # Every candidate counts for the constraint: rows that its policies exclude are not feasible by affinity and taints
         # either.
-        matches = matches_by_value(snapshot, kind, constraint, carrying)
+        matches = matches_by_value(snapshot, kind, constraint, counting)
         moving = int((matches != ABSENT).sum()) >= constraint.min_domains
         ids = snapshot.facts.label(constraint.topology_key).ids[rows]
         room = constraint.max_skew - int(selects(constraint.selector, kind.labels))
-        adds = 0 if constraint.selector == () else spread_counter(snapshot, kind, constraint).of.weight(kind)
+        adds = 0 if constraint.selector == () else spread_counter(snapshot, kind, constraint).kinds.get(kind.id, 0)
         limits.append(DomainLimit(ids, matches, room=room, adds=adds, moving=moving))
     return limits
 
@@ -121,16 +122,16 @@ def own_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> li
 def counts_itself(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     """Whether a hard spread constraint of the equivalence group counts the group's own copies."""
     return any(
-        constraint.selector != () and spread_counter(snapshot, kind, constraint).of.weight(kind)
+        constraint.selector != () and spread_counter(snapshot, kind, constraint).kinds.get(kind.id, 0)
         for constraint in hard_constraints(kind)
     )
 
 
 def _own_keys(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[str]:
     """The topology keys whose values take only one copy of the equivalence group."""
-    own = [term.topology_key for term in kind.asks.anti_affinity if term_counter(snapshot, term).of.weight(kind)]
-    repelling = [counter.of for counter in repelling_counters(snapshot, kind)]
-    own += [of.term.topology_key for of in repelling if isinstance(of, TermCarriers) and of.weight(kind)]
+    own = [term.topology_key for term in kind.asks.anti_affinity if kind.id in term_counter(snapshot, term).kinds]
+    repelling = [counter.of for counter in repelling_counters(snapshot, kind) if kind.id in counter.kinds]
+    own += [of.term.topology_key for of in repelling if isinstance(of, TermCarriers)]
     return list(dict.fromkeys(own))
 
 

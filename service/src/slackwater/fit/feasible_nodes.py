@@ -36,7 +36,7 @@ from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
 from slackwater.fit.filter.node_declared_features import features_asked, judge_node_declared_features
 from slackwater.fit.filter.node_name import judge_node_name
 from slackwater.fit.filter.node_ports import judge_node_ports
-from slackwater.fit.filter.node_resources_fit import ignored_lines, judge_node_resources_fit
+from slackwater.fit.filter.node_resources_fit import ignored, judge_node_resources_fit
 from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
 from slackwater.fit.filter.node_volume_limits import judge_node_volume_limits, volume_limits_part
 from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread, spread_stamp
@@ -313,7 +313,7 @@ PREDICATES: Final = (
     _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
     _Predicate(
         name=RESOURCES,
-        part=lambda snapshot, kind: (kind.kind.requests, kind.asks.scalars, ignored_lines(snapshot, kind)),
+        part=lambda snapshot, kind: (kind.kind.requests, kind.asks.scalars, ignored(snapshot, kind)),
         judge=judge_node_resources_fit,
         reads="room",
     ),

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.interning import cached_texts
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
 
@@ -78,6 +79,8 @@ class PermitRefusal:
 #: How many distinct annotation texts are cached, for reading and for writing: every request reads the texts of all counted
 #: pods.
 _CACHED_TEXTS: Final = 32_768
+#: A longer text, of which we write none, is not cached.
+_LONGEST_TEXT: Final = 512
 #: The largest `number` and `epoch`: far above what counting reaches, and still exact in JSON.
 _LARGEST_COUNTER: Final = 2**53 - 1
 
@@ -113,11 +116,13 @@ def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: 
     return json.dumps({"permit": _quantities(permit), "limit": _quantities(permit_limit), **whose}, separators=(",", ":"))
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
 def read_written(text: str | None) -> PersistedPermit | None:
     """The content of the annotation; None if it is missing or cannot be read: in both cases the permit is unknown."""
-    if text is None:
-        return None
+    return None if text is None else _read_written(text)
+
+
+@cached_texts(most=_CACHED_TEXTS, longest=_LONGEST_TEXT)
+def _read_written(text: str) -> PersistedPermit | None:
     try:
         document = json.loads(text)
         permit, permit_limit = (_amounts(document[key]) for key in ("permit", "limit"))

@@ -35,7 +35,7 @@ from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.snapshot.counters import Counters, Namespaces, summed
 from slackwater.snapshot.device_table import DeviceTable
-from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup, keys_read
+from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup
 from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS, NodeFacts
 from slackwater.snapshot.ports_and_volumes import PortsAndVolumes, VolumeCounts
 from slackwater.snapshot.row_journal import RowJournal, instance_numbers
@@ -95,6 +95,7 @@ class ClusterSnapshot:
         self.attached = PortsAndVolumes()
         self.used: Int64 = np.zeros((len(FIRST_RESOURCES), self.facts.capacity), np.int64)
         self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
+        self._lines = len(FIRST_RESOURCES)
         #: Rows where pods came or went.
         self.journal = RowJournal()
         #: Increases with every change of `attached`, since the users of a claim on one row concern every row.
@@ -131,7 +132,7 @@ class ClusterSnapshot:
         """
         kinds = dict.fromkeys(map(id, map(_KIND, pods)))
         by_id = dict(zip(map(id, map(_KIND, pods)), map(_KIND, pods), strict=True)) if kinds else {}
-        keys = frozenset[str]().union(*map(keys_read, by_id.values()), *map(keys_read, also))
+        keys = frozenset[str]().union(*(kind.keys_read for kind in (*by_id.values(), *also)))
         new = cls(
             namespaces=Namespaces(namespaces or {}, kubernetes),
             storage=storage or Storage(),
@@ -179,6 +180,12 @@ class ClusterSnapshot:
             pod = int(first[at])
             ids[at] = self.kind_id(kinds[pod], labels[pod], deleting=bool(deleting[pod]))
         return ids[where]
+
+    def line(self, resource: str) -> int | None:
+        """The resource's index in resource columns; None if no node offers the resource."""
+        found = self.facts.line(resource)
+        self._make_room()
+        return found
 
     def of(self, kind: KindId) -> NumberedGroup:
         return self.kinds.all[kind]
@@ -350,7 +357,8 @@ class ClusterSnapshot:
 
     def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
         """Adds pods to rows as `place_many` does, but outside any trial: for `undo`."""
-        self.used[:, rows] += np.outer(self.kinds.requests[:, kind], counts)
+        for line, amount in self.kinds.requests_of[kind]:
+            self.used[line, rows] += amount * counts
         self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
         if self.ledger is not None:
             self.ledger.reserved[:, rows] += np.outer(self.kinds.requests[:2, kind], counts)
@@ -376,7 +384,7 @@ class ClusterSnapshot:
         rows = np.fromiter((row_of[pod.node] for pod in running_pods if pod.node), np.intp, len(running_pods))
         kinds, rows, counts = summed(kinds, rows, np.ones(len(rows), np.int64))
         self.counters.load(kinds, rows, counts)
-        for line in range(len(self.facts.resource)):
+        for line in range(len(self.facts.resource)):  # `_make_room` has made them
             np.add.at(self.used[line], rows, self.kinds.requests[line][kinds] * counts)
         for line in range(2):
             np.add.at(self.scored[line], rows, self.kinds.scored[line][kinds] * counts)
@@ -392,8 +400,13 @@ class ClusterSnapshot:
             self.used = grown(self.used, capacity).astype(np.int64, copy=False)
             self.scored = grown(self.scored, capacity).astype(np.int64, copy=False)
             self.counters.make_room(capacity)
-        if self.used.shape[0] < lines:
-            self.used = np.vstack([self.used, np.zeros((lines - self.used.shape[0], capacity), np.int64)])
+        while self.used.shape[0] < lines:
+            self.used = np.vstack([self.used, np.zeros_like(self.used)])
         self.kinds.make_room(lines)
+        if lines > self._lines:
+            self._lines = lines
+            for kind, line, amount in self.kinds.newly_offered():
+                for row, count in self.counters.rows_of(kind).items():
+                    self.used[line, row] += amount * count
         if self.ledger is not None:
             self.ledger.grow_to(self.n_rows)

@@ -9,9 +9,12 @@ In: each pod that comes or goes, by group and row. Out: columns, read through `C
 equals a count over all placed pods.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Final, Literal
 
 import numpy as np
@@ -60,7 +63,9 @@ class Namespaces:
 
 
 #: The most columns that are kept: 40 kB each at 5,000 nodes.
-_MOST_COLUMNS: Final = 2_048
+_MOST_COLUMNS: Final = 1_024
+#: The most counters of matching pods that no label's value indexes: each costs a little for every new equivalence group.
+_MOST_UNINDEXED: Final = 512
 #: The most changes that are kept separately before they are merged into the sorted base.
 _MOST_CHANGES: Final = 65_536
 
@@ -101,22 +106,19 @@ class TermCarriers:
     role: Role
     term: PodTerm
 
-    def weight(self, numbered: NumberedGroup) -> int:
-        asks = numbered.asks
-        if self.role == "anti":
-            return asks.anti_affinity.count(self.term)
-        if self.role == "affinity":
-            return asks.affinity.count(self.term)
-        return sum(weighted.weight for weighted in asks.preferred_pods if weighted.term == self.term)
 
-
-def carried(numbered: NumberedGroup) -> Iterator[TermCarriers]:
-    """Every term of pod affinity or anti-affinity of an equivalence group, each once."""
+def carried(numbered: NumberedGroup) -> Mapping[TermCarriers, int]:
+    """Every term of pod affinity or anti-affinity of an equivalence group, with what a pod of the group counts by it."""
     asks = numbered.asks
-    seen = {TermCarriers("anti", term): None for term in asks.anti_affinity}
-    seen |= {TermCarriers("affinity", term): None for term in asks.affinity}
-    seen |= {TermCarriers("preferred", weighted.term): None for weighted in asks.preferred_pods}
-    return iter(seen)
+    found: dict[TermCarriers, int] = {}
+    terms = chain(
+        ((TermCarriers("anti", term), 1) for term in asks.anti_affinity),
+        ((TermCarriers("affinity", term), 1) for term in asks.affinity),
+        ((TermCarriers("preferred", weighted.term), weighted.weight) for weighted in asks.preferred_pods),
+    )
+    for key, weight in terms:
+        found[key] = found.get(key, 0) + weight
+    return found
 
 
 def _pairs(selector: Selector) -> tuple[tuple[str, str], ...] | None:
@@ -135,15 +137,22 @@ class Counter:
     counts the pod's group. Columns that were not read for long are dropped.
     """
 
-    __slots__ = ("column", "kinds", "of", "version")
+    __slots__ = ("column", "kinds", "number", "of", "version")
 
-    def __init__(self, of: PodsMatching | TermCarriers) -> None:
+    def __init__(self, of: PodsMatching | TermCarriers | None, number: int = 0) -> None:
+        #: None for a sum of other counters (`Counters.sums_about`).
         self.of = of
+        #: Which counter it is, of those made for terms or for pods that match.
+        self.number = number
         #: The equivalence groups that the column counts, with the weight of a pod of each.
         self.kinds: dict[KindId, int] = {}
         self.column: Int64 | None = None
-        #: Increases with every change of the column.
-        self.version = 0
+        #: Increases with every change of the column. Another counter for the same pods has other versions.
+        self.version = number << 32
+
+
+_NUMBER: Final = attrgetter("number")
+_NO_COUNTERS: Final[Mapping[Counter, int]] = {}
 
 
 class _ByLabel:
@@ -159,10 +168,36 @@ class _ByLabel:
         for pair in dict.fromkeys(pairs or ()):
             self._by_pair.setdefault(pair, []).append(counter)
 
-    def about(self, labels: dict[str, str]) -> Iterator[Counter]:
-        yield from self._any
+    def about(self, labels: dict[str, str], since: int = 0) -> Iterator[Counter]:
+        """The counters that may count a pod with these labels, from the one with number `since` on."""
+        yield from _from_number(self._any, since)
         for pair in labels.items():
-            yield from self._by_pair.get(pair, ())
+            yield from _from_number(self._by_pair.get(pair, ()), since)
+
+    def n_about(self, labels: dict[str, str], since: int) -> int:
+        """How many counters `about` yields."""
+        lists = (self._any, *(self._by_pair.get(pair, ()) for pair in labels.items()))
+        return sum(len(each) - bisect_left(each, since, key=_NUMBER) for each in lists)
+
+    def drop_oldest(self) -> Counter | None:
+        """Removes the oldest counter that every label concerns, if there are too many of them, and returns it."""
+        return self._any.pop(0) if len(self._any) > _MOST_UNINDEXED else None
+
+
+def _from_number(counters: Sequence[Counter], since: int) -> Iterable[Counter]:
+    return islice(counters, bisect_left(counters, since, key=_NUMBER), None) if since else counters
+
+
+class _About:
+    """The counters whose terms select the pods of one equivalence group, by role; and their sums, by role and topology key."""
+
+    __slots__ = ("carriers_version", "counters", "sums", "terms_version")
+
+    def __init__(self) -> None:
+        self.counters: dict[Role, list[Counter]] = {"anti": [], "affinity": [], "preferred": []}
+        self.terms_version = 0
+        self.sums: dict[Role, dict[str, Counter]] = {}
+        self.carriers_version = 0
 
 
 class Counters:
@@ -176,14 +211,19 @@ class Counters:
         self._base = _Base.of(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.int64), 0)
         self._changes: dict[KindId, dict[int, int]] = {}
         self._n_changes = 0
-        self._matching: OrderedDict[PodsMatching, Counter] = OrderedDict()
+        self._matching: dict[PodsMatching, Counter] = {}
+        self._n_matching = self._n_sums = 0
         self._carrying: dict[TermCarriers, Counter] = {}
         self._matching_about = _ByLabel()
-        self._carrying_about = _ByLabel()
-        self._counting: dict[KindId, list[tuple[Counter, int]]] = {}
+        #: Counters of carriers by the namespace that their terms cover; None: by labels of namespaces.
+        self._carrying_about: dict[str | None, _ByLabel] = {}
+        self._about: dict[KindId, _About] = {}
+        self._counting: dict[KindId, dict[Counter, int]] = {}
         self._with_column: OrderedDict[Counter, None] = OrderedDict()
         #: Increases when an equivalence group brings an affinity term that no group had before.
         self.terms_version = 0
+        #: Increases when an equivalence group with affinity terms is new.
+        self._carriers_version = 0
 
     def learn(self, numbered: NumberedGroup) -> None:
         """Registers a new equivalence group with each counter that counts its pods: counters of pods whose labels match
@@ -192,55 +232,122 @@ class Counters:
         for pair in numbered.labels.items():
             self._kinds_with.setdefault(pair, []).append(numbered.id)
         for counter in self._matching_about.about(numbered.labels):
-            self._count(counter, numbered)
-        for key in carried(numbered):
-            counter = self._carrying.get(key) or self._new_carrying(key)
-            self._count(counter, numbered)
+            assert isinstance(counter.of, PodsMatching)
+            self._count(counter, numbered, counter.of.weight(numbered))
+        terms = carried(numbered)
+        self._carriers_version += bool(terms)
+        for key, weight in terms.items():
+            self._count(self._carrying.get(key) or self._new_carrying(key), numbered, weight)
 
     def _new_carrying(self, key: TermCarriers) -> Counter:
-        counter = self._carrying[key] = Counter(key)
-        self._carrying_about.add(counter, _pairs(key.term.selector))
+        counter = self._carrying[key] = Counter(key, self.terms_version)
+        reached = key.term.namespaces if key.term.namespace_selector is None else (None,)
+        for namespace in reached:
+            self._carrying_about.setdefault(namespace, _ByLabel()).add(counter, _pairs(key.term.selector))
         self.terms_version += 1
         return counter
 
-    def _count(self, counter: Counter, numbered: NumberedGroup) -> None:
-        weight = counter.of.weight(numbered)
+    def _count(self, counter: Counter, numbered: NumberedGroup, weight: int) -> None:
         if weight and numbered.id not in counter.kinds:
             counter.kinds[numbered.id] = weight
             if counter.column is not None:
-                self._counting.setdefault(numbered.id, []).append((counter, weight))
+                self._counting.setdefault(numbered.id, {})[counter] = weight
+
+    def to_compare(self, numbered: NumberedGroup, matching: Iterable[PodsMatching]) -> int:
+        """How many selectors would be evaluated if the counters of these pods, and all counters about the group, were read."""
+        unread = (each for each in matching if each not in self._matching)
+        found = sum(len(self._ids(each.pairs())) for each in unread)
+        known = self._about.get(numbered.id)
+        since = 0 if known is None else known.terms_version
+        if since != self.terms_version:
+            indexes = (self._carrying_about.get(namespace) for namespace in (numbered.kind.namespace, None))
+            found += sum(index.n_about(numbered.labels, since) for index in indexes if index is not None)
+        return found
+
+    def _ids(self, pairs: tuple[tuple[str, str], ...] | None) -> Sequence[KindId]:
+        """The groups whose pods may match a selector that requires one of these labels."""
+        if pairs is None:
+            return [numbered.id for numbered in self._kinds]
+        return [kind for pair in pairs for kind in self._kinds_with.get(pair, ())]
 
     def matching(self, of: PodsMatching) -> Counter:
         """The counter of the pods that `of` describes. All callers that pass an equal `of` share one counter."""
         counter = self._matching.get(of)
         if counter is None:
-            counter = self._matching[of] = Counter(of)
+            self._n_matching += 1
+            counter = self._matching[of] = Counter(of, self._n_matching)
             pairs = of.pairs()
             self._matching_about.add(counter, pairs)
-            ids = range(len(self._kinds)) if pairs is None else [i for pair in pairs for i in self._kinds_with.get(pair, ())]
-            for kind in ids:
-                self._count(counter, self._kinds[kind])
+            self._drop(self._matching_about.drop_oldest())
+            for kind in self._ids(pairs):
+                self._count(counter, self._kinds[kind], of.weight(self._kinds[kind]))
         return counter
 
     def about(self, numbered: NumberedGroup, role: Role) -> list[Counter]:
         """The counters for terms of this role that select the pods of the equivalence group. Each counts the pods that have
         such a term."""
-        namespace = numbered.kind.namespace
-        return [
-            counter
-            for counter in self._carrying_about.about(numbered.labels)
-            if isinstance(counter.of, TermCarriers)
-            and counter.of.role == role
-            and selects(counter.of.term.selector, numbered.labels)
-            and self._namespaces.reached_by_existing(counter.of.term, namespace)
-        ]
+        return self._known_about(numbered).counters[role]
+
+    def sums_about(self, numbered: NumberedGroup, role: Role) -> Mapping[str, Counter]:
+        """What the counters of `about` count in sum, by the topology key of their terms: so it does not matter how many terms
+        there are."""
+        known = self._known_about(numbered)
+        if known.carriers_version != self._carriers_version:
+            self._forget_sums(known)
+            known.carriers_version = self._carriers_version
+        if role not in known.sums:
+            known.sums[role] = self._sums(known.counters[role])
+        return known.sums[role]
+
+    def _sums(self, counters: Iterable[Counter]) -> dict[str, Counter]:
+        found: dict[str, Counter] = {}
+        for counter in counters:
+            assert isinstance(counter.of, TermCarriers)
+            if counter.of.term.topology_key not in found:
+                self._n_sums += 1
+                found[counter.of.term.topology_key] = Counter(None, self._n_sums)
+            kinds = found[counter.of.term.topology_key].kinds
+            for kind, weight in counter.kinds.items():
+                kinds[kind] = kinds.get(kind, 0) + weight
+        return found
+
+    def _known_about(self, numbered: NumberedGroup) -> "_About":
+        known = self._about.get(numbered.id)
+        if known is None or known.terms_version != self.terms_version:
+            if known is None and len(self._about) >= _MOST_COLUMNS:
+                self._forget_sums(self._about.pop(next(iter(self._about))))
+            known = self._about.setdefault(numbered.id, _About())
+            self._look_for(numbered, known)
+            known.terms_version = self.terms_version
+        return known
+
+    def _look_for(self, numbered: NumberedGroup, known: "_About") -> None:
+        """Finds the counters that came since the group was last asked about; each term is evaluated once for each group."""
+        own = numbered.kind.namespace
+        for namespace in (own, None):
+            by_label = self._carrying_about.get(namespace)
+            for counter in () if by_label is None else by_label.about(numbered.labels, known.terms_version):
+                assert isinstance(counter.of, TermCarriers)
+                term = counter.of.term
+                if selects(term.selector, numbered.labels) and self._namespaces.reached_by_existing(
+                    term, numbered.kind.namespace
+                ):
+                    known.counters[counter.of.role].append(counter)
+
+    def _forget_sums(self, known: "_About") -> None:
+        for by_key in known.sums.values():
+            for counter in by_key.values():
+                if counter in self._with_column:
+                    del self._with_column[counter]
+                    self._forget(counter)
+        known.sums.clear()
 
     def read(self, counter: Counter) -> Int64:
         """The column, shape (capacity,). Callers must not keep it: it changes with the next pod."""
         if counter.column is None:
             counter.column = self._computed(counter)
             for kind, weight in counter.kinds.items():
-                self._counting.setdefault(kind, []).append((counter, weight))
+                self._counting.setdefault(kind, {})[counter] = weight
             self._with_column[counter] = None
             if len(self._with_column) > _MOST_COLUMNS:
                 self._forget(self._with_column.popitem(last=False)[0])
@@ -248,11 +355,18 @@ class Counters:
             self._with_column.move_to_end(counter)
         return counter.column
 
+    def _drop(self, counter: Counter | None) -> None:
+        if counter is not None and isinstance(counter.of, PodsMatching):
+            del self._matching[counter.of]
+            if counter in self._with_column:
+                del self._with_column[counter]
+                self._forget(counter)
+
     def _forget(self, counter: Counter) -> None:
         counter.column = None
         counter.version += 1  # changes are not counted from now on
-        for kind, weight in counter.kinds.items():
-            self._counting[kind].remove((counter, weight))
+        for kind in counter.kinds:
+            del self._counting[kind][counter]
 
     def _computed(self, counter: Counter) -> Int64:
         column = np.zeros(self._capacity, np.int64)
@@ -268,7 +382,7 @@ class Counters:
         changes = self._changes.setdefault(kind, {})
         changes[row] = changes.get(row, 0) + count
         self._n_changes += 1
-        for counter, weight in self._counting.get(kind, ()):
+        for counter, weight in self._counting.get(kind, _NO_COUNTERS).items():
             assert counter.column is not None
             counter.column[row] += weight * count
             counter.version += 1
@@ -281,7 +395,7 @@ class Counters:
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             changes[row] = changes.get(row, 0) + count
         self._n_changes += len(rows)
-        for counter, weight in self._counting.get(kind, ()):
+        for counter, weight in self._counting.get(kind, _NO_COUNTERS).items():
             assert counter.column is not None
             counter.column[rows] += weight * counts
             counter.version += 1

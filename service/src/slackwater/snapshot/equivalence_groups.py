@@ -18,8 +18,7 @@ import numpy as np
 
 from slackwater.model.columns import Int64
 from slackwater.model.objects import Labels
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints, PodTerm
-from slackwater.model.selectors import Selector
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints
 from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.value_column import grown
 
@@ -51,22 +50,6 @@ class NumberedGroup:
     rare: bool  #: its pods take ports, disks or claims, which `PortsAndVolumes` counts
 
 
-def keys_read(kind: Kind) -> frozenset[str]:
-    """The keys of pod labels that the selectors of a `Kind` read."""
-    asks = kind.pod_constraints
-    if asks is None:
-        return frozenset()
-    selectors: list[Selector] = [term.selector for term in terms_of(asks)]
-    selectors += [constraint.selector for constraint in asks.spread]
-    selectors.append(asks.spread_by_default)
-    return frozenset(requirement.key for selector in selectors if selector for requirement in selector)
-
-
-def terms_of(asks: PodConstraints) -> tuple[PodTerm, ...]:
-    """All terms of pod (anti-)affinity, required and preferred."""
-    return (*asks.affinity, *asks.anti_affinity, *(weighted.term for weighted in asks.preferred_pods))
-
-
 class KindTable:
     """Numbers the equivalence groups, and keeps the requests of each as columns."""
 
@@ -74,6 +57,8 @@ class KindTable:
         self._facts = facts
         self.keys = frozenset(keys)
         self.all: list[NumberedGroup] = []
+        #: The number of groups plus that of all their rules: what the table costs.
+        self.n_rules = 0
         self._ids: dict[tuple[Kind, Labels, bool], KindId] = {}
         #: What a pod of each group takes, shape (resources, groups); at index PODS it is 1.
         self.requests: Int64 = np.zeros((len(facts.resource), 64), np.int64)
@@ -82,6 +67,8 @@ class KindTable:
         #: The same for each group, as pairs of index and amount, without the amounts that are 0.
         self.requests_of: list[tuple[tuple[int, int], ...]] = []
         self.scored_of: list[tuple[tuple[int, int], ...]] = []
+        #: By group: what its pods request of resources that no node offers, which have no column.
+        self.unoffered: dict[KindId, tuple[tuple[str, int], ...]] = {}
 
     def __len__(self) -> int:
         return len(self.all)
@@ -99,11 +86,12 @@ class KindTable:
         found = self._ids.get((kind, part, deleting))
         if found is not None:
             return found, False
-        unread = keys_read(kind) - self.keys
+        unread = kind.keys_read - self.keys
         if unread:
             raise UnreadLabel(unread)
         new = KindId(len(self.all))
         self._ids[(kind, part, deleting)] = new
+        self.n_rules += 1 + kind.n_rules
         asks = kind.pod_constraints or NO_POD_CONSTRAINTS
         rare = bool(asks.host_ports or asks.claims or asks.disks or asks.inline_disks)
         self.all.append(NumberedGroup(id=new, kind=kind, labels=dict(part), deleting=deleting, asks=asks, rare=rare))
@@ -111,23 +99,42 @@ class KindTable:
         return new, True
 
     def _write(self, new: KindId, kind: Kind, asks: PodConstraints) -> None:
-        lines = [(self._facts.line(name), amount) for name, amount in asks.scalars]
-        self.make_room(len(self._facts.resource))
         if new >= self.requests.shape[1]:
             self.requests = grown(self.requests, 2 * new).astype(np.int64, copy=False)
             self.scored = grown(self.scored, 2 * new).astype(np.int64, copy=False)
         self.requests[CPU, new], self.requests[MEMORY, new] = kind.requests
         self.requests[PODS, new] = 1
-        for line, amount in lines:
-            self.requests[line, new] = amount
+        self.requests_of.append(())
+        self._write_scalars(new, asks.scalars)
         self.scored[:, new] = kind.requests if asks.scored is None else asks.scored
-        self.requests_of.append(_pairs(self.requests[:, new]))
         self.scored_of.append(_pairs(self.scored[:, new]))
 
+    def _write_scalars(self, kind: KindId, scalars: tuple[tuple[str, int], ...]) -> None:
+        lines = [(self._facts.line(name), amount) for name, amount in scalars]
+        self.make_room(len(self._facts.resource))
+        for line, amount in lines:
+            if line is not None:
+                self.requests[line, kind] = amount
+        unoffered = tuple(pair for pair, (line, _) in zip(scalars, lines, strict=True) if line is None)
+        self.unoffered.pop(kind, None)
+        if unoffered:
+            self.unoffered[kind] = unoffered
+        self.requests_of[kind] = _pairs(self.requests[:, kind])
+
+    def newly_offered(self) -> list[tuple[KindId, int, int]]:
+        """Moves requests of resources that a node offers by now to their columns. Returns (group, index, amount) of each."""
+        found = []
+        known = self._facts.resource
+        for kind, scalars in list(self.unoffered.items()):
+            offered = [(known[name], amount) for name, amount in scalars if name in known]
+            if offered:
+                self._write_scalars(kind, scalars)
+                found += [(kind, line, amount) for line, amount in offered]
+        return found
+
     def make_room(self, n_resources: int) -> None:
-        missing = n_resources - self.requests.shape[0]
-        if missing > 0:
-            self.requests = np.vstack([self.requests, np.zeros((missing, self.requests.shape[1]), np.int64)])
+        while self.requests.shape[0] < n_resources:
+            self.requests = np.vstack([self.requests, np.zeros_like(self.requests)])
 
 
 def _pairs(amounts: Int64) -> tuple[tuple[int, int], ...]:

@@ -37,10 +37,10 @@ from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPod
 _REBUILD_SHARE: Final = 0.25
 #: Up to this many changes are always applied one by one.
 _FEW: Final = 2_000
-#: Unused equivalence groups stay in a snapshot. Once the number of groups has grown by this factor, the snapshot is rebuilt
-#: without them.
-_KINDS_GROWTH: Final = 3
-_FEW_KINDS: Final = 10_000
+#: Unused equivalence groups stay in a snapshot, and so do the columns of what they ask for. Once the number of groups and their
+#: rules has grown by this factor, the snapshot is rebuilt without them.
+_GROWTH: Final = 3
+_FEW_RULES: Final = 20_000
 #: Up to this many changes cost less one by one than as columns.
 _HANDFUL: Final = 64
 _UNNUMBERED: Final = KindId(-1)
@@ -86,7 +86,7 @@ class SnapshotReplica:
         self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
         self._outside_pods: Sequence[Pod] = ()
-        self._kinds_at_first = 0
+        self._rules_at_first = 0
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods that count on a row, with the numbers of their equivalence groups."""
@@ -210,11 +210,15 @@ class SnapshotReplica:
             if pod is None or not self._is_as_before(pod)
         )
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether groups that may be unused have many times as many rules as all groups had when the snapshot was built."""
+        rules = self.snapshot.kinds.n_rules
+        return rules > _FEW_RULES and rules > _GROWTH * self._rules_at_first
+
     def _is_large_change(self, n_pods: int, n_nodes: int) -> bool:
         known = len(self._place) + len(self.pending)
-        kinds = len(self.snapshot.kinds)
-        stale = kinds > _FEW_KINDS and kinds > _KINDS_GROWTH * self._kinds_at_first
-        return stale or n_pods + n_nodes > max(_FEW, known * _REBUILD_SHARE)
+        return self.is_stale or n_pods + n_nodes > max(_FEW, known * _REBUILD_SHARE)
 
     # --- following --------------------------------------------------------------------------------------------------------
 
@@ -370,7 +374,7 @@ class SnapshotReplica:
             for uid, running_pod in by_uid.items():
                 by_uid[uid] = RunningPod(running_pod.pod, KindId(next(numbers)))
         self._free = {}
-        self._kinds_at_first = len(self.snapshot.kinds)
+        self._rules_at_first = self.snapshot.kinds.n_rules
         self.builds += 1
 
 

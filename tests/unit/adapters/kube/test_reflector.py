@@ -84,6 +84,18 @@ async def test_the_first_list_comes_page_by_page_and_ends_with_a_listed_batch(ap
         assert story.reader.state == story.truth()
 
 
+async def test_pages_of_large_objects_are_asked_for_a_few_objects_at_a_time(api: FakeApi, client: KubeClient) -> None:
+    for number in range(9):
+        large = {"annotations": {"large": "x" * 6_000_000}}
+        api.put(NODES_PATH, f"n{number}", metadata=large if number in {3, 4, 5} else {})
+    async with reflecting(api, client, replace(FAST, page_size=9)) as story:
+        await story.listed(1)
+        assert story.reader.state == story.truth()
+        limits = [int(asked.query["limit"]) for asked in api.asked if not asked.watch]
+        assert limits[:2] == [9, 1], "nine of them are more than a page may have"
+        assert max(limits[1:]) > 1
+
+
 async def test_each_change_is_given_out_once_and_in_order(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "a")
     async with reflecting(api, client) as story:

@@ -28,6 +28,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.ports.histograms import histogram
 from slackwater.ports.protocols import Outcome, Readiness
+from slackwater.ports.threads import in_thread
 from slackwater.runtime.dispatcher import Ticket
 from slackwater.runtime.state_machine import StateMachine
 
@@ -90,6 +91,8 @@ _OTHER: Final = "other"
 _MOST_DIGITS: Final = 20
 #: The verb that does not queue: a pod with a chosen node must not wait for pods without one.
 _FIRST: Final = "bind"
+#: The JSON of a larger pod is decoded in a thread.
+_LARGE_BYTES: Final = 64 * 1024
 #: Limit of all kept bodies together, as a multiple of the limit of one.
 _BODIES: Final = 4
 
@@ -212,15 +215,28 @@ class Extender:
 
     # --- the pod of a request ---------------------------------------------------------------------------------------------
 
-    def _pod(self, raw: bytes) -> Pod:
-        """Returns the pod of a request: as the watch has shown it, or as decoded from `raw` if that is newer or the only one.
+    def _with_pod(self, raw: bytes, answer: Callable[[Pod], _Found]) -> _Found:
+        """Answers with the pod of a request: as the watch has shown it, or as decoded from `raw` if that is newer or the only
+        one.
 
         `raw` is kube-scheduler's cached copy of the pod, which may be older than ours (docs/extender.md, T16).
         """
+        known = self._known(raw)
+        if known is not None:
+            return answer(known)
+        return answer(self._decoded(raw)) if len(raw) <= _LARGE_BYTES else self._with_large_pod(raw, answer)
+
+    async def _with_large_pod(self, raw: bytes, answer: Callable[[Pod], _Found]) -> bytes:
+        pod = await in_thread(partial(self._decoded, raw))
+        return await _finally(self._in_turn(lambda: answer(self._known(raw) or pod)))
+
+    def _known(self, raw: bytes) -> Pod | None:
+        """The pod as the watch has shown it, unless `raw` is newer."""
         meta = extender_messages.head(raw, "Pod")
         known = self._state_machine.state.pods.get(PodUid(meta.uid))
-        if known is not None and known.resource_version >= _version(meta.resourceVersion):
-            return known
+        return known if known is not None and known.resource_version >= _version(meta.resourceVersion) else None
+
+    def _decoded(self, raw: bytes) -> Pod:
         try:
             pod = self._decode_pod(raw)
         except (ValueError, RecursionError) as error:
@@ -231,17 +247,15 @@ class Extender:
 
     # --- verbs ------------------------------------------------------------------------------------------------------------
 
-    def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
+    def _filter(self, body: bytes) -> _Found:
         args = extender_messages.placing_args(body)
-        pod = self._pod(args.Pod)
         if self._backpressure is not None and self._backpressure.due():
-            return self._filtered_later(args, pod, self._backpressure)
-        return self._filtered(args, pod)
+            return self._filtered_later(args, self._backpressure)
+        return self._with_pod(args.Pod, partial(self._filtered, args))
 
-    async def _filtered_later(self, args: extender_messages.PlacingArgs, pod: Pod, backpressure: Backpressure) -> bytes:
+    async def _filtered_later(self, args: extender_messages.PlacingArgs, backpressure: Backpressure) -> bytes:
         await backpressure.wait()
-        answer = self._in_turn(lambda: self._filtered(args, self._pod(args.Pod)))
-        return answer if isinstance(answer, bytes) else await answer
+        return await _finally(self._in_turn(lambda: self._with_pod(args.Pod, partial(self._filtered, args))))
 
     def _filtered(self, args: extender_messages.PlacingArgs, pod: Pod) -> bytes:
         if self._state_machine.preemptions.gated(pod.uid) and (answer := gated_answer(args.NodeNames)) is not None:
@@ -257,10 +271,14 @@ class Extender:
         gated = gated_answer(args.NodeNames) if self._state_machine.preemptions.gated(pod.uid) else None
         return asked.filtered(codes, _texts_about(pod)) if gated is None else gated
 
-    def _prioritize(self, body: bytes) -> bytes:
+    def _prioritize(self, body: bytes) -> _Found:
         args = extender_messages.placing_args(body)
         asked = self._asked.of(args)
-        return asked.prioritized(self._state_machine.prioritize(self._pod(args.Pod), asked.rows))
+
+        def scored(pod: Pod) -> bytes:
+            return asked.prioritized(self._state_machine.prioritize(pod, asked.rows))
+
+        return self._with_pod(args.Pod, scored)
 
     async def _bind(self, body: bytes) -> bytes:
         args = extender_messages.binding_args(body)
@@ -275,20 +293,19 @@ class Extender:
         outcome = await self._submitter.submit(answer.effect).ended()
         return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
 
-    def _preempt(self, body: bytes) -> bytes:
+    def _preempt(self, body: bytes) -> _Found:
         args = extender_messages.preemption_args(body)
         proposed, violations = _proposed(args)
-        kept = self._state_machine.preempt(self._pod(args.Pod), proposed, self._clock())
-        return extender_messages.encode(
-            extender_messages.PreemptionResult(
-                {
-                    name: extender_messages.MetaVictims(
-                        [extender_messages.MetaPod(uid) for uid in uids], violations[name] + more
-                    )
-                    for name, (uids, more) in kept.items()
-                }
-            )
-        )
+
+        def answered(pod: Pod) -> bytes:
+            kept = self._state_machine.preempt(pod, proposed, self._clock())
+            victims: dict[str, extender_messages.MetaVictims] = {
+                name: extender_messages.MetaVictims([extender_messages.MetaPod(uid) for uid in uids], violations[name] + more)
+                for name, (uids, more) in kept.items()
+            }
+            return extender_messages.encode(extender_messages.PreemptionResult(victims))
+
+        return self._with_pod(args.Pod, answered)
 
 
 def _texts_about(pod: Pod) -> Sequence[str]:
@@ -335,9 +352,10 @@ def _error(status: int, message: str, *, headers: Headers = ()) -> Answer:
     return Answer(status, extender_messages.encode(extender_messages.ErrorAnswer(message)), headers=headers)
 
 
-async def _finally(pending: "Awaitable[_Found]") -> bytes:
-    found = await pending
-    return found if isinstance(found, bytes) else await found
+async def _finally(found: "_Found | Awaitable[_Found]") -> bytes:
+    while not isinstance(found, bytes):
+        found = await found
+    return found
 
 
 def _failed(verb: str, error: Exception) -> Answer:

@@ -4,6 +4,7 @@ Implements `ports.protocols.AuditReads`. Keeps no state. Lists name the objects 
 """
 
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -13,9 +14,10 @@ import msgspec
 
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
-from slackwater.adapters.kube.errors import UNREADABLE, KubeError, MalformedAnswer, refused
+from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, KubeError, MalformedAnswer, refused
 from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
+from slackwater.adapters.kube.slices import PageSize, read, slices
 from slackwater.adapters.kube.structs import ListWire
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
@@ -24,8 +26,6 @@ from slackwater.ports.protocols import AuditReadError, Listing
 T = TypeVar("T", Node, Pod)
 
 _PAGE: Final = ObjectDecoder(ListWire)
-#: Objects decoded at once: about 2 ms of work.
-_SLICE: Final = 40
 
 
 class ApiAuditReads:
@@ -48,14 +48,14 @@ class ApiAuditReads:
 
     async def node(self, name: NodeName, *, timeout_seconds: float) -> Node | None:
         body = await self._object(f"{NODES_PATH}/{quote(name, safe='')}", timeout_seconds)
-        return None if body is None else _decoded(self._nodes.decode, body, f"node {name}")
+        return None if body is None else await read(partial(_decoded, self._nodes.decode, body, f"node {name}"), [body])
 
     async def pod(self, key: PodKey, *, timeout_seconds: float) -> Pod | None:
         body = await self._object(object_path(PODS_PATH, key), timeout_seconds)
         if body is None:
             return None
         try:
-            return _decoded(self._pods.decode, body, f"pod {key}")
+            return await read(partial(_decoded, self._pods.decode, body, f"pod {key}"), [body])
         except AuditReadError:
             if has_ended(body):
                 return None
@@ -66,22 +66,27 @@ class ApiAuditReads:
     ) -> AsyncGenerator[Listing[T], None]:
         token = ""
         version = 0
+        size = PageSize(self._page_size)
         while True:
-            page = await self._page(path, token, timeout_seconds)
+            page = await self._page(path, token, size, timeout_seconds)
             await anyio.lowlevel.checkpoint()
             version = version or version_number(page.metadata.resource_version)
-            items = page.items or []
-            for start in range(0, len(items), _SLICE):
-                yield _slice(items[start : start + _SLICE], decode, version)
+            for items in slices(page.items or ()):
+                yield await read(partial(_slice, items, decode, version), items)
                 await anyio.lowlevel.checkpoint()
             token = page.metadata.continue_
             if not token:
                 yield Listing(version, ())
                 return
 
-    async def _page(self, path: str, token: str, timeout_seconds: float) -> ListWire:
-        params = {"limit": str(self._page_size), **({"continue": token} if token else {})}
-        answer = await self._get(path, params, timeout_seconds)
+    async def _page(self, path: str, token: str, size: PageSize, timeout_seconds: float) -> ListWire:
+        params = {"limit": str(size), **({"continue": token} if token else {})}
+        try:
+            answer = await self._get(path, params, timeout_seconds, size.most_bytes)
+        except AnswerTooLarge:
+            size.was_too_large()
+            return await self._page(path, token, size, timeout_seconds)
+        size.had(len(answer.body))
         try:
             if answer.status != HTTPStatus.OK:
                 raise refused(f"list {path}", answer.status, answer.body, answer.headers)
@@ -97,11 +102,12 @@ class ApiAuditReads:
             raise AuditReadError(str(refused(f"get {path}", answer.status, answer.body, answer.headers)))
         return answer.body
 
-    async def _get(self, path: str, params: dict[str, str], timeout_seconds: float) -> Response:
+    async def _get(self, path: str, params: dict[str, str], timeout_seconds: float, most_bytes: int | None = None) -> Response:
+        call = Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources", most_bytes=most_bytes)
         try:
-            return await self._client.send(
-                Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources")
-            )
+            return await self._client.send(call)
+        except AnswerTooLarge:
+            raise
         except KubeError as error:
             raise AuditReadError(str(error)) from error
 

@@ -25,7 +25,15 @@ from yarl import URL
 
 from slackwater import __version__
 from slackwater.adapters.kube.access import Access, load_access
-from slackwater.adapters.kube.errors import MalformedAnswer, NoAnswer, NotLeading, StatusError, Unreachable, refused
+from slackwater.adapters.kube.errors import (
+    AnswerTooLarge,
+    MalformedAnswer,
+    NoAnswer,
+    NotLeading,
+    StatusError,
+    Unreachable,
+    refused,
+)
 from slackwater.ports.protocols import Outcome
 
 #: The API server stores no object above 1.5 MiB or so; JSON, with its managed fields, is a few times that.
@@ -97,6 +105,8 @@ class Call:
     content_type: str = "application/json"
     accept: str = "application/json"
     pool: Pool = "calls"
+    #: The most bytes of the answer's body that are read.
+    most_bytes: int | None = None
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -135,13 +145,13 @@ class KubeClient:
     async def send(self, call: Call) -> Response:
         """Sends one request and reads the whole answer, which is returned even if its status is an error.
 
-        Raises `Unreachable`, `NoAnswer`, `KubeConfigError`.
+        Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, `AnswerTooLarge`.
         """
         attempt = _Attempt(call)
         try:
             with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
                 async with await self._answer(attempt) as answer:
-                    return Response(answer.status, await answer.read(), answer.headers)
+                    return Response(answer.status, await _body(answer, call), answer.headers)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise self._failure(attempt, error) from error
 
@@ -226,6 +236,19 @@ class KubeClient:
         if attempt.sent:
             return NoAnswer(f"{attempt.call}: {self.url}: {seen}", timed_out=timed_out)
         return Unreachable(f"{attempt.call}: {self.url} cannot be reached: {seen}")
+
+
+async def _body(answer: aiohttp.ClientResponse, call: Call) -> bytes:
+    if call.most_bytes is None:
+        return await answer.read()
+    chunks, n_bytes = [], 0
+    async for chunk in answer.content.iter_any():
+        chunks.append(chunk)
+        n_bytes += len(chunk)
+        if n_bytes > call.most_bytes:
+            answer.close()
+            raise AnswerTooLarge(f"{call}: more than {call.most_bytes} bytes")
+    return b"".join(chunks)
 
 
 def _headers(call: Call, token: str | None) -> dict[str, str]:

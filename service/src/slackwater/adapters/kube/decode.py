@@ -7,7 +7,6 @@ the caller skips and reports such an object.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -36,10 +35,10 @@ from slackwater.adapters.kube.structs import (
 )
 from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.model.ids import NodeName, PodKey, PodUid
-from slackwater.model.interning import Shared
+from slackwater.model.interning import Shared, cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_preempting
-from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
+from slackwater.model.pod_constraints import MOST_RULES, Kind, KindInterner, Toleration
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
@@ -58,12 +57,14 @@ _CREATED: Final = "metadata.creationTimestamp"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 #: How many messages of schedulers are cached: many pods share the latest few, and none needs the old ones.
 _PHRASES: Final = 4_096
-#: How many equivalence groups of plain pods are cached, in use or not.
-_PLAIN_KINDS: Final = 4_096
+#: The size up to which equivalence groups of plain pods are cached, in use or not: KiB of their pods' JSON, and rules. Larger
+#: ones than `MOST_RULES` are not.
+_PLAIN_KINDS: Final = 32_768
 #: The `unhealthyPodEvictionPolicy` with which a budget lets every pod go that is not ready.
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
-#: How many distinct lists of tolerations are cached.
-_CACHED_SPECS: Final = 8_192
+#: How many distinct lists of tolerations are cached, and the greatest length of their JSON.
+_CACHED_SPECS: Final = 2_048
+_LONGEST_SPEC: Final = 2_048
 
 
 def read_meta(raw: bytes | msgspec.Raw) -> MetaWire:
@@ -132,8 +133,9 @@ class PodDecoder:
     kubernetes: KubernetesVersion = DEFAULT_VERSION
     #: Kinds of plain pods by namespace and pod signature: most pods equal an earlier one.
     _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
+    _plain_size: int = 0
     _names: Shared[str] = field(default_factory=Shared)
-    _labels: Shared[Labels] = field(default_factory=Shared)
+    _labels: Shared[Labels] = field(default_factory=lambda: Shared(unit=1))
     _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
     _eviction_facts: EvictionFactsReader = field(default_factory=EvictionFactsReader)
 
@@ -145,14 +147,15 @@ class PodDecoder:
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
         unschedulable, ready, disruption = _conditions(status.conditions)
         vertical, vertical_problem = _vertical(wire, self.kubernetes)
-        kind = self._kind(namespace, labels, wire, exempt=vertical is not None)
+        exempt = vertical is not None
+        kind = self._kind(namespace, labels, wire, len(raw), exempt=exempt)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
             resource_version=version_number(meta.resource_version),
             labels=labels,
             kind=kind,
-            successor=self._successor(kind, labels, wire, exempt=vertical is not None),
+            successor=self._successor(kind, labels, wire, exempt=exempt),
             node=self._node_name(spec.node_name),
             ended=status.phase in ENDED,
             starting=status.phase == "Pending",
@@ -174,17 +177,24 @@ class PodDecoder:
             disruption=disruption,
         )
 
-    def _kind(self, namespace: str, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind:
-        """The pod's `Kind`. `exempt`: the pod grows in place, so it needs no requests: it counts by its own annotations."""
+    def _kind(self, namespace: str, labels: Labels, wire: PodWire, n_bytes: int, *, exempt: bool) -> Kind:
+        """The pod's `Kind`. `n_bytes`: the size of its JSON. `exempt`: the pod grows in place, so it needs no requests: it
+        counts by its own annotations."""
         plain = plain_signature(wire)
         if plain is None or exempt:
             return self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes, exempt=exempt))
         key = (namespace, plain)
         kind = self._plain.get(key)
         if kind is None:
-            if len(self._plain) >= _PLAIN_KINDS:
+            kind = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+            size = 1 + kind.n_rules + n_bytes // 1024
+            if size > MOST_RULES:
+                return kind
+            self._plain_size += size
+            if self._plain_size > _PLAIN_KINDS:
                 self._plain.clear()
-            kind = self._plain[key] = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+                self._plain_size = size
+            self._plain[key] = kind
         return kind
 
     def _successor(self, kind: Kind, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind | None:
@@ -297,7 +307,7 @@ def _kind(
     )
 
 
-@lru_cache(maxsize=_CACHED_SPECS)
+@cached_texts(most=_CACHED_SPECS, longest=_LONGEST_SPEC)
 def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
 

@@ -5,6 +5,7 @@
     ├── Unreachable       there was no connection: nothing was sent
     ├── NoAnswer          sent (or perhaps sent), and no whole answer came: it may have happened
     ├── MalformedAnswer   the answer is not what the API specifies
+    ├── AnswerTooLarge    the answer has more bytes than the caller can take at once
     ├── HistoryWentBack   the server's history is older than what it reported before (restored from a backup)
     ├── NotLeading        not sent, because another replica leads
     └── StatusError       an answer with a status other than success
@@ -60,6 +61,10 @@ class NoAnswer(KubeError):
 
 class MalformedAnswer(KubeError):
     """The answer is not what the API specifies."""
+
+
+class AnswerTooLarge(KubeError):
+    """The answer has more bytes than the caller can take at once (`Call.most_bytes`); the rest was not read."""
 
 
 class HistoryWentBack(KubeError):

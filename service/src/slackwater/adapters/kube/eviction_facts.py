@@ -16,8 +16,10 @@ from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 
-#: How many distinct sets of facts are cached.
-_KEPT: Final = 16_384
+#: How many bytes of texts are cached, with the sets of facts that follow from them.
+_KEPT_BYTES: Final = 4 * 2**20
+#: What a text takes beside its characters.
+_OVERHEAD: Final = 16
 #: How many texts of times are cached: many pods share the latest few, and none needs the old ones.
 _TIMES: Final = 4_096
 #: The API's default of `terminationGracePeriodSeconds`.
@@ -33,17 +35,23 @@ class EvictionFactsReader:
     """Decodes eviction facts from the wire form of a pod; equal facts share one instance."""
 
     _kept: dict[tuple[object, ...], EvictionFacts] = field(default_factory=dict)
+    _bytes: int = 0
 
     def read(self, wire: PodWire) -> EvictionFacts:
         meta, local = wire.metadata, _local_volumes(wire)
         if meta.annotations is None and not meta.owner_references and not local:
             return NO_EVICTION_FACTS
-        key = (_owner_texts(meta), _texts(meta.annotations), local)
+        owner, texts = _owner_texts(meta) or (), _texts(meta.annotations)
+        key = (owner, texts, local)
         found = self._kept.get(key)
         if found is None:
-            if len(self._kept) >= _KEPT:
+            found = _eviction_facts(meta, local)
+            self._bytes += sum(_OVERHEAD + len(text or "") for text in (*owner, *texts, *local))
+            if self._bytes > _KEPT_BYTES:
                 self._kept.clear()
-            found = self._kept[key] = _eviction_facts(meta, local)
+                self._bytes = 0
+                return found
+            self._kept[key] = found
         return found
 
 

@@ -8,8 +8,7 @@ selects pods of the pod's own namespace. The API server has already added the la
 them twice changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,6 +27,7 @@ from slackwater.adapters.kube.structs import (
     VolumeWire,
 )
 from slackwater.adapters.kube.translation import ebs_handle, gce_handle
+from slackwater.model.interning import cached_texts
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Labels
 from slackwater.model.pod_constraints import (
@@ -52,8 +52,10 @@ from slackwater.model.selectors import Requirement, Selector
 _AFFINITY: Final = msgspec.json.Decoder(AffinityWire | None)
 _SPREAD: Final = msgspec.json.Decoder(list[SpreadWire] | None)
 _NULL: Final = b"null"
-#: How many distinct JSON texts of affinities are cached; each pod of a DaemonSet has its own text, with its node's name.
-_CACHED_AFFINITIES: Final = 8_192
+#: How many distinct JSON texts are cached, and their greatest length. Each pod of a DaemonSet has a text of its own, with its
+#: node's name.
+_CACHED: Final = 2_048
+_LONGEST: Final = 2_048
 
 
 class Affinities(NamedTuple):
@@ -79,7 +81,7 @@ class PodTerms(NamedTuple):
     preferred: tuple[WeightedPodTerm, ...] = ()
 
 
-@lru_cache(maxsize=_CACHED_AFFINITIES)
+@cached_texts(most=_CACHED, longest=_LONGEST)
 def read_affinity(raw: bytes) -> Affinities:
     """Decodes the JSON of an affinity, cached by its text. Raises msgspec's errors."""
     affinity = _AFFINITY.decode(raw)
@@ -100,11 +102,11 @@ def node_term(wire: NodeSelectorTermWire) -> NodeSelectorTerm:
     return NodeSelectorTerm(requirements(wire.match_expressions), requirements(wire.match_fields))
 
 
-@lru_cache(maxsize=_CACHED_AFFINITIES)
+@cached_texts(most=_CACHED, longest=_LONGEST)
 def pod_terms(raw: bytes, namespace: str, labels: Labels) -> PodTerms:
     """Decodes the terms about pods in an affinity's JSON, for a pod with this namespace and these labels.
 
-    Pass the labels only if `reads_labels` is true for the affinity: without labels, pods share the cached value.
+    Pass only the labels that the affinity reads (`label_keys`): pods that differ by others share the cached value.
     """
     affinities, own = read_affinity(raw), dict(labels)
     together, apart = affinities.together or PodAffinityWire(), affinities.apart or PodAffinityWire()
@@ -120,14 +122,19 @@ def pod_terms(raw: bytes, namespace: str, labels: Labels) -> PodTerms:
     )
 
 
-def reads_labels(affinities: Affinities) -> bool:
-    """True if some term depends on the pod's own labels."""
-    return any(
-        term.match_label_keys or term.mismatch_label_keys
+def label_keys(affinities: Affinities) -> frozenset[str]:
+    """The keys of the pod's own labels that some term depends on."""
+    return frozenset(
+        key
         for wire in (affinities.together, affinities.apart)
         if wire is not None
         for term in (*(wire.required or ()), *(w.pod_affinity_term for w in wire.preferred or ()))
+        for key in (*(term.match_label_keys or ()), *(term.mismatch_label_keys or ()))
     )
+
+
+def _only(labels: Labels, keys: frozenset[str]) -> Labels:
+    return tuple(pair for pair in labels if pair[0] in keys) if keys else ()
 
 
 def _pod_term(wire: PodTermWire, namespace: str, labels: Mapping[str, str]) -> PodTerm:
@@ -147,17 +154,17 @@ def spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, ..
     """Decodes the JSON of the topology spread constraints of a pod with these labels. Raises msgspec's errors."""
     if raw == _NULL:
         return ()
-    reads = any(wire.match_label_keys for wire in _spread_wires(raw))
-    return _spread_constraints(raw, labels if reads else ())
+    keys = frozenset(key for wire in _spread_wires(raw) for key in wire.match_label_keys or ())
+    return _spread_constraints(raw, _only(labels, keys))
 
 
-@lru_cache(maxsize=_CACHED_AFFINITIES)
+@cached_texts(most=_CACHED, longest=_LONGEST)
 def _spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, ...]:
     own = dict(labels)
     return tuple(_spread_constraint(wire, own) for wire in _spread_wires(raw))
 
 
-@lru_cache(maxsize=_CACHED_AFFINITIES)
+@cached_texts(most=_CACHED, longest=_LONGEST)
 def _spread_wires(raw: bytes) -> list[SpreadWire]:
     return _SPREAD.decode(raw) or []
 
@@ -174,11 +181,12 @@ def _spread_constraint(wire: SpreadWire, labels: Mapping[str, str]) -> SpreadCon
     )
 
 
-def _with_keys(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
-    if selector is None:
-        return None
+def _with_keys(selector: Selector, operator: str, keys: Sequence[str], labels: Mapping[str, str]) -> Selector:
+    if selector is None or not keys:
+        return selector
     more = (Requirement(key, operator, (labels[key],)) for key in keys if key in labels)
-    return (*selector, *(requirement for requirement in more if requirement not in selector))
+    known = frozenset(selector)
+    return (*selector, *(requirement for requirement in more if requirement not in known))
 
 
 def selector_of(wire: SelectorWire | None) -> Selector:
@@ -210,7 +218,7 @@ def pod_constraints(
     spec = wire.spec
     terms = None
     if affinities.together is not None or affinities.apart is not None:
-        terms = pod_terms(bytes(spec.affinity), namespace, labels if reads_labels(affinities) else ())
+        terms = pod_terms(bytes(spec.affinity), namespace, _only(labels, label_keys(affinities)))
     claims, disks, inline = _volumes(wire) if spec.volumes else _NO_NAMES
     backed = ask.has_scalars and kubernetes.follows(Rule.DEVICE_CLASS_RESOURCES)
     found = PodConstraints(
@@ -287,13 +295,11 @@ def _container_devices(wire: PodWire) -> Iterable[ContainerDevices]:
     for number, container in enumerate((*inits, *(wire.spec.containers or ()))):
         asked = NOTHING_ASKED if container.resources is None else read_requests(container.resources.requests)
         named = (("cpu", asked.cpu), ("memory", asked.memory), *asked.rest)
-        names = sorted(name for name, nanos in named if nanos is not None)
+        place = {name: at for at, name in enumerate(sorted(name for name, nanos in named if nanos is not None))}
         for name, nanos in asked.rest:
             if is_extended(name) and nanos and nanos % _NANO == 0:
                 ends = number < len(inits) and container.restart_policy != "Always"
-                yield ContainerDevices(
-                    container=number, ends=ends, resource=name, amount=nanos // _NANO, place=names.index(name)
-                )
+                yield ContainerDevices(container=number, ends=ends, resource=name, amount=nanos // _NANO, place=place[name])
 
 
 def _restarts_all(containers: Iterable[ContainerWire]) -> bool:

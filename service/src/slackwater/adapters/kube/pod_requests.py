@@ -8,8 +8,9 @@ decision reads, become fields. All other resources stay a sorted list. Lists tha
 """
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from slackwater.adapters.kube.structs import (
     ResourcesWire,
 )
 from slackwater.model.devices import CLASS_RESOURCE_PREFIX
+from slackwater.model.interning import cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.resources import (
     CPU,
@@ -40,8 +42,9 @@ from slackwater.model.resources import (
 )
 from slackwater_protocol.units import QuantityError, parse_nanos
 
-#: How many distinct texts are cached.
+#: How many distinct texts are cached, and their greatest length.
 _CACHED_LISTS: Final = 16_384
+_LONGEST_LIST: Final = 256
 _LIST: Final = msgspec.json.Decoder(dict[str, Quantity | None] | None)
 _NULL: Final = b"null"
 _NANOS: Final = 1_000_000_000
@@ -63,7 +66,7 @@ def read_amounts(raw: AmountsRaw) -> ResourceListAmounts:
     return _read(bytes(raw))
 
 
-@lru_cache(maxsize=_CACHED_LISTS)
+@cached_texts(most=_CACHED_LISTS, longest=_LONGEST_LIST)
 def _read(raw: bytes) -> ResourceListAmounts:
     found = {} if raw == _NULL else _LIST.decode(raw) or {}
     nanos = {name: parse_nanos(amount) for name, amount in found.items() if amount is not None}
@@ -76,7 +79,7 @@ def read_requests(raw: AmountsRaw) -> ResourceListAmounts:
     return _read_requests(bytes(raw))
 
 
-@lru_cache(maxsize=_CACHED_LISTS)
+@cached_texts(most=_CACHED_LISTS, longest=_LONGEST_LIST)
 def _read_requests(raw: bytes) -> ResourceListAmounts:
     asked = _read(raw)
     for name, nanos in (("cpu", asked.cpu), ("memory", asked.memory), *asked.rest):
@@ -140,6 +143,20 @@ class _Containers(NamedTuple):
 
     def each(self) -> Iterable[ResourceListAmounts]:
         return (*self.apps, *(asked for asked, _ in self.inits))
+
+    def scalar_nanos(self) -> dict[str, int]:
+        """The pod's totals of all resources but CPU and memory, in nanos. For each resource only the containers that name it
+        are looked at, since a pod may have thousands of both."""
+        apps: defaultdict[str, list[int]] = defaultdict(list)
+        inits: defaultdict[str, list[InitRequest]] = defaultdict(list)
+        for asked in self.apps:
+            for name, nanos in asked.rest:
+                apps[name].append(nanos)
+        for asked, sidecar in self.inits:
+            for name, nanos in asked.rest:
+                inits[name].append(InitRequest(nanos, sidecar))
+        names = dict.fromkeys((*apps, *inits))
+        return {name: pod_nanos(apps=apps[name], inits=inits[name], pod_level=None, overhead=0) for name in names}
 
 
 class Ask:
@@ -221,7 +238,14 @@ class Ask:
         if not any(asked.rest for asked in lists):
             return ()
         names = sorted({name for asked in lists for name, _ in asked.rest if is_scalar(name)})
-        found = ((name, whole(self._scalar_nanos(name))) for name in names)
+        views = [view.scalar_nanos() for view in self._views]
+        level, overhead = dict(self._whole.rest), dict(self._overhead.rest)
+
+        def total(name: str) -> int:
+            asked = level.get(name) if name.startswith(_HUGE_PAGES) else None
+            return (max(view.get(name, 0) for view in views) if asked is None else asked) + overhead.get(name, 0)
+
+        found = ((name, whole(total(name))) for name in names)
         return tuple(pair for pair in found if pair[1])
 
     def _containers(self) -> Iterable[ResourceListAmounts]:
@@ -235,12 +259,6 @@ class Ask:
         if whole is None:
             whole = max(view.nanos(partial(_of, resource=resource), assumed) for view in self._views)
         return whole + (_of(self._overhead, resource) or 0)
-
-    def _scalar_nanos(self, name: str) -> int:
-        whole = _named(self._whole, name) if name.startswith(_HUGE_PAGES) else None
-        if whole is None:
-            whole = max(view.nanos(partial(_named, name=name), 0) for view in self._views)
-        return whole + (_named(self._overhead, name) or 0)
 
 
 def pod_requests(wire: PodWire, kubernetes: KubernetesVersion = DEFAULT_VERSION, *, spec_only: bool = False) -> Amounts:
@@ -261,10 +279,6 @@ def container_requests(container: ContainerWire) -> Amounts:
 
 def _of(asked: ResourceListAmounts, resource: int) -> int | None:
     return asked.cpu if resource == CPU else asked.memory
-
-
-def _named(asked: ResourceListAmounts, name: str) -> int | None:
-    return next((nanos for found, nanos in asked.rest if found == name), None)
 
 
 def missing_request(spec: PodSpecWire, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> str | None:
@@ -364,14 +378,15 @@ def _in_resize(
     now, grant = _reported(actual.requests), _reported(granted)
     if asked == now == grant:  # no resize is under way, which is nearly always so
         return asked
-    names = sorted({name for amounts in (asked, now, grant) for name, _ in amounts.rest})
+    wants, here, allowed = dict(asked.rest), dict(now.rest), dict(grant.rest)
+    names = sorted({*wants, *here, *allowed})
 
-    def largest(want: int | None, here: int | None, allowed: int | None) -> int | None:
-        if want is None and here is None and allowed is None:
+    def largest(want: int | None, has: int | None, may: int | None) -> int | None:
+        if want is None and has is None and may is None:
             return None
-        return effective_nanos(want or 0, (here or 0, allowed or 0), infeasible=infeasible)
+        return effective_nanos(want or 0, (has or 0, may or 0), infeasible=infeasible)
 
-    rest = ((name, largest(_named(asked, name), _named(now, name), _named(grant, name)) or 0) for name in names)
+    rest = ((name, largest(wants.get(name), here.get(name), allowed.get(name)) or 0) for name in names)
     cpu, memory = largest(asked.cpu, now.cpu, grant.cpu), largest(asked.memory, now.memory, grant.memory)
     return ResourceListAmounts(cpu, memory, tuple(rest))
 
@@ -385,8 +400,8 @@ def _pod_level(spec: PodSpecWire, status: PodStatusWire, *, infeasible: bool, mo
     if more:
         return found
     cpu = None if wanted.cpu is None else found.cpu
-    memory = None if wanted.memory is None else found.memory
-    return ResourceListAmounts(cpu, memory, tuple((name, _named(found, name) or 0) for name, _ in wanted.rest))
+    memory, rest = None if wanted.memory is None else found.memory, dict(found.rest)
+    return ResourceListAmounts(cpu, memory, tuple((name, rest.get(name) or 0) for name, _ in wanted.rest))
 
 
 def _statuses(status: PodStatusWire) -> _Statuses:

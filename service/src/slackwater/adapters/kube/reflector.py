@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from random import Random
@@ -23,6 +24,7 @@ import structlog
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import (
     UNREADABLE,
+    AnswerTooLarge,
     HistoryWentBack,
     KubeError,
     MalformedAnswer,
@@ -33,6 +35,7 @@ from slackwater.adapters.kube.errors import (
 )
 from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import ResourceType
+from slackwater.adapters.kube.slices import PageSize, read, slices
 from slackwater.adapters.kube.structs import ListWire
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.model.exponential_backoff import ExponentialBackoff
@@ -126,7 +129,7 @@ _LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled"
 #: After so many watches in a row that the server refuses to continue from our version, the type is listed again.
 _REFUSALS: Final[frozenset[Cause]] = frozenset({"refused", "ahead"})
 _MOST_REFUSALS: Final = 5
-#: Objects decoded before other tasks run: about 3 ms of work. Splitting a page of 500 into objects takes about as long.
+#: Events passed on before other tasks run.
 _SLICE: Final = 64
 #: Up to so many lines of a watch are decoded without letting other tasks run: the next read does that.
 _FEW: Final = 8
@@ -175,6 +178,7 @@ class Reflector(Generic[K]):
         self._backoff = ExponentialBackoff(
             first_seconds=config.first_backoff_seconds, longest_seconds=config.longest_backoff_seconds
         )
+        self._page_size = PageSize(config.page_size)
         self._failures = 0  # since the last success
         self._known = KnownObjects(resource.gone)
         self._reader = LineReader(resource, self._known)
@@ -234,27 +238,28 @@ class Reflector(Generic[K]):
                 continue  # with the same page: the token is all that the server needs
             self._counts.alive, self._counts.absent = True, False
             await anyio.lowlevel.checkpoint()
-            for items in _slices(page.items or ()):
-                if events := self._reader.read_items(items):
+            for items in slices(page.items or ()):
+                if events := await read(partial(self._reader.read_items, items), items):
                     yield Batch(events)
                 await anyio.lowlevel.checkpoint()
             version = version or page.metadata.resource_version
             token = page.metadata.continue_
             if not token:
                 break
-        for gone in _slices(self._known.end_list()):
+        for gone in _batches(self._known.end_list()):
             yield Batch(gone)
             await anyio.lowlevel.checkpoint()
         self._version = version
         yield Batch((), listed=True)
 
     async def _page(self, token: str) -> ListWire:
-        params = {"limit": str(self._config.page_size), **self._selectors()}
-        if token:
-            params["continue"] = token
         path = self._resource.path
-        call = Call("GET", path, params=params, timeout_seconds=self._config.page_seconds, pool="event_sources")
-        answer = await self._client.send(call)
+        try:
+            answer = await self._client.send(self._call_for_page(token))
+        except AnswerTooLarge:
+            self._page_size.was_too_large()
+            return await self._page(token)
+        self._page_size.had(len(answer.body))
         if answer.status != HTTPStatus.OK:
             raise refused(f"list {path}", answer.status, answer.body, answer.headers)
         try:
@@ -265,6 +270,17 @@ class Reflector(Generic[K]):
             raise MalformedAnswer(f"list {path}: it has no resourceVersion to watch from")
         return page
 
+    def _call_for_page(self, token: str) -> Call:
+        params = {"limit": str(self._page_size), **self._selectors(), **({"continue": token} if token else {})}
+        return Call(
+            "GET",
+            self._resource.path,
+            params=params,
+            timeout_seconds=self._config.page_seconds,
+            pool="event_sources",
+            most_bytes=self._page_size.most_bytes,
+        )
+
     async def _watch(self) -> AsyncGenerator[Batch, None]:
         """Runs one watch to its end. Afterwards `_version` is the version of the last line that was read without an error."""
         self._counts.watches += 1
@@ -274,8 +290,8 @@ class Reflector(Generic[K]):
             async with aclosing(self._lines()) as arriving:
                 async for lines in arriving:
                     self._counts.alive = True
-                    for some in _slices(lines):
-                        reading = self._reader.read_lines(some, since=self._version)
+                    for some in slices(lines):
+                        reading = await read(partial(self._reader.read_lines, some, since=self._version), some)
                         self._version = reading.version
                         if reading.events:
                             yield Batch(reading.events)
@@ -341,7 +357,7 @@ def _is_void(error: KubeError) -> bool:
     return isinstance(error, StatusError) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 
-def _slices(items: Iterable[T]) -> Iterator[list[T]]:
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
     """Splits the items into lists of at most `_SLICE`, so that other tasks can run after each list."""
     rest = iter(items)
     while some := list(islice(rest, _SLICE)):

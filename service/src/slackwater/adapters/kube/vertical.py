@@ -4,7 +4,6 @@ It reads annotations, labels and owner references of the pod. All functions rais
 but not how. From the VirtualMachine object only the permit is read, in `neon`.
 """
 
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.pod_requests import container_requests, held_requests, pod_requests, read_requests, resize_pending
 from slackwater.adapters.kube.structs import ContainerWire, MetaWire, OwnerWire, PodWire, Quantity, Wire
+from slackwater.model.interning import cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater.model.vertical import MigrationRef, ResizeTarget, Vertical
@@ -33,6 +33,7 @@ MIGRATION_KIND: Final = "VirtualMachineMigration"
 
 #: Distinct annotation texts whose decoded form is kept: machines of one size share one.
 _CACHED_TEXTS: Final = 16_384
+_LONGEST_TEXT: Final = 512
 #: The lowest and the highest CPU limit of a machine (neondatabase/autoscaling v0.36.1).
 _CPU_LIMITS: Final = (MilliCpu(50), MilliCpu(512_000))
 
@@ -96,7 +97,7 @@ def _machine(wire: PodWire) -> Vertical:
         raise ValueError(f"annotation {NEON_VM_RESOURCES}: missing on a pod that a {MACHINE_KIND} owns")
     limits, using, slot_bytes = _machine_resources(annotations.vm_resources)
     if annotations.vm_bounds is not None:
-        limits = _bounds(NEON_BOUNDS, annotations.vm_bounds, slot_bytes)
+        limits = _bounds(annotations.vm_bounds, NEON_BOUNDS, slot_bytes)
     owner = _owner(meta, MACHINE_KIND)
     return Vertical(
         min=limits.min,
@@ -114,7 +115,7 @@ def _machine(wire: PodWire) -> Vertical:
 
 def _plain(wire: PodWire, bounds: str, container: str | None, kubernetes: KubernetesVersion) -> Vertical:
     annotations = wire.metadata.annotations
-    limits = _bounds(BOUNDS, bounds, 1)
+    limits = _bounds(bounds, BOUNDS, 1)
     resized = _resized_container(wire, container)
     pending = resize_pending(wire.status)
     return Vertical(
@@ -179,7 +180,7 @@ def _migration(meta: MetaWire) -> MigrationRef | None:
     return MigrationRef(name=owner.name, role="target" if target else "source")
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@cached_texts(most=_CACHED_TEXTS, longest=_LONGEST_TEXT)
 def _machine_resources(text: str) -> tuple[Bounds, Amounts, int]:
     try:
         wire = _RESOURCES.decode(text)
@@ -208,8 +209,8 @@ def _machine_resources(text: str) -> tuple[Bounds, Amounts, int]:
     return Bounds(low, high), using, slot_bytes
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
-def _bounds(name: str, text: str, slot_bytes: int) -> Bounds:
+@cached_texts(most=_CACHED_TEXTS, longest=_LONGEST_TEXT)
+def _bounds(text: str, name: str, slot_bytes: int) -> Bounds:
     try:
         wire = _BOUNDS.decode(text)
         low, high = (Amounts(milli_cpu(pair.cpu), byte_count(pair.mem)) for pair in (wire.min, wire.max))

@@ -8,6 +8,7 @@ of effect has its writer.
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -20,6 +21,7 @@ from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
 from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
+from slackwater.adapters.kube.slices import read
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, Send, VerticalWriter
 from slackwater.model.effects import (
     Activate,
@@ -209,7 +211,7 @@ class PodWriter:
         if outcome.verdict != "done":
             return outcome
         try:
-            pod = self._decoder.decode(answer.body)
+            pod = await read(partial(self._decoder.decode, answer.body), [answer.body])
         except UNREADABLE as error:
             return Outcome("refused", answer.status, f"pod {key} cannot be read: {error}")
         return Outcome("done", answer.status, event=PodRead(pod) if pod.uid == uid else PodGone(uid, key, read=True))

@@ -42,7 +42,7 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner, terms_of
 from slackwater.model.scheduler_profile import (
     NO_PROFILES,
     NO_SPREAD_SOURCES,
@@ -52,7 +52,7 @@ from slackwater.model.scheduler_profile import (
     with_default_spread,
 )
 from slackwater.model.storage import Attachment, Storage
-from slackwater.snapshot.equivalence_groups import NumberedGroup, terms_of
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 SERVICE: Final = "Service"
 T = TypeVar("T")

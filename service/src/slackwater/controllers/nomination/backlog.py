@@ -20,11 +20,14 @@ from slackwater.model.changes import PodChange
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
+from slackwater.model.pod_constraints import MOST_RULES, NO_POD_CONSTRAINTS, PodConstraints
 from slackwater_protocol.names import GATE
 
 #: The pause before pods that fit nowhere are tried again.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=0.5, longest_seconds=8.0)
+
+#: Placing the pods of one more equivalence group costs as much as evaluating so many rules.
+_PER_GROUP: Final = 32
 
 #: Heaps with at most so many entries are not cleared of outdated ones.
 _FEW: Final = 64
@@ -94,8 +97,8 @@ class Backlog:
         self._parked.pop(uid, None)
 
     def some(self, most: int, now: Instant) -> list[Pod]:
-        """Removes up to `most` pods, the first ones, and returns them. Before that, parked pods come back if their pause is
-        over."""
+        """Removes up to `most` pods, the first ones, and returns them; fewer if they have many rules. Before that, parked pods
+        come back if their pause is over."""
         return self._some(most, now, self._heaps)
 
     def behind_gates(self, most: int, now: Instant) -> list[Pod]:
@@ -107,8 +110,10 @@ class Backlog:
         if self._parked and now >= self._unpark_at:
             self._unpark()
         found: list[Pod] = []
-        while len(found) < most and (pod := self._next(heaps)) is not None:
+        rules: dict[int, int] = {}  # of each equivalence group, since its pods are placed together
+        while len(found) < most and sum(rules.values()) < MOST_RULES and (pod := self._next(heaps)) is not None:
             found.append(pod)
+            rules[id(pod.kind)] = _PER_GROUP + pod.kind.n_rules
         return found
 
     def _next(self, heaps: _Heaps) -> Pod | None:
@@ -160,8 +165,8 @@ class Eligibility:
     """Decides which pending pods may be nominated in advance, and for which of them filter may choose a node.
 
     Not nominated are: pods of other schedulers; pods that another client has nominated; pods behind a scheduling gate of
-    others; and pods whose place depends on objects that the nomination snapshot lacks (volume claims, resource claims,
-    namespaces by their labels, selectors of Services).
+    others; pods whose place depends on objects that the nomination snapshot lacks (volume claims, resource claims,
+    namespaces by their labels, selectors of Services); and pods with more than `MOST_RULES` rules.
 
     Filter may choose a node for more pods than these. kube-scheduler's own filters have accepted the nodes that it offers, so
     Slackwater only has to know the scores. Only VolumeBinding's score reads volume claims; if that plug-in scores,
@@ -202,6 +207,7 @@ class Eligibility:
             pod.node is None
             and not (pod.ended or pod.deleting)
             and kind.scheduler_name == self.scheduler_name
+            and kind.n_rules <= MOST_RULES
             and pod.vertical_problem is None
             and pod.preempting is None
             and not (self.missing_requests_refused and kind.missing_request is not None)

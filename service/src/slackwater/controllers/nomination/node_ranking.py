@@ -23,6 +23,7 @@ from slackwater.fit.filter.node_resources_fit import judge_node_resources_fit
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.events import PodNomination
 from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import MOST_RULES
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -243,8 +244,8 @@ class Chooser:
 
 
 def _kinds(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> set[int]:
-    """The equivalence groups of the pods that have pod constraints."""
-    picky = [pod for pod in pods if pod.kind.pod_constraints is not None]
+    """The equivalence groups of the pods that have pod constraints. Those with too many rules are not in the snapshot."""
+    picky = [pod for pod in pods if pod.kind.pod_constraints is not None and pod.kind.n_rules <= MOST_RULES]
     return set(snapshot.number(picky).tolist()) if picky else set()
 
 

@@ -4,12 +4,12 @@ The snapshot is brought up to date in two ways: by the loop, which yields to oth
 answer needs it and little has changed. Both never run at the same time.
 """
 
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio.lowlevel
-import anyio.to_thread
 import numpy as np
 
 from slackwater.controllers.nomination.backlog import Backlog, Eligibility
@@ -19,19 +19,18 @@ from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import MOST_RULES, Kind
+from slackwater.ports.threads import in_thread
 from slackwater.runtime.change_collector import NominatedChangeCollector
 from slackwater.runtime.state_machine import StateMachine
-from slackwater.snapshot.equivalence_groups import keys_read
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: Changed objects that are collected before other tasks run: a few milliseconds of work.
 _SLICE: Final = 200
 #: Up to so many changed pods are applied to the replica by a shorter path, when filter asks.
 _FEW: Final = 16
-#: More changes than this are applied by a worker thread.
+#: More changes than this, or changes of equivalence groups with more rules, are applied by a worker thread.
 _MANY: Final = 2_000
-#: Python's thread switch interval while that worker thread runs, instead of 5 ms: the event loop waits so long for its turn.
-_SWITCH_SECONDS: Final = 1e-4
 _NOT_KEPT: Final = -1
 
 
@@ -75,10 +74,11 @@ class NominationSnapshot:
             self._pods += pods
             await anyio.lowlevel.checkpoint()
         changes = self._rest()
-        if len(changes.pods) > _MANY or len(changes.nodes) > _MANY or self._reads_more(changes.pods):
-            await _in_thread(self.replica, changes)
+        counted = replace(changes, pods=_counted(changes.pods))
+        if len(changes.nodes) > _MANY or self._is_long_work(counted.pods):
+            await in_thread(partial(self.replica.take, counted))
         else:
-            self.replica.take(changes)
+            self.replica.take(counted)
         self.backlog.take(changes.pods)
         self._behind = False
 
@@ -88,7 +88,7 @@ class NominationSnapshot:
         if not self._eligible.chosen(pod) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
-        if pod.kind.pod_constraints is not None and not keys_read(pod.kind) <= snapshot.kinds.keys:
+        if not pod.kind.keys_read <= snapshot.kinds.keys:
             return None
         there = self._rows_there()[rows]
         if np.minimum.reduce(there) == _NOT_KEPT:
@@ -101,18 +101,20 @@ class NominationSnapshot:
         if (pods := self._collector.few(_FEW)) is not None:
             return self._took(pods)
         changes = self._rest()
-        if self._reads_more(changes.pods):  # the loop builds the snapshot again
+        counted = _counted(changes.pods)
+        if self._is_long_work(counted):  # the loop does it
             self._nodes, self._pods = list(changes.nodes), list(changes.pods)
             return False
-        self.replica.take(changes)
+        self.replica.take(replace(changes, pods=counted))
         self.backlog.take(changes.pods)
         return True
 
     def _took(self, pods: list[PodChange]) -> bool:
-        if self._reads_more(pods):
+        counted = _counted(pods)
+        if self._is_long_work(counted):
             self._pods = pods
             return False
-        self.replica.take_pods(pods)
+        self.replica.take_pods(counted)
         self.backlog.take(pods)
         return True
 
@@ -132,16 +134,25 @@ class NominationSnapshot:
             self._row_at_is_of = key
         return self._row_at
 
-    def _reads_more(self, changes: Sequence[PodChange]) -> bool:
-        """Do these pods have selectors on labels that the snapshot was built without? Then the loop has to rebuild it."""
-        kinds = {id(pod.kind): pod.kind for _, pod, _ in changes if pod is not None and pod.kind.pod_constraints is not None}
-        return any(not keys_read(kind) <= self.replica.snapshot.kinds.keys for kind in kinds.values())
+    def _is_long_work(self, changes: Sequence[PodChange]) -> bool:
+        """Are there many changes, or groups with many rules? Or does the snapshot have to be built again: without groups that
+        are not used any more, or with labels that these pods' selectors read?"""
+        kinds = {id(pod.kind): pod.kind for _, pod, _ in changes if pod is not None and pod.kind.n_rules}
+        if self.replica.is_stale or len(changes) + sum(kind.n_rules for kind in kinds.values()) > _MANY:
+            return True
+        return any(not kind.keys_read <= self.replica.snapshot.kinds.keys for kind in kinds.values())
 
 
-async def _in_thread(replica: SnapshotReplica, changes: Changes) -> None:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    try:
-        await anyio.to_thread.run_sync(replica.take, changes)
-    finally:
-        sys.setswitchinterval(before)
+def _counted(changes: Sequence[PodChange]) -> Sequence[PodChange]:
+    """The changes with pods of too many rules as if they had none: only their room counts in this snapshot. kube-scheduler
+    knows the rules, and here they would only serve to rank nodes for other pods."""
+    if all(pod is None or pod.kind.n_rules <= MOST_RULES for _, pod, _ in changes):
+        return changes
+    return [change if change.pod is None else PodChange(change.uid, _by_room(change.pod), change.seen) for change in changes]
+
+
+def _by_room(pod: Pod) -> Pod:
+    if pod.kind.n_rules <= MOST_RULES:
+        return pod
+    kind = Kind(namespace=pod.kind.namespace, requests=pod.kind.requests, scheduler_name=pod.kind.scheduler_name)
+    return replace(pod, kind=kind)

@@ -71,8 +71,9 @@ def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
 def _of_gpus(snapshot: ClusterSnapshot, rows: Rows) -> list[tuple[int, Utilization]]:
     """The utilization of each GPU resource, with the place of its node in `rows`."""
     found = list[tuple[int, Utilization]]()
-    for name in sorted(filter(is_gpu, snapshot.facts.resource)):
-        line = snapshot.facts.resource[name]
+    for name in sorted(filter(is_gpu, snapshot.facts.offered)):
+        line = snapshot.line(name)
+        assert line is not None, name
         shares = _shares(snapshot.used[line, rows], snapshot.facts.allocatable[line, rows])
         has = np.flatnonzero(snapshot.facts.allocatable[line, rows] > 0)
         found += [(at, Utilization(float(shares[at]), name)) for at in has.tolist()]
@@ -141,8 +142,9 @@ def without_daemons(
     if used.share <= rules.utilization_threshold:
         return used
     daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
-    asked = snapshot.kinds.requests[:, daemons].sum(axis=1) if daemons else 0
-    left, allocatable = snapshot.used[:, row] - asked, snapshot.facts.allocatable[:, row] - asked
+    lines = slice(len(snapshot.facts.resource))
+    asked = snapshot.kinds.requests[lines, daemons].sum(axis=1) if daemons else 0
+    left, allocatable = snapshot.used[lines, row] - asked, snapshot.facts.allocatable[lines, row] - asked
     cpu, memory = _shares(left[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
     return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
 

@@ -17,7 +17,7 @@ from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
 from slackwater.fit.filter.node_accounting import lacks_request
-from slackwater.fit.filter.node_resources_fit import ignored_lines
+from slackwater.fit.filter.node_resources_fit import ignored_lines, lacking_everywhere
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
@@ -90,7 +90,7 @@ class TemplateNodes:
     def _with_room(self, kind: KindId, codes: Codes) -> Codes:
         """Adds verdicts on room to `codes`, the verdicts of the other rules: RESOURCES_SHORT where these accept the node and a
         pod of the group needs more than `empty`."""
-        short = np.zeros(len(codes), np.bool_)
+        short = np.full(len(codes), bool(lacking_everywhere(self.snapshot, self.snapshot.of(kind))))
         for line, amount in self.amounts(kind):
             short |= self.empty[line] < amount
         short &= codes == _OK
@@ -172,7 +172,7 @@ class TemplateNodes:
         snapshot finds how many pods a node takes."""
         devices, line = self.snapshot.devices, self.snapshot.facts.resource
         names = backed_resources(devices, self.snapshot.of(kind).asks.container_devices)
-        return {line[name] for name in names}
+        return {line[name] for name in names if name in line}
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
         """How many pods of the equivalence group an empty new node of each group takes now, as far as the pods' own amounts and

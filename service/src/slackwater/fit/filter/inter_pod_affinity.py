@@ -13,7 +13,7 @@ from slackwater.model.pod_constraints import PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, PodsMatching, TermCarriers
+from slackwater.snapshot.counters import Counter, PodsMatching
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
 from slackwater.snapshot.row_journal import Selection
@@ -21,9 +21,8 @@ from slackwater.snapshot.row_journal import Selection
 
 def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     codes = np.zeros(snapshot.n_rows, np.uint8)
-    for counter in repelling_counters(snapshot, kind):
-        assert isinstance(counter.of, TermCarriers)
-        codes[_at_a_value_with(snapshot, counter.of.term.topology_key, counter)] = Reason.EXISTING_ANTI_AFFINITY
+    for topology_key, counter in snapshot.counters.sums_about(kind, "anti").items():
+        codes[_at_a_value_with(snapshot, topology_key, counter)] = Reason.EXISTING_ANTI_AFFINITY
     for term in kind.asks.anti_affinity:
         there = _at_a_value_with(snapshot, term.topology_key, term_counter(snapshot, term))
         codes[there] = Reason.POD_ANTI_AFFINITY
@@ -34,20 +33,17 @@ def judge_inter_pod_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, row
 
 def repelling_counters(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Counter]:
     """The counters of placed pods whose required anti-affinity matches pods of the equivalence group."""
-    key = ("repelling", kind.id)
-    known = snapshot.kept.get(key)
-    if isinstance(known, tuple) and known[0] == snapshot.counters.terms_version:
-        found: list[Counter] = known[1]
-        return found
-    found = snapshot.counters.about(kind, "anti")
-    snapshot.kept[key] = (snapshot.counters.terms_version, found)
-    return found
+    return snapshot.counters.about(kind, "anti")
 
 
 def term_counter(snapshot: ClusterSnapshot, *terms: PodTerm) -> Counter:
     """The counter of the pods that match all these terms of the incoming pod."""
-    parts = tuple((snapshot.namespaces.of_incoming(term), term.selector) for term in terms)
-    return snapshot.counters.matching(PodsMatching(parts))
+    return snapshot.counters.matching(pods_of_terms(snapshot, *terms))
+
+
+def pods_of_terms(snapshot: ClusterSnapshot, *terms: PodTerm) -> PodsMatching:
+    """The pods that match all these terms of the incoming pod."""
+    return PodsMatching(tuple((snapshot.namespaces.of_incoming(term), term.selector) for term in terms))
 
 
 def matches_all_its_terms(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
@@ -96,7 +92,8 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
 
 def affinity_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
     """Version numbers that change whenever the verdicts of this predicate for the equivalence group may have changed."""
-    counters = repelling_counters(snapshot, kind) + [term_counter(snapshot, term) for term in kind.asks.anti_affinity]
+    counters = [*snapshot.counters.sums_about(kind, "anti").values()]
+    counters += [term_counter(snapshot, term) for term in kind.asks.anti_affinity]
     if kind.asks.affinity:
         counters.append(term_counter(snapshot, *kind.asks.affinity))
     versions = tuple(counter.version for counter in counters)

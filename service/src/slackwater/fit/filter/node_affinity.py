@@ -26,6 +26,8 @@ def matching_rows(facts: NodeFacts, kind: Kind, rows: Selection) -> Mask:
         column = facts.label(key)
         number = column.known(value)
         matching &= (column.ids[: facts.n_rows][rows] == number) if number != ABSENT else False
+        if not matching.any():
+            return matching
     if kind.node_affinity is not None:
         matching &= rows_of_terms(facts, kind.node_affinity, rows)
     return matching

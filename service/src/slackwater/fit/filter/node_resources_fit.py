@@ -15,11 +15,13 @@ from slackwater.model.scheduler_profile import DEFAULT_PROFILE, profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import PODS
-from slackwater.snapshot.row_journal import Selection
+from slackwater.snapshot.row_journal import Selection, n_selected
 
 
 def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     allocatable, used = snapshot.facts.allocatable, snapshot.used
+    if lacking_everywhere(snapshot, kind):
+        return np.full(n_selected(rows), Reason.RESOURCES_ABOVE_NODE, np.uint8)
     full = used[PODS, : snapshot.n_rows][rows] + 1 > allocatable[PODS, : snapshot.n_rows][rows]
     backed = _backed_lines(snapshot, kind) if kind.asks.container_devices else ()
     short: Codes = full.astype(np.uint8) * np.uint8(Reason.RESOURCES_SHORT)
@@ -34,6 +36,20 @@ def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: NumberedGroup, row
     return short
 
 
+def unoffered(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[str, int]]:
+    """What the pod requests of resources that no node offers, and that are judged for it."""
+    asked = snapshot.kinds.unoffered.get(kind.id, ())
+    left_out = ignored(snapshot, kind) if asked else ()
+    return [pair for pair in asked if pair[0] not in left_out]
+
+
+def lacking_everywhere(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[str]:
+    """The resources that the pod requests and that no node offers, unless a DeviceClass backs them."""
+    asked = unoffered(snapshot, kind)
+    backed = {each.resource for each in kind.asks.container_devices} if asked else ()
+    return [name for name, _ in asked if name not in backed or snapshot.devices.class_of(name) is None]
+
+
 def _backed_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[int]:
     """The resources that a DeviceClass backs, as indexes in resource columns."""
     line, class_of = snapshot.facts.resource, snapshot.devices.class_of
@@ -43,16 +59,20 @@ def _backed_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[i
 
 def asked_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, int]]:
     """The resources that are judged for the pod, as (index in resource columns, amount) pairs, without the count of pods."""
-    asked, ignored = snapshot.kinds.requests[:, kind.id].tolist(), ignored_lines(snapshot, kind)
-    return [(line, amount) for line, amount in enumerate(asked) if amount and line != PODS and line not in ignored]
+    asked, ignored = snapshot.kinds.requests_of[kind.id], ignored_lines(snapshot, kind)
+    return [(line, amount) for line, amount in asked if line != PODS and line not in ignored]
+
+
+def ignored(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[str]:
+    """The resources of the pod that its scheduler's profile does not judge."""
+    profile = profile_of(snapshot.facts.profiles, kind.kind)
+    return frozenset() if profile is DEFAULT_PROFILE else frozenset(filter(profile.ignores, dict(kind.asks.scalars)))
 
 
 def ignored_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[int]:
-    """The resources of the pod that its scheduler's profile does not judge, as indexes in resource columns."""
-    profile = profile_of(snapshot.facts.profiles, kind.kind)
-    if profile is DEFAULT_PROFILE:
-        return frozenset()
-    return frozenset(snapshot.facts.resource[name] for name, _ in kind.asks.scalars if profile.ignores(name))
+    """The same as indexes in resource columns, of those that have one."""
+    line = snapshot.facts.resource
+    return frozenset(line[name] for name in ignored(snapshot, kind) if name in line)
 
 
 def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
@@ -60,8 +80,9 @@ def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) ->
     allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
     names, backed = list(snapshot.facts.resource), _backed_lines(snapshot, kind)
-    return words + [
-        f"Insufficient {names[line]}"
+    short = [
+        names[line]
         for line, amount in asked_lines(snapshot, kind)
         if allocatable[line] - used[line] < amount and not (line in backed and allocatable[line] <= 0)
     ]
+    return words + [f"Insufficient {name}" for name in (*short, *lacking_everywhere(snapshot, kind))]

@@ -31,9 +31,10 @@ def judge_pod_topology_spread(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     constraints = hard_constraints(kind)
     carrying = rows_with_labels(snapshot, constraints)
     codes = np.zeros(snapshot.n_rows, np.uint8)
+    counting = CountingRows(snapshot, kind, carrying)
     for constraint in constraints:
         ids = snapshot.facts.label(constraint.topology_key).ids[: snapshot.n_rows]
-        matches = matches_by_value(snapshot, kind, constraint, carrying)
+        matches = matches_by_value(snapshot, kind, constraint, counting)
         counted = matches[matches != ABSENT]
         least = int(counted.min()) if len(counted) >= constraint.min_domains else 0
         itself = int(selects(constraint.selector, kind.labels))
@@ -52,22 +53,37 @@ def rows_with_labels(snapshot: ClusterSnapshot, constraints: Sequence[SpreadCons
     return carrying
 
 
-def counting_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Mask:
-    """The rows of `carrying` (nodes with the labels of all constraints) that the constraint's policies do not exclude."""
-    counting = carrying
-    every = slice(0, snapshot.n_rows)
-    if constraint.honor_affinity and (kind.kind.node_selector or kind.kind.node_affinity is not None):
-        counting = counting & matching_rows(snapshot.facts, kind.kind, every)
-    if constraint.honor_taints:
-        counting = counting & ~repelled(snapshot.facts, kind.kind)[snapshot.facts.taints[every]]
-    return counting
+class CountingRows:
+    """The rows of `carrying` (nodes with the labels of all constraints) that a constraint's policies do not exclude. There are
+    only four kinds of policies, however many constraints."""
+
+    def __init__(self, snapshot: ClusterSnapshot, kind: NumberedGroup, carrying: Mask) -> None:
+        self._snapshot = snapshot
+        self._kind = kind
+        self._carrying = carrying
+        self._kept: dict[tuple[bool, bool], Mask] = {}
+
+    def of(self, constraint: SpreadConstraint) -> Mask:
+        policies = constraint.honor_affinity, constraint.honor_taints
+        if policies not in self._kept:
+            self._kept[policies] = self._counting(constraint)
+        return self._kept[policies]
+
+    def _counting(self, constraint: SpreadConstraint) -> Mask:
+        counting, facts, kind = self._carrying, self._snapshot.facts, self._kind.kind
+        every = slice(0, self._snapshot.n_rows)
+        if constraint.honor_affinity and (kind.node_selector or kind.node_affinity is not None):
+            counting = counting & matching_rows(facts, kind, every)
+        if constraint.honor_taints:
+            counting = counting & ~repelled(facts, kind)[facts.taints[every]]
+        return counting
 
 
-def matches_by_value(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, carrying: Mask) -> Int64:
+def matches_by_value(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, rows: CountingRows) -> Int64:
     """The number of matching pods for each value of the topology key, shape (values,); ABSENT if no counting node has the
     value."""
     column = snapshot.facts.label(constraint.topology_key)
-    counting = counting_rows(snapshot, kind, constraint, carrying)
+    counting = rows.of(constraint)
     ids = column.ids[: snapshot.n_rows][counting]
     n_values = len(column.values)
     if constraint.selector == ():  # kube-scheduler counts nothing for a selector that selects everything
@@ -81,8 +97,11 @@ def matches_by_value(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint:
 
 def spread_counter(snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint) -> Counter:
     """The counter of the pods in the group's namespace that the constraint selects, without those that are being deleted."""
-    namespace = frozenset({kind.kind.namespace})
-    return snapshot.counters.matching(PodsMatching(((namespace, constraint.selector),), living=True))
+    return snapshot.counters.matching(pods_of_constraint(kind, constraint))
+
+
+def pods_of_constraint(kind: NumberedGroup, constraint: SpreadConstraint) -> PodsMatching:
+    return PodsMatching(((frozenset({kind.kind.namespace}), constraint.selector),), living=True)
 
 
 def spread_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from slackwater.fit.filter.inter_pod_affinity import pods_by_value, term_counter
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, TermCarriers
+from slackwater.snapshot.counters import Counter, Role
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 
@@ -33,28 +33,24 @@ BY_DEFAULT: Final = PodAffinityScoring()
 
 
 def affinities_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
-    return bool(kind.asks.preferred_pods or _about(snapshot, kind))
-
-
-def _about(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[Counter, ...]:
-    """The counters of existing pods whose affinity terms or preferences match pods of the equivalence group."""
-    return (*snapshot.counters.about(kind, "affinity"), *snapshot.counters.about(kind, "preferred"))
+    counters = snapshot.counters
+    return bool(kind.asks.preferred_pods or counters.about(kind, "affinity") or counters.about(kind, "preferred"))
 
 
 def score_inter_pod_affinity(
     snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, scoring: PodAffinityScoring = BY_DEFAULT
 ) -> Int64:
     raw = np.zeros(len(rows), np.int64)
-    others = _about(snapshot, kind)
-    if not (others or kind.asks.preferred_pods) or (scoring.ignores_existing and not kind.asks.preferred_pods):
+    if not affinities_differ(snapshot, kind) or (scoring.ignores_existing and not kind.asks.preferred_pods):
         return raw
     for weighted in kind.asks.preferred_pods:
         counter = term_counter(snapshot, weighted.term)
         raw += weighted.weight * _by_row(snapshot, weighted.term.topology_key, counter, rows)
-    for counter in others:
-        assert isinstance(counter.of, TermCarriers)
-        weight = scoring.hard_weight if counter.of.role == "affinity" else 1
-        raw += weight * _by_row(snapshot, counter.of.term.topology_key, counter, rows)
+    # Existing pods whose affinity terms or preferences match the pod.
+    roles: tuple[tuple[Role, int], ...] = (("affinity", scoring.hard_weight), ("preferred", 1))
+    for role, weight in roles:
+        for topology_key, counter in snapshot.counters.sums_about(kind, role).items():
+            raw += weight * _by_row(snapshot, topology_key, counter, rows)
     lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
     if len(raw):
         lowest, highest = int(raw.min()), int(raw.max())

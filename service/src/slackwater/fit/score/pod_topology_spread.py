@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.filter.pod_topology_spread import counting_rows, rows_with_labels, spread_counter
+from slackwater.fit.filter.pod_topology_spread import CountingRows, rows_with_labels, spread_counter
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.pod_constraints import SpreadConstraint
@@ -48,8 +48,9 @@ def score_pod_topology_spread(
     labelled = rows_with_labels(snapshot, constraints) if labels_wanted else snapshot.facts.live[: snapshot.n_rows].copy()
     scored = rows[labelled[rows]]
     raw = np.zeros(snapshot.n_rows, np.float64)
+    counting = CountingRows(snapshot, kind, labelled)
     for constraint in constraints:
-        raw += _score_for_count(snapshot, kind, constraint, labelled, scored)
+        raw += _score_for_count(snapshot, kind, constraint, counting, scored)
     whole = np.trunc(raw)
     whole += raw - whole >= 0.5  # half away from zero, as Go rounds
     return _normalized(whole.astype(np.int64)[rows], labelled[rows])
@@ -70,7 +71,7 @@ def soft_constraints(kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAUL
 
 
 def _score_for_count(
-    snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, labelled: Mask, scored: Rows
+    snapshot: ClusterSnapshot, kind: NumberedGroup, constraint: SpreadConstraint, rows: CountingRows, scored: Rows
 ) -> np.typing.NDArray[np.float64]:
     column = snapshot.facts.label(constraint.topology_key)
     ids = column.ids[: snapshot.n_rows]
@@ -81,11 +82,10 @@ def _score_for_count(
     if constraint.topology_key == HOSTNAME:
         counts, n_values = pods, len(scored)
     else:
-        # Nodes without the label count together, as the last value: ABSENT is -1.
-        counting = counting_rows(snapshot, kind, constraint, labelled)
-        by_value = np.zeros(len(column.values) + 1, np.int64)
-        np.add.at(by_value, ids[counting], pods[counting])
-        counts, n_values = by_value[ids], len(np.unique(ids[scored]))
+        # Nodes without the label count together, as the first value: ABSENT is -1.
+        counting, n_ids = rows.of(constraint), len(column.values) + 1
+        by_value = np.bincount(ids[counting] + 1, weights=pods[counting], minlength=n_ids)
+        counts, n_values = by_value[ids + 1], int(np.count_nonzero(np.bincount(ids[scored] + 1)))
     crowding = counts.astype(np.float64) * log(n_values + 2) + float(constraint.max_skew - 1)
     return np.where(ids != ABSENT, crowding, 0.0)
 

@@ -20,7 +20,7 @@ from slackwater.model.columns import vertical
 from slackwater.model.effects import Activate, Effect, Nominate
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import Kind
+from slackwater.model.pod_constraints import MOST_RULES, Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.runtime.flows.filter import PlacementFlow
 
@@ -75,6 +75,8 @@ class UnschedulableActivation:
             columns = self._ledger.columns
             self._largest = amounts_of((columns.total - columns.reserved).max(axis=1).tolist())
         if any(want > most for want, most in zip(pod.need, self._largest, strict=True) if want):
+            return 0
+        if pod.kind.n_rules > MOST_RULES:  # it is not known which nodes accept it, and the cache would keep all its rules
             return 0
         key = pod.kind, pod.need, pod.priority
         if key not in self._kept:

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Final, Generic, TypeVar
 
@@ -22,7 +23,9 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from slackwater.model.changes import Changes
 from slackwater.model.ids import Instant
+from slackwater.model.pod_constraints import MOST_RULES
 from slackwater.ports.clock import Watch
+from slackwater.ports.threads import in_thread
 from slackwater.runtime.autoscaler.planning import MakeInquiry, Plans
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.planner.messages import (
@@ -108,6 +111,8 @@ class Link:
         self._decoder = Decoder(pod_of=feed.pod_of)
         self._input = BufferedByteReceiveStream(process.stdout)
         self._sending = anyio.Lock()
+        #: Whether a pod of the message to send next has so many rules that encoding it is long work.
+        self._has_large_pods = False
         self._plan: _Reply[_Plan] | None = None
         self._questions: dict[int, _Reply[_Answer]] = {}
         self._numbers = count(1)
@@ -191,7 +196,9 @@ class Link:
         rebuild, self.fed = not self.fed, False
         if rebuild:
             self._feed.reset()
-        return await self._feed.collect(watch, for_plan=for_plan), rebuild
+        changes = await self._feed.collect(watch, for_plan=for_plan)
+        self._has_large_pods = any(pod is not None and pod.kind.n_rules > MOST_RULES for _, pod, _ in changes.pods)
+        return changes, rebuild
 
     def _has_fed(self, *, rebuild: bool) -> None:
         self.fed = True
@@ -207,8 +214,11 @@ class Link:
         frame: bytes | None = b""
         try:
             while frame is not None:
-                with watch:
-                    frame = next(frames, None)
+                if self._has_large_pods:
+                    frame = await in_thread(partial(next, frames, None))
+                else:
+                    with watch:
+                        frame = next(frames, None)
                 if frame is not None:
                     self._heard_at = self._clock()  # until the pipe is full, it is not the process that is slow
                     await self.process.stdin.send(framed(frame))

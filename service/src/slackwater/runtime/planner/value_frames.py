@@ -115,7 +115,7 @@ class Decoder:
         self._known: dict[int, Any] = {}
         self._pieces: dict[int, list[Any]] = {}
         self._texts: Shared[str] = Shared()
-        self._labels: Shared[Labels] = Shared()
+        self._labels: Shared[Labels] = Shared(unit=1)
         self._words: dict[str, Callable[..., Any]] = {
             rebuilt.__name__: rebuilt,
             New.__name__: self._new,

@@ -1,0 +1,18 @@
+"""Runs long pieces of work in worker threads, so that the event loop gets its turn meanwhile."""
+
+import sys
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio.to_thread
+
+T = TypeVar("T")
+
+#: Python's thread switch interval once there was such work, instead of 5 ms: the event loop waits so long for its turn.
+_SWITCH_SECONDS: Final = 1e-4
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Runs `work` in a worker thread. The event loop may use what it uses, unless `work` and the loop change the same thing."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    return await anyio.to_thread.run_sync(work)
