@@ -10,6 +10,7 @@ from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.selectors import Requirement
@@ -275,6 +276,25 @@ async def test_a_failed_drain_is_forgotten_in_time() -> None:
     assert scale_down_loop.state.failed_drains.keys() == {nodes[0]}
     await scenario.pass_time(120)
     assert scale_down_loop.state.failed_drains == {}
+
+
+async def test_a_node_that_waits_to_be_judged_again_says_so() -> None:
+    """Its pod fitted nowhere when it was last judged. Now it is empty, and is judged again only after the recheck time."""
+    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=600.0, recheck_seconds=100.0))
+    nodes = pool(scenario, 2)
+    scenario.runs("web", nodes[:1], cpu="1900m")
+    scenario.runs("big", nodes[1:], cpu="2500m")
+    await scenario.pass_time(20)
+    scenario.finishes([uid for uid, pod in scenario.pods.items() if pod.node == nodes[0]])
+    group = scenario.group_registry.group_status[GroupName("a")].group
+    since, waits = scenario.scale_down.held_back(NodeName(nodes[0]), group, ready=True)
+    assert (since, [reason for reason, _ in waits]) == (None, [UnremovableReason.RECENTLY_UNREMOVABLE])
+    assert "NoPlaceToMovePods" in waits[0][1]
+    assert "judged again in" in waits[0][1]
+    await scenario.pass_time(120)
+    since, waits = scenario.scale_down.held_back(NodeName(nodes[0]), group, ready=True)
+    assert since is not None
+    assert UnremovableReason.RECENTLY_UNREMOVABLE not in [reason for reason, _ in waits]
 
 
 @pytest.mark.parametrize("cutoff", [-10, 0, 1000])

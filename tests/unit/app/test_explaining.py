@@ -23,6 +23,7 @@ from slackwater.model.history import HistoryAction, HistoryEntry, as_json
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.storage import Storage
 from slackwater.runtime.state_machine import StateMachine
@@ -160,7 +161,7 @@ async def test_room_held_for_others_is_reported_as_held_and_its_own_hold_is_not(
 async def test_a_missing_request_is_reported_for_our_pods_alone() -> None:
     ours = a_pod("ours", missing_request="app: memory")
     other = a_pod("other", missing_request="app: memory")
-    other = replace(other, kind=replace(other.kind, scheduler_name="x"))
+    other = replace(other, kind=replace(other.kind, scheduler_name="default-scheduler"))
     bench = Bench(roomy("n1"), ours, other)
     answer = await bench.get("pods/default/ours")
     assert answer["reasons"][0]["code"] == "missing_request"
@@ -253,3 +254,31 @@ async def test_a_node_can_go_whose_pods_lack_requests_that_our_filter_does_not_a
     bench = Bench(*nodes, other, group_registry=a_group_registry("n1", "n2", largest=5, size=2))
     answer = await bench.get("nodes/n1")
     assert (answer["state"], answer["facts"]["moves"]) == ("removable", [{"pod": "default/other", "node": "n2"}])
+
+
+async def test_a_pod_fits_for_certain_only_if_every_rule_could_be_judged() -> None:
+    """Without an autoscaler nobody watches claims and classes: kube-scheduler may refuse the pod on every node."""
+    web = a_pod("web")
+    web = replace(web, kind=replace(web.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    answer = await Bench(roomy("n1"), web).get("pods/default/web")
+    assert (answer["state"], [reason["code"] for reason in answer["reasons"]]) == ("unknown", ["partly_judged"])
+    assert any("StorageClass" in note for note in answer["notes"])
+    assert (await Bench(roomy("n1"), a_pod("plain")).get("pods/default/plain"))["state"] == "schedulable"
+
+
+async def test_a_pod_of_a_scheduler_that_nobody_knows_waits_for_it() -> None:
+    def of(pod: Pod, scheduler: str) -> Pod:
+        return replace(pod, kind=replace(pod.kind, scheduler_name=scheduler))
+
+    tried = replace(of(a_pod("tried"), "quiet"), unschedulable_message="0/1 nodes are available")
+    pods = [of(a_pod("typo"), "slackwatr"), of(a_pod("default"), "default-scheduler"), of(a_pod("other"), "volcano"), tried]
+    bench = Bench(roomy("n1"), of(a_pod("placed", on="n1"), "volcano"), *pods)
+    answer = await bench.get("pods/default/typo")
+    (reason,) = answer["reasons"]
+    assert (answer["state"], reason["code"], reason["objects"], reason["detail"]) == (
+        "waiting",
+        "scheduler_unknown",
+        ["schedulerName slackwatr"],
+        "did you mean slackwater?",
+    )
+    assert [(await bench.get(f"pods/default/{name}"))["state"] for name in ("default", "other", "tried")] == ["schedulable"] * 3

@@ -1,5 +1,6 @@
 """What commands show on a terminal and nowhere else: a line that says what takes so long, and tables no wider than it."""
 
+import copy
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ import anyio
 import pytest
 
 from slackwater.app.progress import shown
+from tests.support.manifests import GROUP
 from tests.unit.app.test_simulate_command import CLUSTER, NODES, a_pod
 from tests.unit.runtime.test_record_file import recorded
 
@@ -24,8 +26,12 @@ WIDTH = 60
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
+    cluster = copy.deepcopy(CLUSTER)
+    for item in cluster["items"]:
+        if item["kind"] == "Node":
+            item["metadata"].setdefault("labels", {})[GROUP] = "pool"
     path = tmp_path / "cluster.json"
-    path.write_text(json.dumps(CLUSTER))
+    path.write_text(json.dumps(cluster))
     return path
 
 

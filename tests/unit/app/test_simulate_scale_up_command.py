@@ -115,7 +115,8 @@ def test_daemon_sets_of_the_file_take_room_on_new_nodes(files: Files) -> None:
 
 def test_without_groups_in_the_configuration_labels_name_them(files: Files) -> None:
     assert new_nodes(files.answer(a_node("n"), *(a_pod(f"p{n}", "4") for n in range(3)))) == {"pool-a": 2}
-    assert files.answer(a_node("n", None), a_pod("p", "8"))["groups"] == []
+    files.write(a_node("n", None), a_pod("p", "8"))
+    assert "got no node group" in files.run("-o", "json", code=2)[1]
 
 
 def test_nodes_of_a_group_count_for_its_maximum(files: Files) -> None:
@@ -231,9 +232,10 @@ def test_bad_input_ends_with_2_and_says_what(files: Files) -> None:
 
 
 def test_a_file_may_come_from_stdin(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(a_pod("p")).encode())))
+    text = json.dumps({"kind": "List", "items": [a_node("n"), a_pod("p")]})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert main(["simulate", "scale-up", "--cluster", "-", "-o", "json"]) == 0
-    assert json.loads(files.capsys.readouterr().out)["unhelpable"] == [{"pod": "shop/p", "groups": {}}]
+    assert json.loads(files.capsys.readouterr().out)["schedulable"] == [{"pod": "shop/p", "node": "n"}]
 
 
 SLACK: Obj = {"extraCapacity": {"minRate": 0.5, "sizing": "v1", "granularity": 2}}

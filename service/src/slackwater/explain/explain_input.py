@@ -30,7 +30,8 @@ class ExplainInput:
     `replicas` (the wanted number of pods of each controller) are None if they are unknown.
 
     `group_of` is the node group of each node that is in one of `groups`. `now` is the Unix time. `profile` and `own_score`
-    define how kube-scheduler's profile and Slackwater score nodes.
+    define how kube-scheduler's profile and Slackwater score nodes. `schedulers` are the names of known schedulers, which is
+    read for pods only; None: not known.
     """
 
     snapshot: ClusterSnapshot
@@ -44,6 +45,7 @@ class ExplainInput:
     scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
     profile: ScoreProfile = field(default_factory=ScoreProfile)
     own_score: RoomScore | None = None
+    schedulers: frozenset[str] | None = None
     now: UnixTime
 
     def row_of(self, name: NodeName) -> Row | None:

@@ -118,7 +118,7 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str
     group = explain_input.group_of.get(node.name)
     rules = None if group is None else _rules(explain_input, group)
     return {
-        "group": group,
+        "group": group or None,
         "utilization": {"resource": used.resource, "share": round(used.share, 4)},
         "utilizationThreshold": None if rules is None else used.threshold(rules),
         "pods": len(explain_input.running_pods.on(row)),

@@ -6,15 +6,26 @@ obstacles on the nearest nodes, those with the fewest obstacles.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.pending import pending_demand
+from slackwater.controllers.scaleup.pending import is_untried, pending_demand
 from slackwater.explain import obstacles
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation, Finding, MinimalSet, Obstacle, PodQuery, Remedy, of_reason, of_wait_reason
+from slackwater.explain.findings import (
+    MOST_OBJECTS,
+    Explanation,
+    Finding,
+    MinimalSet,
+    Obstacle,
+    PodQuery,
+    Remedy,
+    of_reason,
+    of_wait_reason,
+)
 from slackwater.explain.instead import placed_instead
 from slackwater.explain.node_groups import group_verdicts, growing_changes, grows_for, on_its_way
 from slackwater.explain.search import Goal, minimal_set, single_remedies
@@ -67,7 +78,7 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         return Explanation(object=name, state="placed", reasons=(placed,), facts=facts, instead=instead)
     explain_input = _with_pending(explain_input, pod)
     asked = PodQuery(explain_input, pod)
-    reasons = [*_about_the_pod(pod, word), *why_nowhere(asked)]
+    reasons = [*_scheduler_unknown(explain_input, pod), *_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
         fits = of_wait_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
         state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
@@ -100,6 +111,29 @@ def _facts(pod: Pod) -> dict[str, Any]:
 def _with_pending(explain_input: ExplainInput, pod: Pod) -> ExplainInput:
     """Adds the pod to the pending pods of the input."""
     return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
+
+
+def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Finding]:
+    """The finding that nobody schedules the pod, as far as is known. A scheduler that has tried the pod is known."""
+    known, name = explain_input.schedulers, pod.kind.scheduler_name
+    if known is None or name in known or not is_untried(pod):
+        return
+    near = get_close_matches(name, sorted(known), n=1)
+    detail = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known)[:MOST_OBJECTS])}"
+    yield of_wait_reason(WaitReason.SCHEDULER_UNKNOWN, objects=(f"schedulerName {name}",), detail=detail)
+
+
+def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation:
+    """The explanation of a pod with `notes` about rules that could not be judged. Where some could not, the pod may not fit."""
+    if explanation.state != "schedulable" or not notes:
+        return replace(explanation, notes=tuple(notes))
+    fits = tuple(
+        replace(of_wait_reason(WaitReason.PARTLY_JUDGED), nodes=reason.nodes)
+        if reason.code == WaitReason.SCHEDULER_FREE
+        else reason
+        for reason in explanation.reasons
+    )
+    return replace(explanation, state="unknown", reasons=fits, notes=tuple(notes))
 
 
 def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:

@@ -216,6 +216,14 @@ class DisruptionBudget:
     disrupted: tuple[str, ...] = ()
 
 
+#: Labels and taints of nodes on which the control plane runs: kubeadm's, its former one, and that of dedicated etcd nodes.
+_CONTROL_PLANE: Final = frozenset(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
+
+
+def runs_control_plane(node: Node) -> bool:
+    return not _CONTROL_PLANE.isdisjoint(node.labels) or any(taint.key in _CONTROL_PLANE for taint in node.taints)
+
+
 def is_daemon(pod: Pod) -> bool:
     """Whether the pod belongs to its node: a DaemonSet's pod, a mirror pod, or a pod whose annotation says that it counts as a
     DaemonSet's."""

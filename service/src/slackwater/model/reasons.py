@@ -206,6 +206,8 @@ class WaitReason(StrEnum):
     PLACED = "placed"
     ENDED = "ended"
     SCHEDULER_FREE = "fits_already"
+    SCHEDULER_UNKNOWN = "scheduler_unknown"
+    PARTLY_JUDGED = "partly_judged"
     SCHEDULING_GATES = "scheduling_gates"
     NOT_COUNTED = "not_counted_for_growth"
     NO_NODES = "no_nodes"
@@ -240,6 +242,8 @@ WAIT_TEXTS: Final[dict[WaitReason, str]] = {
     WaitReason.PLACED: "the pod has a node",
     WaitReason.ENDED: "the pod has ended or is being deleted",
     WaitReason.SCHEDULER_FREE: "the pod fits; the scheduler has not placed it yet",
+    WaitReason.SCHEDULER_UNKNOWN: "no scheduler of this name is known: it has placed no pod, and has not tried this one",
+    WaitReason.PARTLY_JUDGED: "the pod fits by the rules that could be judged; the notes name the others",
     WaitReason.SCHEDULING_GATES: "the pod has scheduling gates: no scheduler looks at it",
     WaitReason.NOT_COUNTED: "no node is added for the pod",
     WaitReason.NO_NODES: "there is no node",

@@ -250,3 +250,45 @@ def test_values_of_another_type_end_the_start_and_are_reported_once() -> None:
 
 def test_null_counts_as_absent() -> None:
     assert found(changed(x_tlsConfig=None, percentageOfNodesToScore=None)) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        # HAMi
+        {
+            "urlPrefix": "https://127.0.0.1:443",
+            "filterVerb": "filter",
+            "bindVerb": "bind",
+            "managedResources": [{"name": "g/a"}],
+        },
+        # a GPU share's, TopoLVM's, Stork's
+        {"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind"},
+        {"urlPrefix": "http://127.0.0.1:9251", "filterVerb": "predicate", "prioritizeVerb": "prioritize", "weight": 1},
+        {"urlPrefix": "http://stork-service.kube-system:8099", "filterVerb": "filter", "prioritizeVerb": "prioritize"},
+    ],
+)
+@pytest.mark.parametrize("settings", [None, Settings()])
+def test_the_only_extender_is_not_ours_unless_it_has_our_port_or_path(other: dict[str, Any], settings: Settings | None) -> None:
+    """What is right for us (no managedResources, our verbs) would break it."""
+    told = found(changed(extenders=[other]), settings)
+    assert ("extenders", "no-extender") in [(finding.path, finding.trap) for finding in told]
+    ours = {"managed-resources", "verb", "url-prefix", "node-cache", "http-timeout", "differs-from-config"}
+    assert [finding for finding in told if finding.trap in ours] == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:10297", "http://127.0.0.1:9/scheduler", "ftp://here"])
+def test_a_wrong_url_of_ours_is_reported_as_such(url: str) -> None:
+    assert "no-extender" not in [finding.trap for finding in found(changed(x_urlPrefix=url), Settings())]
+    assert (f"{X}.urlPrefix", "url-prefix") in [(each.path, each.trap) for each in found(changed(x_urlPrefix=url), Settings())]
+
+
+def test_scores_that_the_choice_does_not_follow_are_reported_without_our_configuration_too() -> None:
+    strategy = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]}
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
+    packing = changed(profiles=[{"schedulerName": "any", "pluginConfig": [fit]}])
+    assert traps(packing) == [("profiles[0]", "choice-by-default-scores", "warning")]
+    packing["extenders"][0]["bindVerb"] = "bind"  # kube-scheduler then chooses by its own scores
+    assert "choice-by-default-scores" not in [trap for _, trap, _ in traps(packing)]
+    del packing["extenders"]
+    assert "choice-by-default-scores" not in [trap for _, trap, _ in traps(packing)]

@@ -15,6 +15,7 @@ import numpy as np
 from slackwater.app.explain.object_state import PodRead
 from slackwater.app.offline.cluster import skipped_rules
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
+from slackwater.app.scheduler_config.filtering import known_schedulers
 from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.replica_cluster import unknown
@@ -24,7 +25,7 @@ from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation, document
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import NodeContext, explain_node
-from slackwater.explain.pods import explain_pod
+from slackwater.explain.pods import explain_pod, partly_judged
 from slackwater.explain.workloads import (
     GatedPreemptor,
     GrowingPod,
@@ -36,6 +37,7 @@ from slackwater.explain.workloads import (
 from slackwater.model.columns import SCHEMA, NodeColumns
 from slackwater.model.ids import Instant, NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.objects import Pod
 from slackwater.model.pauses import Pause
 from slackwater.runtime.autoscaler.scaleup_planning import growable_group
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
@@ -110,6 +112,7 @@ class ExplainQuestion:
             scale_down=scale_down_policy_of(self.settings),
             profile=score_profile_of(self.settings),
             own_score=own_score_of(self.settings),
+            schedulers=known_schedulers(self.settings, replica.profiles, _placed(replica)) if pods else None,
             now=self.unix_now,
         )
 
@@ -118,7 +121,7 @@ class ExplainQuestion:
             case PodRead(pod=pod, word=word):
                 kind = explain_input.snapshot.of(explain_input.kind_of(pod))
                 notes = skipped_rules(kind, unknown(watched=self.watched), "is watched")
-                return replace(explain_pod(explain_input, pod, word), notes=tuple(notes))
+                return partly_judged(explain_pod(explain_input, pod, word), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.
                 with replica.without_below(explain_input.scale_down.rules.priority_cutoff) as counted:
@@ -131,6 +134,10 @@ class ExplainQuestion:
                 return explain_gate(gated)
             case name:
                 return explain_group(explain_input, GroupName(name), _figures(self.group_status[GroupName(name)], self.slack))
+
+
+def _placed(replica: SnapshotReplica) -> Iterator[Pod]:
+    return (running_pod.pod for running_pod in replica.bound_pods())
 
 
 @contextmanager

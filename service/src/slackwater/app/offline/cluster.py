@@ -90,7 +90,8 @@ class Cluster:
     `kubernetes`: the version of kube-scheduler whose rules hold.
 
     Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
-    `groups`, the node groups as their providers report them.
+    `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
+    has; None without one.
     """
 
     nodes: tuple[Node, ...]
@@ -110,6 +111,7 @@ class Cluster:
     where: str = "in the file"
     awaiting_victims: frozenset[PodUid] = frozenset()
     groups: tuple[KnownGroup, ...] | None = None
+    configuration: Mapping[str, Any] | None = None
     kubernetes: VersionFound = ASSUMED
 
 

@@ -9,18 +9,20 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import growable_groups
+from slackwater.app.offline.growth import growable_groups, removal_groups
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
+from slackwater.app.scheduler_config.filtering import known_schedulers
 from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation, document
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import explain_node
-from slackwater.explain.pods import explain_pod
+from slackwater.explain.pods import explain_pod, partly_judged
 from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -35,7 +37,7 @@ def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, nam
     """The explanation as a JSON value. Raises `ClusterError` if there is no such object."""
     explain_input = _explain_input(cluster, settings)
     explanation, notes = _explained(cluster, explain_input, what, namespace, name)
-    return document(replace(explanation, notes=(*explanation.notes, *notes), remarks=(_REMARK,)))
+    return document(replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,)))
 
 
 def _explain_input(cluster: Cluster, settings: Settings) -> ExplainInput:
@@ -54,8 +56,17 @@ def _explain_input(cluster: Cluster, settings: Settings) -> ExplainInput:
         scale_down=scale_down_policy_of(settings),
         profile=score_profile_of(settings),
         own_score=own_score_of(settings),
+        schedulers=known_schedulers(settings, cluster.profiles, (pod for pod in cluster.pods if pod.node is not None)),
         now=UnixTime(datetime.now(UTC).timestamp()),
     )
+
+
+def _by_removal_groups(explain_input: ExplainInput, cluster: Cluster) -> ExplainInput:
+    """The input with the groups by which `simulate scale-down` judges nodes."""
+    known = explain_input.groups
+    groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
+    added = {name: known.get(name) or GrowableGroup(group=group, template=None) for name, group in groups.items()}
+    return replace(explain_input, groups=added, group_of=group_of)
 
 
 def _explained(
@@ -72,7 +83,7 @@ def _explained(
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
-            return explain_node(explain_input, NodeName(name)), []
+            return explain_node(_by_removal_groups(explain_input, cluster), NodeName(name)), []
         case "group":
             if name not in explain_input.groups:
                 known = ", ".join(sorted(explain_input.groups)) or "none"

@@ -68,13 +68,14 @@ def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest
     """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules."""
     try:
         found = find_version(request, (), _dumped_version(document))
-        state_machine = restore(msgspec.json.decode(document), Policy(kubernetes=found.version), Instant(0.0))
+        dumped = msgspec.json.decode(document)
+        state_machine = restore(dumped, Policy(kubernetes=found.version), Instant(0.0))
     except (DumpUnreadable, RecursionError, ValueError) as err:
         raise ClusterError("the file", "", f"dumpstate that cannot be read: {err}") from err
     replica, ended = SnapshotReplica(), [pod for pod in state_machine.state.pods if pod.ended]
     replica.take(ChangeCollector(state_machine).rest())
     cluster = cluster_of(replica, None, Instant(0.0), accounting=accounting, ended=ended)
-    return replace(cluster, kubernetes=found, where="in a dumpstate")
+    return replace(cluster, kubernetes=found, where="in a dumpstate", configuration=dumped.get("configuration"))
 
 
 def _dumped_version(document: msgspec.Raw) -> KubernetesVersion | None:

@@ -6,8 +6,9 @@ if the cluster comes from a running service.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
@@ -24,8 +25,8 @@ from slackwater.controllers.scaleup.template_devices import Published, awaits_sl
 from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
-from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Node, Pod, is_daemon
+from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
 from slackwater.runtime.autoscaler.slack_planning import (
     HeadroomDemand,
@@ -93,6 +94,22 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
                 pod_requests=RunningPodRequests(running_pods),
             )
     return Grown(snapshot=snapshot, running_pods=running_pods, groups=groups, group_of=group_of, pending=pending, found=found)
+
+
+#: One group for all nodes, used if neither the configuration nor a label names a group.
+_EVERY_NODE: Final = GroupName("")
+
+
+def removal_groups(
+    groups: Sequence[GrowableGroup], group_of: Mapping[NodeName, GroupName], cluster: Cluster
+) -> tuple[dict[GroupName, NodeGroup], Mapping[NodeName, GroupName]]:
+    """The groups whose nodes may be removed, and the group of each node, from the result of `growable_groups`. If neither
+    configuration nor labels name a group, all nodes but those of the control plane form one."""
+    if groups or cluster.groups is not None:
+        return {each.name: each.group for each in groups}, group_of
+    names = [node.name for node in cluster.nodes if not runs_control_plane(node)]
+    whole = NodeGroup(name=_EVERY_NODE, provider="", min_size=0, max_size=len(names), target=len(names), instances=())
+    return {_EVERY_NODE: whole}, dict.fromkeys(names, _EVERY_NODE)
 
 
 def growable_groups(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import Grown, planned_growth
+from slackwater.app.offline.growth import planned_growth, removal_groups
 from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
@@ -20,16 +20,12 @@ from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
 from slackwater.runtime.autoscaler.scaledown_planning import running_there, settled
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
-
-#: One group for all nodes, used if neither the configuration nor a label names a group.
-_EVERY_NODE = GroupName("")
 
 
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
@@ -42,7 +38,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
-    groups, members = _groups(grown, cluster)
+    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
     awaited = _awaited(cluster, policy.rules, now)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
@@ -65,16 +61,6 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
     return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(snapshot, cluster, budgets)}
-
-
-def _groups(grown: Grown, cluster: Cluster) -> tuple[dict[GroupName, NodeGroup], dict[NodeName, GroupName]]:
-    """The groups of the scale-up plan and the group of each node. If neither configuration nor labels name a group, all nodes
-    form one."""
-    if grown.groups or cluster.groups is not None:
-        return {each.name: each.group for each in grown.groups}, grown.group_of
-    size = len(cluster.nodes)
-    whole = NodeGroup(name=_EVERY_NODE, provider="", min_size=0, max_size=size, target=size, instances=())
-    return {_EVERY_NODE: whole}, {node.name: _EVERY_NODE for node in cluster.nodes}
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:

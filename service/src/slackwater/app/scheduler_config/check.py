@@ -62,10 +62,13 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
     accept the certificate. Raises `UnreadableSettings` if the text is no KubeSchedulerConfiguration.
     """
     file = read_scheduler_file(text)
+    extenders = list(entries(file.tree, "extenders"))
+    ours = _our_places(extenders, settings)
+    names_nodes = any(at in ours and not extender.get("bindVerb") for at, extender in extenders)
     found = (
         *file_findings(file.tree),
         *election_findings(file.tree, settings),
-        *profile_findings(file.tree, settings),
+        *profile_findings(file.tree, settings, names_nodes=names_nodes),
         *_extenders_findings(file.tree, settings, certificate),
     )
     refused = {finding.path for finding in file.findings}  # not in the tree, so the other checks report them as missing
@@ -78,7 +81,7 @@ def _extenders_findings(
     extenders = list(entries(tree, "extenders"))
     ours = _our_places(extenders, settings)
     profiles = [profile for _, profile in entries(tree, "profiles")]
-    yield from _presence_findings(extenders, ours)
+    yield from _presence_findings(extenders, ours, settings or Settings())
     yield from _later_extender_findings(extenders, ours, settings or Settings())
     for at, extender in extenders:
         yield from refusal_findings(extender, at)
@@ -113,24 +116,26 @@ def _later_extender_findings(
 
 
 def _our_places(extenders: list[tuple[Steps, dict[str, Any]]], settings: Settings | None) -> list[Steps]:
-    """The places of the extender entries that are this service. A single entry counts as ours whatever its URL, so that a wrong
-    URL is reported as such."""
-    if len(extenders) == 1:
-        return [extenders[0][0]]
+    """The places of the extender entries that are this service: those with our port, or else with our path. A single entry also
+    counts as ours if it has no usable URL, which is then reported as such."""
     targets = [(at, target) for at, extender in extenders if (target := target_of(extender)) is not None]
-    if settings is not None:
-        port = settings.listeners.extender.address.port
-        if same_port := [at for at, target in targets if target.port == port]:
-            return same_port
-    return [at for at, target in targets if target.path == PATH]
+    port = (settings or Settings()).listeners.extender.address.port
+    if same_port := [at for at, target in targets if target.port == port]:
+        return same_port
+    if same_path := [at for at, target in targets if target.path == PATH]:
+        return same_path
+    return [at for at, extender in extenders if len(extenders) == 1 and target_of(extender) is None]
 
 
-def _presence_findings(extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps]) -> Iterator[Finding]:
+def _presence_findings(
+    extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps], settings: Settings
+) -> Iterator[Finding]:
     if not ours:
+        port = settings.listeners.extender.address.port
         yield Finding(
             path="extenders",
             trap="no-extender",
-            why="none of the extenders is Slackwater, so it is never asked",
+            why=f"none of the extenders is Slackwater (port {port}, path {PATH}), so it is never asked",
             fix="add the entry that `slackwater scheduler-config` prints",
         )
     if len(ours) > 1:

@@ -5,7 +5,7 @@ pkg/scheduler/scheduler.go and the plug-ins' arguments in pkg/scheduler/apis/con
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from slackwater.app.scheduler_config.config_tree import entries, load_scheduler_
 from slackwater.app.scheduler_config.scoring import is_disabled
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
+from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NodeSelectorTerm, SpreadConstraint
 from slackwater.model.scheduler_profile import NO_PROFILES, FilterProfile, Profiles
 
@@ -58,6 +59,12 @@ def filter_profiles_of(settings: Settings) -> Profiles:
         profile.get("schedulerName", DEFAULT_SCHEDULER): _filters(profile, ignored, path, at)
         for at, profile in entries(tree, "profiles")
     }
+
+
+def known_schedulers(settings: Settings, profiles: Profiles, placed: Iterable[Pod]) -> frozenset[str]:
+    """The names of schedulers that exist as far as is known: ours, Kubernetes' own, those of the profiles, and those that have
+    placed pods."""
+    return frozenset({DEFAULT_SCHEDULER, settings.scheduler_name, *profiles, *(pod.kind.scheduler_name for pod in placed)})
 
 
 def _filters(profile: Mapping[str, Any], ignored: frozenset[str], path: str, at: Steps) -> FilterProfile:

@@ -100,8 +100,11 @@ def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
     return bool(profile.get("schedulerName", DEFAULT_SCHEDULER) == settings.scheduler_name)
 
 
-def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
-    if settings is None or not settings.steers or not _is_ours(profile, settings):
+def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | None, *, names_nodes: bool) -> Iterator[Finding]:
+    """Findings on scores that the choice of a node does not follow. Without our configuration the defaults are assumed, and
+    each profile counts as ours if Slackwater names nodes."""
+    assumed, settings = settings is None, settings or Settings()
+    if not settings.steers or not (names_nodes if assumed else _is_ours(profile, settings)):
         return
     scores, findings = profile_scores(profile, at)
     yield from findings
@@ -110,7 +113,8 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             path=json_path(at),
             trap="choice-by-default-scores",
             why="it scores otherwise than by default, but Slackwater chooses the node, by the default weights and arguments",
-            fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
+            fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file"
+            + (", and name that configuration here with --config" if assumed else ""),
             severity="warning",
         )
     if own := _others_plugins(profile):
@@ -149,15 +153,17 @@ def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: S
         )
 
 
-def profile_findings(tree: dict[str, Any], settings: Settings | None) -> Iterator[Finding]:
-    """Findings on the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on."""
+def profile_findings(tree: dict[str, Any], settings: Settings | None, *, names_nodes: bool) -> Iterator[Finding]:
+    """Findings on the profiles: names, sample size, default scores, and disabled plug-ins that Slackwater relies on.
+
+    `names_nodes`: by the file's extenders, Slackwater is asked and kube-scheduler binds, so filter names one node."""
     profiles = list(entries(tree, "profiles"))
     yield from _name_findings(profiles)
     if settings is not None:
         yield from _expected_name_findings(profiles, settings.scheduler_name)
     for at, profile in profiles:
         yield from _profile_percentage_findings(profile, at, settings)
-        yield from _choice_findings(profile, at, settings)
+        yield from _choice_findings(profile, at, settings, names_nodes=names_nodes)
         yield from _plugin_findings(profile, at)
 
 

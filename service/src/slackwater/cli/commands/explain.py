@@ -15,6 +15,7 @@ from slackwater.cli.commands.output import add_output, as_json, columns
 from slackwater.cli.commands.simulate_common import (
     add_version,
     by_profiles,
+    carried,
     grouped,
     read_source,
     simulated_settings,
@@ -129,7 +130,9 @@ def _offline(args: argparse.Namespace) -> bytes:
     settings = simulated_settings(args.config)
     try:
         with shown() as progress:
-            cluster = by_profiles(grouped(args, read_source(args, progress, settings)), settings)
+            cluster = read_source(args, progress, settings)
+            settings = carried(args, cluster, settings)
+            cluster = by_profiles(grouped(args, cluster), settings)
             progress.step(f"explaining {args.kind} {args.name}")
             return json.dumps(explain_offline(cluster, settings, args.kind, namespace, name)).encode()
     except ClusterError as err:

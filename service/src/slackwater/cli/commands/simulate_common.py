@@ -226,7 +226,8 @@ def _planned(
     question: "Question",
     progress: Progress,
 ) -> Answers:
-    cluster, settings = supposed(args, read_source(args, progress, settings), settings)
+    cluster = read_source(args, progress, settings)
+    cluster, settings = supposed(args, cluster, carried(args, cluster, settings))
     cluster = by_profiles(grouped(args, cluster), settings)
     _check_complete(args, cluster, settings, question)
     gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
@@ -245,6 +246,24 @@ def simulated_settings(config: str | None) -> "Settings":
         return settings
     beside = os.path.join(os.path.dirname(config), named)
     return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": beside})})
+
+
+def carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> "Settings":
+    """The settings to simulate with: those of `--config`, or else those that the dump of a service has in it. A file that its
+    `extender.schedulerConfig` names was on the service's machine. Raises `CommandFailed`."""
+    from slackwater.app.settings import SettingsError, loads
+
+    if args.config is not None or not cluster.configuration:
+        return settings
+    try:
+        settings = loads(json.dumps(cluster.configuration), source=f"{source_name(args)}: configuration")
+    except SettingsError as error:
+        raise CommandFailed([*error.lines(), "want a configuration with --config F instead"]) from error
+    named = settings.extender.scheduler_config
+    if named is None or os.path.exists(named):
+        return settings
+    print(f"{named} is not here: pods are judged by kube-scheduler's default profile", file=sys.stderr)
+    return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": None})})
 
 
 def by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
@@ -281,9 +300,7 @@ def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Set
     file = source_name(args)
     if not cluster.nodes and not cluster.pods:
         raise CommandFailed([f"{file}: got no node and no pod, want what `kubectl get nodes,pods -A -o json` prints"])
-    if as_json(args):
-        return
-    if not cluster.nodes and question != "scale-up":
+    if not as_json(args) and not cluster.nodes and question != "scale-up":
         raise CommandFailed([f"{file}: got no node, want nodes too: `kubectl get nodes,pods -A -o json`"])
     if question == "scale-up" and not labelled_groups(cluster.nodes, settings.autoscaler.node_groups):
         raise CommandFailed(

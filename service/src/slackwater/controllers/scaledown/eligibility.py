@@ -18,7 +18,7 @@ from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, tai
 from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.objects import Node
+from slackwater.model.objects import Node, runs_control_plane
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY, NodeFacts
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
@@ -56,7 +56,11 @@ def being_deleted(candidate: EligibilityInput) -> Word:
 
 
 def not_autoscaled(candidate: EligibilityInput) -> Word:
-    return (UnremovableReason.NOT_AUTOSCALED, "") if candidate.group is None else None
+    if candidate.group is not None:
+        return None
+    return UnremovableReason.NOT_AUTOSCALED, "a control plane's node, in no node group" if runs_control_plane(
+        candidate.node
+    ) else ""
 
 
 def disabled_for_group(candidate: EligibilityInput) -> Word:
@@ -96,15 +100,19 @@ def recently_unremovable(candidate: EligibilityInput) -> Word:
     A node with a pod that a rule keeps is judged again in each loop: that is cheap, and a budget may allow an eviction at any
     moment.
     """
-    failed = candidate.state.non_candidate_set.get(candidate.node.name)
+    return rechecked_later(candidate.node.name, candidate.state, candidate.policy, candidate.now)
+
+
+def rechecked_later(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:
+    """The reason and its text while a node is not judged again after the search found no place for its pods; None otherwise."""
+    failed = state.non_candidate_set.get(node)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
         return None
-    if candidate.now - failed.at >= candidate.policy.recheck_seconds:
+    left = failed.at + policy.recheck_seconds - now
+    if left <= 0:
         return None
-    return (
-        UnremovableReason.RECENTLY_UNREMOVABLE,
-        f"{candidate.now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip(),
-    )
+    text = f"{now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip()
+    return UnremovableReason.RECENTLY_UNREMOVABLE, f"{text}; judged again in {left:.0f} s"
 
 
 def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, now: UnixTime) -> Word:

@@ -17,7 +17,7 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, Status, choose_batch
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
-from slackwater.controllers.scaledown.eligibility import backing_off
+from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState, restored, soft_taints
@@ -246,8 +246,8 @@ class ScaleDownLoop:
             return None, []
         policy, since = self._policy(), self.state.since(node)
         if since is None:
-            pause = backing_off(node, self.state, policy, self._steady())
-            return None, [] if pause is None else [pause]
+            pauses = (pause(node, self.state, policy, self._steady()) for pause in (backing_off, rechecked_later))
+            return None, [pause for pause in pauses if pause is not None]
         waited = self._steady() - since
         rules = rules_of(group, policy)
         found: list[tuple[UnremovableReason, str]] = []

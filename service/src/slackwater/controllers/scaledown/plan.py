@@ -57,6 +57,8 @@ class Destinations:
         self._pointer = self._place.get(row, self._pointer)
 
 
+#: The detail for a node that only budgets keep, and only because nodes before it in the plan use what they allow.
+_BUDGET_USED: Final = "the nodes that go before it use what the pod's budget allows: it can go after them"
 #: The most verdicts that a text names.
 _MOST_REASONS: Final = 3
 
@@ -265,7 +267,10 @@ class _Planning:
                 kept = KeptNode(
                     node=node,
                     unremovable_reason=found.unremovable_reason,
-                    detail=_words(found.reasons),
+                    # The budget allowed the pod's eviction when the plan began.
+                    detail=_BUDGET_USED
+                    if found.unremovable_reason is UnremovableReason.NOT_ENOUGH_PDB
+                    else _words(found.reasons),
                     blocked_by=found.pod.key,
                 )
                 self._failed(kept)

@@ -289,10 +289,11 @@ class _Planning:
         ]
 
     def _why(self, at: int, refused: Mapping[int, GroupRefusal]) -> GroupRefusal | SkipReason:
-        skip_reason = self._skip_reasons[at]
-        if skip_reason is not None:
+        skip_reason, refusal = self._skip_reasons[at], refused.get(at)
+        # A higher limit does not help a pod that no node of the group takes.
+        if skip_reason is not None and (skip_reason.kind != "limit" or refusal is None):
             return skip_reason
-        return refused.get(at) or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
+        return refusal or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
 
     def _is_over(self) -> bool:
         # Reads the clock at each step, also without a limit: at this point the planning process answers questions.

@@ -7,12 +7,14 @@ on the plans, and the planning process (`runtime.planner`).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.model.auxiliary import AuxiliaryObjects
@@ -70,6 +72,7 @@ class PendingCounts:
 
     `helped`: new nodes are planned for them. `schedulable`: they fit on existing or upcoming nodes. `unhelpable`: no group
     helps. `passed_over`: not planned for now (too young, gated, room is kept already ...). `not_looked_at`: beyond the limit.
+    `limited`: by group, how many of the unhelpable pods a new node of the group would take if its limit allowed one.
     """
 
     helped: int = 0
@@ -77,6 +80,7 @@ class PendingCounts:
     unhelpable: int = 0
     passed_over: int = 0
     not_looked_at: int = 0
+    limited: Mapping[GroupName, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -241,6 +245,16 @@ def _counts(plan: ScaleUpPlan) -> PendingCounts:
         helped=sum(not is_placeholder(pod) for scale_up in plan.scale_ups for pods in scale_up.nodes for pod in pods),
         schedulable=len(plan.schedulable),
         unhelpable=sum(len(found.pods) for found in plan.unhelpable),
+        limited=_limited(plan.unhelpable),
         passed_over=len(plan.passed_over),
         not_looked_at=len(plan.not_looked_at),
     )
+
+
+def _limited(unhelpable: Iterable[Unhelpable]) -> dict[GroupName, int]:
+    found = Counter[GroupName]()
+    for each in unhelpable:
+        for name, why in each.groups.items():
+            if isinstance(why, SkipReason) and why.kind == "limit":
+                found[name] += len(each.pods)
+    return dict(found)

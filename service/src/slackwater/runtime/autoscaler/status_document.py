@@ -107,6 +107,7 @@ def _group(record: LoopRecord, group_status: NodeGroupStatus) -> dict[str, Any]:
         "startSeconds": [_seconds(each) for each in group_status.starts],
         "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in group_status.lost],
         "planned": record.planned.get(group_status.name, 0),
+        "limitedPods": record.pending.limited.get(group_status.name, 0),
         "asked": None if asked is None else _call(*asked),
         "closed": group_status.closed(record.instant),
         "backoff": None

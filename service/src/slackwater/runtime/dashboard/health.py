@@ -156,14 +156,16 @@ def _of_loop(loop: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(code="unready", grave=True, text=text, todo=todo, view="nodes?show=not-ready")
     for number, text in enumerate(loop["problems"][:_MOST_NAMED]):
         yield Problem(code=f"loop {number}", grave=True, text=f"Autoscaler: {text}", todo="See the node groups.", view="groups")
-    unhelpable = loop["pending"]["unhelpable"]
     for group in loop["groups"]:
         name, backoff = group["name"], group["backoff"]
         if backoff is not None:
             text = f"Node group {name} could not grow: {backoff['message'] or backoff['code']}"
             todo = "It is tried again after a pause; other groups are used meanwhile."
             yield Problem(code=f"backoff {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
-        if unhelpable and group["target"] >= group["maxSize"]:
-            text = f"Node group {name} is at its limit of {count_text(group['maxSize'], 'node')}, and pods fit nowhere"
+        # A higher maximum is advised only if the plan found that a new node of the group would take the pods.
+        if group["limitedPods"] and group["target"] >= group["maxSize"]:
+            waiting = count_text(group["limitedPods"], "pod")
+            most = count_text(group["maxSize"], "node")
+            text = f"Node group {name} is at its limit of {most}, and one more would take {waiting}"
             todo = f"Raise maxSize of {name}, or look at the pending pods."
             yield Problem(code=f"limit {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")

@@ -1,0 +1,53 @@
+"""The problems that the overview shows: advice is given only where a plan found that it helps."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.model.ids import Generation, Instant, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
+from slackwater.runtime.autoscaler.planning import _counts
+from slackwater.runtime.autoscaler.scaleup_planning import skip_reason_of
+from slackwater.runtime.autoscaler.status_document import record_document
+from slackwater.runtime.dashboard.health import _of_loop
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from tests.support.builders import a_pod
+from tests.support.scalingup import a_group, a_template, demand_of
+
+
+def advice(*pods: Pod, full: str = "4") -> Iterator[str]:
+    """The advice about group `large`, which is at its maximum of one node of `full` CPUs, while these pods wait."""
+    group = a_group("large", a_template("t", cpu=full), size=1, largest=1).group
+    status = NodeGroupStatus(
+        group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
+    )
+    growable = GrowableGroup(
+        group=group,
+        template=a_group("large", a_template("t", cpu=full)).template,
+        skip_reason=skip_reason_of(status, status.closed(Instant(0.0)) or "at its maximum of 1 nodes"),
+    )
+    snapshot = ClusterSnapshot.build([], pods)
+    plan = plan_scale_up(snapshot, demand_of(list(pods)), [growable], policy=ScaleUpPolicy(), clock=lambda: 0.0)
+    record = LoopRecord(
+        number=1,
+        at=UnixTime(0.0),
+        instant=Instant(0.0),
+        generation=Generation(1),
+        group_status={group.name: status},
+        pending=_counts(plan),
+    )
+    loop: dict[str, Any] = record_document(record)
+    return (problem.text for problem in _of_loop(loop) if problem.code == "limit large")
+
+
+def test_a_higher_maximum_is_advised_where_a_new_node_would_take_pods() -> None:
+    pods = [a_pod("a", cpu="2"), a_pod("b", cpu="2"), a_pod("huge", cpu="64")]
+    assert list(advice(*pods)) == ["Node group large is at its limit of 1 node, and one more would take 2 pods"]
+
+
+def test_a_higher_maximum_is_not_advised_where_no_node_of_the_group_takes_the_pods() -> None:
+    assert list(advice(a_pod("huge", cpu="64"), a_pod("picky", node_selector={"disk": "ssd"}))) == []
