@@ -339,6 +339,25 @@ async def test_nothing_is_deleted_while_a_deployment_rolls_out() -> None:
     with pytest.raises(ProviderError, match="rolls out"):
         await state_machine.delete((await state_machine.pool()).instances[0])
     assert state_machine.marked() == []
+    assert "rolls out" in (await state_machine.pool()).undeletable
+
+
+async def test_a_machine_that_never_finishes_its_deletion_is_no_rollout() -> None:
+    state_machine = StateMachine()
+    await state_machine.has()
+    (deployment,) = state_machine.store.listed(f"{GROUP_PATH}/machinedeployments").values()
+    owner = {"kind": "MachineDeployment", "name": "pool", "uid": deployment["metadata"]["uid"]}
+    old = state_machine.store.put(
+        f"{GROUP_PATH}/namespaces/{NAMESPACE}/machinesets/pool-old", metadata={"ownerReferences": [owner]}, spec={"replicas": 0}
+    )
+    stuck = next(iter(state_machine.machines().values()))
+    stuck["metadata"]["ownerReferences"] = [{"kind": "MachineSet", "name": "pool-old", "uid": old["metadata"]["uid"]}]
+    stuck["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    group = await state_machine.pool()
+    assert group.undeletable == ""
+    alive = next(instance for instance in group.instances if instance.state != "deleting")
+    await state_machine.delete(alive)
+    assert len(state_machine.marked()) == 1
 
 
 class TestAPoolWithoutMachines:

@@ -84,6 +84,8 @@ class Pool:
     quota: int | None = None
     startup_taints: tuple[Taint, ...] = ()
     options: GroupOptions = NO_OPTIONS
+    undeletable: str = ""  #: why every deletion is refused; not told in advance if `tells` is False
+    tells: bool = True
     fate: Callable[[int], Fate] = lambda _: "fine"
     machines: list[Machine] = field(default_factory=list)
     asked: int = 0  #: machines ever asked for
@@ -204,6 +206,8 @@ class Cloud:
             elsewhere = {m.id for other in self._pools.values() if other is not pool for m in other.machines}
             if strangers := elsewhere.intersection(ids):
                 raise ProviderError("conflict", group, f"{sorted(strangers)} are of another group")
+            if pool.undeletable:
+                raise ProviderError("other", group, pool.undeletable)
             left = [machine for machine in pool.machines if machine.id not in ids]
             gone = len(pool.machines) - len(left)
             if not replace and len(left) < min(len(pool.machines), pool.min_size):
@@ -259,6 +263,7 @@ class Cloud:
             ),
             template=(pool.promised or pool.template) if pool.template_known else None,
             options=pool.options,
+            undeletable=pool.undeletable if pool.tells else "",
         )
 
     def _registered(self, pool: Pool) -> Iterator[Node]:

@@ -147,7 +147,7 @@ async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_dow
     assert [end.unremovable_reason for end in scenario.watched.ended] == [UnremovableReason.DELETION_FAILED]
     [told] = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.type == "Warning"]
     assert (told.reason, told.note.partition(":")[0]) == ("ScaleDownFailed", "removal given up")
-    await scenario.pass_time(300)
+    await scenario.pass_time(400)  # node and group back off for 300 s, longer than the cool-down
     assert scenario.sizes() == {"a": 0}
 
 

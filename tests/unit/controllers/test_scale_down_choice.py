@@ -159,6 +159,14 @@ def test_a_group_in_cool_down_waits_and_says_why() -> None:
     assert reasons(batch) == {"ScaleDownInCooldown": 1}
 
 
+def test_after_a_refused_deletion_an_empty_node_goes_first_or_else_one_with_pods() -> None:
+    batch = begun(a_plan(empty=1, full=3), refused={POOL})
+    assert (batch.nodes, reasons(batch)) == (("e0",), {"ScaleDownInCooldown": 3})
+    assert batch.held[0].detail == "pool: a deletion was refused; e0 goes first"
+    batch = begun(a_plan(full=3), refused={POOL})
+    assert (len(batch.drains), reasons(batch)) == (1, {"ScaleDownInCooldown": 2})
+
+
 def test_without_overlap_no_drain_begins_while_anything_is_being_removed_but_empty_nodes_go() -> None:
     cautious = ScaleDownPolicy(overlap_drains=False)
     batch = begun(a_plan(empty=1, full=2), cautious, removals=1)

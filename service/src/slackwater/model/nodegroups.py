@@ -70,7 +70,8 @@ class NodeGroup:
     """A node group as its provider reports it now.
 
     `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is an example of a
-    new node, None if the provider cannot say: a real node of the group is then copied.
+    new node, None if the provider cannot say: a real node of the group is then copied. `undeletable`: why the provider would
+    refuse to delete machines of the group now, "" if it knows of no reason.
     """
 
     name: GroupName
@@ -81,6 +82,7 @@ class NodeGroup:
     instances: tuple[Instance, ...]
     template: Node | None = None
     options: GroupOptions = NO_OPTIONS
+    undeletable: str = ""
 
 
 class Membership:

@@ -199,6 +199,38 @@ def test_no_cleanup_takes_a_group_below_its_minimum(target: int, least: int, mos
     assert group_registry.group_status[G].dead == target - 1
 
 
+def test_a_lost_machine_that_cannot_be_deleted_is_tried_more_and_more_rarely() -> None:
+    bad = a_group(instances=broken(2))
+    group_registry = a_group_registry(bad)
+    tried = []
+    for now in range(0, 8000, 10):
+        group_registry.observe([bad], {}, at(now))
+        for cleanup in group_registry.due_cleanups(at(now)):
+            assert isinstance(cleanup, Delete)
+            if any(lost.instance.id == bad.instances[0].id for lost in cleanup.lost):
+                tried.append(now)
+                group_registry.lost_not_deleted(G, bad.instances[0].id, "it has a lock", at(now))
+    assert tried == [0, 300, 900, 2100, 4500]
+    assert [len(one.lost) for one in group_registry.due_cleanups(at(8000)) if isinstance(one, Delete)] == [1], "the other"
+
+
+def test_refused_deletions_let_the_group_wait_longer_each_time_until_one_succeeds() -> None:
+    def why(now: float) -> str | None:
+        return group_registry.cooling(G, at(now), after_add=0, after_delete=0, after_failure=0)
+
+    group_registry = a_group_registry(a_group(instances=many(3)))
+    assert not group_registry.last_deletion_refused(G)
+    for refused_at, seconds in ((0, 300), (300, 600), (900, 1200), (2100, 2400)):
+        group_registry.deletion_refused(G, "n1: it is locked", at(refused_at))
+        assert why(refused_at) == f"a deletion was refused: n1: it is locked; tried again in {seconds} s"
+        assert why(refused_at + seconds) is None
+        assert group_registry.last_deletion_refused(G)
+    group_registry.deleted(G, at(5000), ok=True)
+    assert not group_registry.last_deletion_refused(G)
+    group_registry.deletion_refused(G, "n2: it is locked", at(5001))
+    assert why(5301) is None
+
+
 def test_the_target_is_not_lowered_below_the_minimum() -> None:
     group = a_group(target=4, instances=[an_instance("fine")])
     group_registry = NodeGroupRegistry(NodeGroupPolicy())

@@ -50,6 +50,10 @@ class GroupMemory:
     grown_at: Instant | None = None
     shrunk_at: Instant | None = None
     removal_failed_at: Instant | None = None
+    #: The back-off since deletions of nodes are refused; None if the last one was not.
+    refused: NodeGroupBackoff | None = None
+    #: The back-offs of lost machines whose deletion was refused.
+    refused_lost: dict[InstanceId, NodeGroupBackoff] = field(default_factory=dict)
     #: When each instance was first seen.
     _since: dict[InstanceId, Instant] = field(default_factory=dict)
     #: Instances that existed at the first observation; None before it.
@@ -139,6 +143,7 @@ class GroupMemory:
         appeared = len(there.keys() - self._since.keys())
         self._since = {id_: self._since.get(id_, now) for id_ in there}
         self._lost_since = {id_: at for id_, at in self._lost_since.items() if id_ in there}
+        self.refused_lost = {id_: backoff for id_, backoff in self.refused_lost.items() if id_ in there}
         names = {observation.name for observation in observations.values()}
         started = {
             observation.name

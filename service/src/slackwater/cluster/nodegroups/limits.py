@@ -36,6 +36,8 @@ class NodeGroupPolicy:
     doubt_seconds: float = 60.0
     replace_seconds: float = 60.0
     backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
+    #: After refused deletions: of one lost machine, and of nodes of a group.
+    refusal_backoff: BackoffPolicy = BackoffPolicy(longest_seconds=14_400.0, forget_seconds=86_400.0)
     off: frozenset[GroupName] = frozenset()
     taints: TaintRules = DEFAULT_TAINT_RULES
 

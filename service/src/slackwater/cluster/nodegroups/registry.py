@@ -15,6 +15,7 @@ from slackwater.cluster.nodegroups.status import (
     NodeObservation,
     ScaleUpInfo,
     WaitingScaleUp,
+    after_failure,
 )
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, InstanceId, NodeGroup
@@ -95,14 +96,18 @@ class NodeGroupRegistry:
         # More machines than the target says remain of a deletion whose answer was lost.
         there = max(group.target, len(group.instances) - group_status.leaving)
         spare = max(there - group.min_size, 0)
-        lost = sorted(group_status.lost, key=lambda each: not each.given_up)
+        if group_status.lost and group.undeletable:
+            return None
+        refused = self._memories[name].refused_lost
+        waits = {id_ for id_, backoff in refused.items() if backoff.holds(now)}
+        lost = sorted((each for each in group_status.lost if each.instance.id not in waits), key=lambda each: not each.given_up)
         if lost and spare:
             return Delete(group=name, provider=group.provider, lost=tuple(lost[:spare]))
         failing = group_status.backoff is not None and group_status.backoff.holds(now)
         if lost and group.target >= group.max_size and not failing:  # there is no room to grow first
             return Delete(group=name, provider=group.provider, lost=tuple(lost[:1]), replace=True)
         overdue = min(self._memories[name].overdue_missing(self.policy, now), spare)
-        if overdue and not lost:
+        if overdue and not group_status.lost:
             return LowerTarget(group=name, provider=group.provider, seen=group.target, to=group.target - overdue)
         return None
 
@@ -169,13 +174,35 @@ class NodeGroupRegistry:
             return
         if ok:
             memory.shrunk_at = now
+            memory.refused = None
         else:
             memory.removal_failed_at = now
+
+    def deletion_refused(self, group: GroupName, detail: str, now: Instant) -> None:
+        """Notes that the provider refused to delete a node of the group, or did not do it. No other removal begins there for a
+        while, which is longer after each refusal, until one succeeds (`deleted`)."""
+        memory = self._memories.get(group)
+        if memory is not None:
+            policy = self.policy.refusal_backoff
+            memory.refused = after_failure(memory.refused, policy, code="deletion-refused", message=detail, now=now)
+
+    def lost_not_deleted(self, group: GroupName, machine: InstanceId, detail: str, now: Instant) -> None:
+        """Notes that the provider refused to delete a lost machine: it is tried again after a while, longer each time."""
+        memory = self._memories.get(group)
+        if memory is not None:
+            before, policy = memory.refused_lost.get(machine), self.policy.refusal_backoff
+            memory.refused_lost[machine] = after_failure(before, policy, code="deletion-refused", message=detail, now=now)
+
+    def last_deletion_refused(self, group: GroupName) -> bool:
+        """Whether the last deletion of a node of the group was refused."""
+        memory = self._memories.get(group)
+        return memory is not None and memory.refused is not None
 
     def cooling(
         self, group: GroupName, now: Instant, *, after_add: float, after_delete: float, after_failure: float
     ) -> str | None:
-        """Why the group may not shrink yet, as a text; None if it may. Only changes of this group matter."""
+        """Why the group may not shrink yet, as a text; None if it may. Only changes of this group matter, and what its provider
+        said of deletions."""
         memory = self._memories.get(group)
         if memory is None:
             return None
@@ -186,7 +213,10 @@ class NodeGroupRegistry:
         ):
             if since is not None and now - since < seconds:
                 return f"{why} {now - since:.0f} s ago"
-        return None
+        refused = memory.refused
+        if refused is not None and refused.holds(now):
+            return f"a deletion was refused: {refused.message}; tried again in {refused.until - now:.0f} s"
+        return memory.group.undeletable or None
 
 
 class _Rooms:

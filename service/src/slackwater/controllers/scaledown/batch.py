@@ -7,7 +7,7 @@ for the limits, however large it is. Every other removable node is held back, wi
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -54,11 +54,13 @@ def choose_batch(
     *,
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
+    refused: Collection[GroupName] = (),
 ) -> Batch:
     """Chooses which of the plan's removable nodes to remove next, within the policy's limits and given the removals under way.
 
-    `cooling`: the groups that may not shrink yet, with the reason. `now` decides which nodes have been unneeded for long
-    enough.
+    `cooling`: the groups that may not shrink yet, with the reason. `refused`: the groups whose last deletion the provider
+    refused: their empty nodes go, or else one node with pods, to find out whether it still does. `now` decides which nodes have
+    been unneeded for long enough.
     """
     if not policy.enabled:
         return Batch(status="disabled")
@@ -72,7 +74,7 @@ def choose_batch(
             ripe.append(found)
         else:
             choice.hold(found, *held)
-    singles = _whole_groups(ripe, groups, choice)
+    singles = _first_of_refused(_whole_groups(ripe, groups, choice), refused, choice)
     for found in singles:
         if found.empty:
             choice.offer_empty(found)
@@ -96,6 +98,21 @@ def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) 
     if found.awaited:
         return UnremovableReason.AWAITS_COMPLETION, ", ".join(map(str, found.awaited[:3]))
     return None
+
+
+def _first_of_refused(singles: Sequence[Removable], refused: Collection[GroupName], choice: "_Choice") -> list[Removable]:
+    """The nodes without those that wait until a deletion in their group was not refused; these are held back."""
+    first: dict[GroupName, Removable] = {}
+    for found in sorted(singles, key=lambda found: (not found.empty, len(found.moves))):
+        first.setdefault(found.group, found)
+    kept: list[Removable] = []
+    for found in singles:
+        if found.group not in refused or found.empty or found is first[found.group]:
+            kept.append(found)
+        else:
+            detail = f"{found.group}: a deletion was refused; {first[found.group].node} goes first"
+            choice.hold(found, UnremovableReason.IN_COOLDOWN, detail)
+    return kept
 
 
 def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGroup], choice: "_Choice") -> list[Removable]:

@@ -231,9 +231,21 @@ class ScaleDownLoop:
             self._group_registry.deleted(end.order.group, self._clock(), ok=True)
         elif end.outcome == "rolled-back" and end.unremovable_reason not in _NO_FAILURE:
             self._group_registry.deleted(end.order.group, self._clock(), ok=False)
+            if end.unremovable_reason is UnremovableReason.DELETION_FAILED:
+                self._refused(end)
         if end.outcome == "rolled-back" and end.unremovable_reason is not None:
             note = f"removal given up: {UNREMOVABLE_TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
+
+    def _refused(self, end: DrainEnd) -> None:
+        """Lets the group wait, and gives up its drains that would evict more pods for a deletion that is refused too."""
+        group, now = end.order.group, self._clock()
+        self._group_registry.deletion_refused(group, f"{end.order.node}: {end.detail}", now)
+        for drain in self._drains.active:
+            if drain.order.group == group and drain.revocable and not drain.order.empty:
+                why = f"the deletion of {end.order.node} was refused"
+                _, effects = self._state_machine.cancel_drain(drain.order.node, UnremovableReason.CANCELLED, why, now)
+                self._submit(effects)
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
@@ -312,6 +324,10 @@ class ScaleDownLoop:
         now, unix_now = self._clock(), self._steady()
         removals, drains = self._drains.under_way()
         cooling = self._cooling(group_status, now)
+        refused = {name for name in group_status if self._group_registry.last_deletion_refused(name)}
+        for drain in self._drains.active:
+            if drain.order.group in refused:
+                cooling.setdefault(drain.order.group, f"{drain.order.node} goes first, since a deletion was refused")
         batch = choose_batch(
             found.plan,
             {name: each.group for name, each in group_status.items()},
@@ -319,6 +335,7 @@ class ScaleDownLoop:
             RunningRemovals(removals=removals, drains=drains),
             now=unix_now,
             cooling=cooling,
+            refused=refused,
         )
         # Two batches, because empty nodes need not wait until all others are tainted.
         for some in (batch.empty, batch.drains):
@@ -391,5 +408,6 @@ class ScaleDownLoop:
 
 
 def _is_failed_drain(end: DrainEnd) -> bool:
-    """Did the drain of a node with pods fail for a reason that may make it fail again?"""
-    return end.outcome == "rolled-back" and end.unremovable_reason not in _NO_BACKOFF and not end.order.empty
+    """Did the removal fail for a reason that may make it fail again, and would that disturb pods or be refused?"""
+    failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_BACKOFF
+    return failed and (not end.order.empty or end.unremovable_reason is UnremovableReason.DELETION_FAILED)

@@ -92,6 +92,8 @@ class Actor:
                 replace=cleanup.replace,
             )
         except ProviderError as error:
+            if len(lost) == 1 and error.kind != "unknown":
+                self._group_registry.lost_not_deleted(cleanup.group, lost[0].instance.id, error.detail, self._clock())
             if len(lost) == 1 or error.kind == "unknown":
                 raise
             refused = error

@@ -19,7 +19,9 @@ _FAILED: Final = "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The machines of one group. `rolling`: they belong to several MachineSets, so Cluster API decides which ones go first."""
+    """The machines of one group. `rolling`: those that are not being deleted belong to several MachineSets, so Cluster API
+    decides which ones go first. A machine that is being deleted does not count, however long that takes: it was chosen already.
+    """
 
     machines: Sequence[MachineWire]
     rolling: bool = False
@@ -39,7 +41,8 @@ def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: I
         owner = _owner(machine.metadata, "MachineSet") or _owner(machine.metadata, "MachinePool")
         group = owner_of_set.get(owner) or owner
         found[group].append(machine)
-        used_sets[group].add(owner)
+        if machine.metadata.deletion_timestamp is None:
+            used_sets[group].add(owner)
     uids = (group.metadata.uid for group in groups)
     return {uid: Holdings(machines=found[uid], rolling=len(used_sets[uid]) > 1) for uid in uids}
 

@@ -41,6 +41,7 @@ from slackwater.model.objects import Node
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
+_ROLLING: Final = "it rolls out: which machines go is not decided here"
 _DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
 
 
@@ -231,7 +232,7 @@ class ClusterApiProvider:
             wanted = f"want at least {group_state.limits.min_size}"
             raise ProviderError("limit", group_state.group, f"{left} nodes would be left, {wanted}")
         if to_delete and held.rolling:
-            raise ProviderError("other", group_state.group, "it rolls out: which machines go is not decided here")
+            raise ProviderError("other", group_state.group, _ROLLING)
 
     async def _scale_to_zero(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
         """Scales a MachinePool without Machines to 0. Such a pool cannot delete a chosen part of its instances."""
@@ -340,6 +341,7 @@ class ClusterApiProvider:
             instances=inventory.instances(item, held),
             template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
             options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
+            undeletable=_ROLLING if held.rolling else "",
         )
 
 
