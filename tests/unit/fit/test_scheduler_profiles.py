@@ -16,13 +16,15 @@ from slackwater.app.settings import Settings
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.pod_constraints import KindInterner, NodeSelectorTerm, SpreadConstraint
-from slackwater.model.scheduler_profile import FilterProfile, Profiles
+from slackwater.model.scheduler_profile import FilterProfile, Profiles, SpreadSources
 from slackwater.model.selectors import Requirement
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.builders import a_pod as plain_pod
 from tests.support.builders import whole_cluster
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
@@ -237,3 +239,15 @@ def test_the_replica_judges_by_the_profiles_and_follows_services_and_controllers
     intake.take(AuxiliaryGone("replicasets", AuxiliaryKey("shop", "web")))
     replica.take(through_the_pipe(replace(whole_cluster([], []), spread_sources=intake.changes().spread_sources)))
     assert fitting(replica, "uid-m") == ["a0"]
+
+
+@pytest.mark.parametrize(("kind", "want"), [("ReplicationController", {"b"}), ("ReplicaSet", {"a", "b"})])
+def test_the_labels_of_a_replication_controller_replace_those_of_services(kind: str, want: set[str]) -> None:
+    """kube-scheduler merges them; the selector of any other controller counts beside those of Services."""
+    owner = Owner("" if kind == "ReplicationController" else "apps", kind, "web")
+    sources = SpreadSources(
+        services={"default": ({"app": "a"},)}, controllers={("default", owner): (Requirement("app", "In", ("b",)),)}
+    )
+    pod = plain_pod("p")
+    pod = replace(pod, labels=(("app", "a"),), eviction_facts=replace(pod.eviction_facts, owner=owner))
+    assert {value for requirement in sources.selector_of(pod) or () for value in requirement.values} == want

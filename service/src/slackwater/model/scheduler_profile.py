@@ -73,10 +73,13 @@ class SpreadSources:
         for service in self.services.get(namespace, ()):
             if service and all(labels.get(key) == value for key, value in service.items()):
                 exact.update(service)
-        found = [Requirement(key, "In", (value,)) for key, value in sorted(exact.items())]
         owner = pod.eviction_facts.owner
-        own = None if owner is None else self.controllers.get((namespace, owner))
-        return (*found, *(requirement for requirement in own or () if requirement not in found)) or None
+        own = (None if owner is None else self.controllers.get((namespace, owner))) or ()
+        if owner is not None and owner.kind == "ReplicationController":  # its labels replace those of Services
+            exact.update((requirement.key, requirement.values[0]) for requirement in own)
+            own = ()
+        found = [Requirement(key, "In", (value,)) for key, value in sorted(exact.items())]
+        return (*found, *(requirement for requirement in own if requirement not in found)) or None
 
 
 NO_SPREAD_SOURCES: Final = SpreadSources()
