@@ -2,7 +2,7 @@
 
 Sources: k/a#n is https://github.com/kubernetes/autoscaler/issues/n, kp#n https://github.com/kubernetes-sigs/karpenter/issues/n,
 aws#n https://github.com/aws/karpenter-provider-aws/issues/n,
-k/k#n https://github.com/kubernetes/kubernetes/issues/n.
+k/k#n https://github.com/kubernetes/kubernetes/issues/n, HAMi#n https://github.com/Project-HAMi/HAMi/issues/n.
 """
 
 import math
@@ -13,12 +13,16 @@ import pytest
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.events import BudgetSeen, NodeSeen
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
+from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
+from slackwater.model.scheduler_profile import FilterProfile
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.scenarios.test_the_life_of_a_growth import has
-from tests.support.builders import a_budget
+from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.draining import a_cluster
 from tests.support.removing import NOW, a_scene, kept, machine, moves, planned, removable, replica
 from tests.support.scaling import Scenario
@@ -195,3 +199,24 @@ def test_3594_a_protection_that_comes_late_ends_the_removal(empty: bool) -> None
         cluster.tick(20)
         assert not {"evict web", "evict late", "delete n1"} & set(cluster.log)
         assert cluster.tainted() == []
+
+
+def naively_fitting(pod: Pod, nodes: Sequence[Node]) -> list[str]:
+    """Every request is compared with what the node offers, as an autoscaler does that never reads the scheduler's file."""
+    asked = dict((pod.kind.pod_constraints or NO_POD_CONSTRAINTS).scalars)
+    return [node.name for node in nodes if all(dict(node.scalars).get(name, 0) >= amount for name, amount in asked.items())]
+
+
+def test_1099_resources_that_an_extender_manages_are_not_what_a_node_lacks() -> None:
+    """HAMi#1099: GPU memory is managed by an extender, and no node offers it. kube-scheduler ignores it
+    (`ignoredByScheduler`); autoscalers found no node for the pods, and grew a group whose nodes did not offer it either."""
+    asks = PodConstraints(scalars=(("nvidia.com/gpu", 1), ("nvidia.com/gpumem", 3000)))
+    pod = a_pod("infer", cpu="1")
+    pod = replace(pod, kind=replace(pod.kind, pod_constraints=asks))
+    node = replace(a_node("gpu-0"), scalars=(("nvidia.com/gpu", 10), ("pods", 110)))
+    assert naively_fitting(pod, [node]) == []
+    hami = FilterProfile(ignored_resources=frozenset({"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"}))
+    snapshot = ClusterSnapshot.build([node], [pod], profiles={"slackwater": hami})
+    assert feasible(snapshot, snapshot.kind_id(pod.kind)).rows.tolist() == [0]
+    by_default = ClusterSnapshot.build([node], [pod])
+    assert feasible(by_default, by_default.kind_id(pod.kind)).rows.tolist() == []

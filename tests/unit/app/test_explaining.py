@@ -23,8 +23,9 @@ from slackwater.model.history import HistoryAction, HistoryEntry, as_json
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.model.pod_constraints import ClaimMount, PodConstraints
+from slackwater.model.pod_constraints import ClaimMount, PodConstraints, SpreadConstraint
 from slackwater.model.reasons import UnremovableReason
+from slackwater.model.scheduler_profile import FilterProfile, SpreadSources
 from slackwater.model.storage import Storage
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
@@ -33,6 +34,7 @@ from tests.support.scalingup import a_template
 
 pytestmark = pytest.mark.anyio
 NOW = Instant(100.0)
+_POLICY = Policy()
 NOTHING_ELSE = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
@@ -50,18 +52,20 @@ class Bench:
         *objects: Node | Pod,
         group_registry: GroupRegistryView | None = None,
         past: Mapping[str, HistoryEntry] = MappingProxyType({}),
+        policy: Policy = _POLICY,
+        auxiliary: AuxiliaryObjects = NOTHING_ELSE,
     ) -> None:
-        """With groups, an autoscaler watches the auxiliary objects, of which there are none."""
+        """With groups, an autoscaler watches the auxiliary objects."""
 
         async def history(_what: str, _namespace: str, name: str) -> tuple[Mapping[str, Any], ...]:
             return (as_json(past[name]),) if name in past else ()
 
-        self.state_machine = StateMachine(Policy())
+        self.state_machine = StateMachine(policy)
         self.state_machine.apply(Synced(), NOW)
         for item in objects:
             self.tell(NodeSeen(item) if isinstance(item, Node) else PodSeen(item))
-        auxiliary = None if group_registry is None else KnownAuxiliary(NOTHING_ELSE)
-        self.conversation = Conversation(a_feed(self.state_machine, auxiliary))
+        known = None if group_registry is None else KnownAuxiliary(auxiliary)
+        self.conversation = Conversation(a_feed(self.state_machine, known))
         self.explaining = ExplainService(
             self.state_machine,
             self.conversation,
@@ -282,3 +286,24 @@ async def test_a_pod_of_a_scheduler_that_nobody_knows_waits_for_it() -> None:
         "did you mean slackwater?",
     )
     assert [(await bench.get(f"pods/default/{name}"))["state"] for name in ("default", "other", "tried")] == ["schedulable"] * 3
+
+
+async def test_a_pod_is_explained_by_the_filters_of_its_profile() -> None:
+    hard = SpreadConstraint(hard=True, max_skew=1, topology_key="zone", selector=None, by_default=True)
+    profiles = {"slackwater": FilterProfile(spread=(hard,), ignored_resources=frozenset({"x.io/a"}))}
+    nodes = [roomy("n1", cpu="64", labels={"zone": "a"}), roomy("n2", cpu="1", labels={"zone": "b"})]
+    web = [a_pod(f"web-{number}", on="n1" if number == 0 else None, cpu="2", labels={"app": "web"}) for number in range(2)]
+    asks = a_pod("asks")
+    asks = replace(asks, kind=replace(asks.kind, pod_constraints=PodConstraints(scalars=(("x.io/a", 1),))))
+    bench = Bench(
+        *nodes,
+        *web,
+        asks,
+        group_registry=a_group_registry(),
+        policy=Policy(profiles=profiles),
+        auxiliary=replace(NOTHING_ELSE, spread_sources=SpreadSources(services={"default": ({"app": "web"},)})),
+    )
+    answer = await bench.get("pods/default/web-1")
+    assert answer["state"] == "pending"
+    assert {reason["code"] for reason in answer["reasons"]} >= {"spread_skew", "resources_above_node"}
+    assert (await bench.get("pods/default/asks"))["state"] == "schedulable"

@@ -39,6 +39,7 @@ from slackwater.model.ids import Instant, NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.pauses import Pause
+from slackwater.model.scheduler_profile import with_default_spread
 from slackwater.runtime.autoscaler.scaleup_planning import growable_group
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.autoscaler.slack_report import slack_in_group
@@ -76,6 +77,13 @@ class ExplainQuestion:
 
     def answer(self, replica: SnapshotReplica) -> bytes:
         """Returns the explanation as JSON."""
+        if not isinstance(self.read, PodRead):
+            return self._answer(replica)
+        # The replica's own pods have the default constraints of their profiles already.
+        pod = with_default_spread(self.read.pod, replica.profiles, replica.spread_sources)
+        return replace(self, read=replace(self.read, pod=pod))._answer(replica)
+
+    def _answer(self, replica: SnapshotReplica) -> bytes:
         explain_input = self._input(replica)  # may rebuild the snapshot
         explain_input.snapshot.judge_by(ledger_for(replica, self.columns, self.row_of))
         explain_input.snapshot.strict_for = strict_for_of(self.settings)
