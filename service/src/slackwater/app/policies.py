@@ -22,7 +22,7 @@ from slackwater.controllers.scaleup.groups import Quota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy, SlackRule
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.node_scores import RoomScore
@@ -179,6 +179,10 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
         max_nodes=slack.max_nodes,
         shrink_seconds=seconds(slack.shrink_delay),
         keep_seconds=seconds(slack.keep_nodes),
+        headroom=HeadroomLimits(
+            max_nodes=slack.headroom_limits.max_nodes_per_namespace,
+            share_ppm=round(slack.headroom_limits.max_cluster_share * _PPM),
+        ),
         node_start_seconds=seconds(slack.node_start_time),
         loop_seconds=seconds(settings.autoscaler.scan_interval),
         unneeded_seconds=_shortest_unneeded(settings),

@@ -81,10 +81,11 @@ _AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 )
-#: Slack: workloads that may have the slack annotation, and CapacityBuffer objects, whose CRD may be absent.
+#: Slack: workloads that may have the slack annotation, quotas that limit the room for them, and CapacityBuffer objects, whose
+#: CRD may be absent.
 _SLACK: Final[tuple[dict[str, Any], ...]] = (
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["podtemplates", "resourcequotas"], "verbs": ["list", "watch"]},
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers"], "verbs": ["list", "watch"]},
     {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers/status"], "verbs": ["patch"]},
 )

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, DeviceTaintRule, ResourceClaim, ResourceSlice
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
-from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
+from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, ResourceQuota, Workload
 from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.model.selectors import Selector
 from slackwater.model.storage import (
@@ -71,6 +71,7 @@ AuxiliaryKind = Literal[
     "deployments",
     "podtemplates",
     "capacitybuffers",
+    "resourcequotas",
     "services",
 ]
 #: The objects of dynamic resource allocation.
@@ -87,6 +88,7 @@ ASKING: Final[frozenset[AuxiliaryKind]] = frozenset(
         "replicationcontrollers",
         "podtemplates",
         "capacitybuffers",
+        "resourcequotas",
     }
 )
 #: The API resource of each kind of workload, by API group and kind.
@@ -142,6 +144,7 @@ AuxiliaryObject = (
     | ControllerScale
     | Workload
     | CapacityBuffer
+    | ResourceQuota
 )
 
 

@@ -80,18 +80,28 @@ class CapacityBuffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuota:
+    """What a ResourceQuota leaves to further pods: (resource name, amount) pairs, CPU in milliCPU, memory in bytes, `pods` and
+    other resources as whole numbers. An amount may be negative."""
+
+    namespace: str
+    left: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomRequests:
     """The API objects that ask for placeholders: CapacityBuffers with the objects they refer to, and workloads with the slack
     annotation.
 
     `workloads` and `templates` are what the buffers refer to, keyed by namespace and by reference or name. `marked` are the
-    workloads with the annotation.
+    workloads with the annotation. `quotas`: the ResourceQuotas of all namespaces.
     """
 
     buffers: tuple[CapacityBuffer, ...] = ()
     workloads: Mapping[tuple[str, Owner], Workload] = field(default_factory=dict)
     templates: Mapping[tuple[str, str], Workload] = field(default_factory=dict)
     marked: tuple[Workload, ...] = ()
+    quotas: tuple[ResourceQuota, ...] = ()
 
 
 NO_HEADROOM_REQUESTS: Final = HeadroomRequests()

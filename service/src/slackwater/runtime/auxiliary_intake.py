@@ -158,6 +158,7 @@ class AuxiliaryIntake:
             workloads=workloads,
             templates={key: templates[AuxiliaryKey(*key)] for key in named if AuxiliaryKey(*key) in templates},
             marked=tuple(self._marked.values()),
+            quotas=tuple(self._objects.get("resourcequotas", {}).values()),
         )
 
     def _workload(self, namespace: str, ref: Owner) -> Workload | None:

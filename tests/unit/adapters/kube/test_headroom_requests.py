@@ -4,12 +4,14 @@ import json
 from inspect import signature
 from typing import Any
 
+import pytest
+
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.headroom_requests import decode_buffer, headroom_requests, stamped
 from slackwater.model.auxiliary import AuxiliarySeen, ControllerScale
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.placeholders import BufferStatus, Condition, Workload
+from slackwater.model.placeholders import BufferStatus, Condition, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
 from tests.support.builders import amounts
 
@@ -98,6 +100,39 @@ def test_a_buffer_with_all_its_fields() -> None:
     assert found.limits == (("cpu", 1500), ("memory", 2 << 30), ("nvidia.com/gpu", 3))
     assert (found.status.template, found.status.replicas) == ("t", 2)
     assert found.status.conditions == (Condition("Provisioning", "True", "FakePodsInjected", "m", "2026-01-01T00:00:00Z"),)
+
+
+QUOTAS = {
+    "what is used is left no more": (
+        {"hard": {"requests.cpu": "4", "memory": "8Gi", "count/pods": "10", "requests.x.io/gpu": "2", "services": "1"}},
+        {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "4500m"}},
+        (("cpu", -500),),
+    ),
+    "before its controller has seen it": (
+        {
+            "hard": {
+                "cpu": "4",
+                "requests.cpu": "2",
+                "memory": "8Gi",
+                "count/pods": "10",
+                "requests.x.io/gpu": "2",
+                "services": "1",
+            }
+        },
+        {},
+        (("cpu", 2000), ("memory", 8 << 30), ("pods", 10), ("x.io/gpu", 2)),
+    ),
+    "usual pods": ({"hard": {"pods": "1"}, "scopes": ["NotTerminating", "NotBestEffort"]}, {}, (("pods", 1),)),
+    "other pods": ({"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, {}, ()),
+    "a priority class": ({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": []}}, {}, ()),
+}
+
+
+@pytest.mark.parametrize(("spec", "status", "want_left"), QUOTAS.values(), ids=QUOTAS)
+def test_a_quota_leaves_what_is_not_used(
+    spec: dict[str, Any], status: dict[str, Any], want_left: tuple[tuple[str, int], ...]
+) -> None:
+    assert read("resourcequotas", spec=spec, status=status) == ResourceQuota(namespace="shop", left=want_left)
 
 
 def test_crds_and_types_of_devices_may_be_absent_and_nothing_else() -> None:

@@ -1,7 +1,7 @@
 """Objects that request placeholders: their resource types, and the status of CapacityBuffers.
 
-- `headroom_requests`: Deployments, PodTemplates and CapacityBuffers (whose CRD may be absent) as resource types. Other
-  workloads are already watched as auxiliary objects.
+- `headroom_requests`: Deployments, PodTemplates, ResourceQuotas and CapacityBuffers (whose CRD may be absent) as resource
+  types. Other workloads are already watched as auxiliary objects.
 - `BufferStatusWriter`: writes the status of buffers where it differs from the wanted one.
 
 How placeholders are made of the requests, and what the status should be, is decided in `controllers.slack.buffers`.
@@ -26,7 +26,7 @@ from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, Workload
+from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
 from slackwater_protocol.units import parse_nanos
@@ -76,6 +76,25 @@ class _BufferWire(Wire):
     status: _BufferStatus = field(default_factory=_BufferStatus)
 
 
+class _QuotaSpec(Wire):
+    hard: dict[str, Quantity] | None = None
+    scopes: list[str] | None = None
+    scope_selector: dict[str, object] | None = None
+
+
+class _QuotaStatus(Wire):
+    hard: dict[str, Quantity] | None = None
+    used: dict[str, Quantity] | None = None
+
+
+class _QuotaWire(Wire):
+    spec: _QuotaSpec = field(default_factory=_QuotaSpec)
+    status: _QuotaStatus = field(default_factory=_QuotaStatus)
+
+
+_QUOTA: Final = ObjectDecoder(_QuotaWire)
+#: Scopes that pods with requests and without a deadline have.
+_USUAL_SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
 _BUFFER: Final = ObjectDecoder(_BufferWire)
 
 
@@ -94,8 +113,34 @@ def headroom_requests(
     return (
         auxiliary_object("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
         auxiliary_object("podtemplates", "/api/v1/podtemplates", template, on_broken),
+        auxiliary_object("resourcequotas", "/api/v1/resourcequotas", decode_quota, on_broken),
         replace(auxiliary_object("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken), may_be_absent=True),
     )
+
+
+def decode_quota(raw: bytes | msgspec.Raw) -> ResourceQuota:
+    """Decodes the JSON of a ResourceQuota. Raises ValueError. A quota for other pods than long-running ones with requests, or
+    for a priority class, leaves everything."""
+    wire, namespace = _QUOTA.decode(raw), read_meta(raw).namespace
+    if wire.spec.scope_selector is not None or not set(wire.spec.scopes or ()) <= _USUAL_SCOPES:
+        return ResourceQuota(namespace=namespace, left=())
+    hard, used = wire.status.hard or wire.spec.hard or {}, wire.status.used or {}
+    left: dict[str, int] = {}
+    for key, text in hard.items():
+        name = _quota_resource(key)
+        if name is not None:
+            amount = _limit(name, text) - (_limit(name, used[key]) if key in used else 0)
+            left[name] = min(amount, left.get(name, amount))
+    return ResourceQuota(namespace=namespace, left=tuple(sorted(left.items())))
+
+
+def _quota_resource(key: str) -> str | None:
+    """The resource of pods that a quota's key limits; None if it limits something else."""
+    if key in {"cpu", "memory", "pods"}:
+        return key
+    if key == "count/pods":
+        return "pods"
+    return key.removeprefix("requests.") if key.startswith("requests.") and key != "requests.storage" else None
 
 
 def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:

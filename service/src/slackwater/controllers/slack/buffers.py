@@ -3,12 +3,12 @@
 - `resolved`: for each CapacityBuffer, how many placeholders it gets, like which pod, and its status.
 - `marked`: the placeholders for pods and controllers with the annotation (S7 of the proposal).
 
-In: these API objects, and the newest pod of each workload. Out: `PodHeadroom`, and statuses of CapacityBuffers. ResourceQuotas
-and managed copies of templates are not supported.
+In: these API objects, and the newest pod of each workload. Out: `PodHeadroom`, and statuses of CapacityBuffers. Limits are in
+`headroom_limits`; managed copies of templates are not supported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from slackwater.controllers.slack.planning_input import PodHeadroom
@@ -20,6 +20,7 @@ from slackwater_protocol.names import SLACK
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
+LIMITED_BY_QUOTAS: Final = "LimitedByQuotas"
 #: A buffer that asks for more is refused: a number that is too large by mistake would burden every loop.
 MOST_CHUNKS: Final = 50_000
 
@@ -88,6 +89,16 @@ def _resolve(
     )
     pod_headroom = PodHeadroom(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
     return ResolvedBuffer(buffer=buffer, pod_headroom=pod_headroom, status=status)
+
+
+def with_quota(found: ResolvedBuffer, kept: int) -> ResolvedBuffer:
+    """The buffer with so many placeholders as its namespace's ResourceQuotas leave. The condition is Cluster Autoscaler's."""
+    if found.pod_headroom is None or kept >= found.pod_headroom.count:
+        return found
+    why = f"ResourceQuotas leave room for {kept} of {found.pod_headroom.count} pods"
+    limited = Condition(LIMITED_BY_QUOTAS, "True", "QuotasExceeded", why)
+    status = replace(found.status, replicas=kept, conditions=(*found.status.conditions, limited))
+    return replace(found, status=status, pod_headroom=replace(found.pod_headroom, count=kept) if kept else None)
 
 
 def _workload(buffer: CapacityBuffer, headroom_requests: HeadroomRequests) -> Workload:
@@ -188,7 +199,8 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
         except ValueError as error:
             problems.append(f"{name}: annotation {SLACK}: {error}")
         else:
-            found += [PodHeadroom(source=name, kind=pod.kind, labels=pod.labels, count=count)] if count else []
+            headroom = PodHeadroom(source=name, kind=pod.kind, labels=pod.labels, count=count, capped=True, pod=pod)
+            found += [headroom] if count else []
     return MarkedWorkloads(pod_headroom=tuple(found), problems=tuple(problems))
 
 

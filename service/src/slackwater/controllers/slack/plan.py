@@ -183,11 +183,12 @@ class SlackDemand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackFound:
     """The result of a slack plan. `state`: for the next loop. `settled`: the placeholders after placing. `cuts`: the sizes of
-    each rule, by the rule's name."""
+    each rule, by the rule's name. `capped`: the namespace of each source that is an annotation."""
 
     state: SlackState
     settled: PlacedPlaceholders
     cuts: Mapping[str, RuleSizes]
+    capped: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
@@ -196,7 +197,8 @@ def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDeman
     Raises `UnreadLabel` if `pod_headroom` has constraints on labels that the snapshot was built without."""
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
-    return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts)
+    capped = {each.source: each.kind.namespace for each in demand.pod_headroom if each.capped}
+    return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts, capped=capped)
 
 
 def _wanted(

@@ -139,12 +139,15 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodHeadroom:
     """A request for `count` placeholders like a pod of `kind` with these labels. `source`: the name of what asks for them, for
-    people; a source may have several entries."""
+    people; a source may have several entries. `capped`: an annotation asks, which any author of a pod can write, so
+    `headroom_limits` limits it. `pod`: the pod with the annotation, or the workload's newest one; None if there is none."""
 
     source: str
     kind: Kind
     labels: Labels
     count: int
+    capped: bool = False
+    pod: Pod | None = None
 
 
 def like(kind: Kind) -> Kind:

@@ -125,6 +125,17 @@ class SlackSLO(Section):
     """Duration from a pod's creation until it has a node, without the kubelet's work. No default."""
 
 
+class HeadroomLimitsSettings(Section):
+    """How much room the annotation `slackwater.dev/slack` may ask for, which any author of a pod can write. CapacityBuffers
+    have no such limit, because RBAC says who may create them."""
+
+    max_nodes_per_namespace: Count = Field(default=2, examples=[2])
+    """Nodes for the annotations of one namespace. 2 by default: room for a few pods; 0: no limit."""
+    max_cluster_share: Weight = Field(default=0.05, examples=[0.05])
+    """Nodes for all annotations together, as a share of the cluster's nodes; at least `maxNodesPerNamespace`. 0.05 by
+    default; 0: no limit."""
+
+
 class Slack(Section):
     """How much room is kept for future pods (slack)."""
 
@@ -157,6 +168,8 @@ class Slack(Section):
     """Duration for which nodes that slack needed stay after pods request less, if by at most the amount of slack: a load that
     rises and falls within the slack then buys no node again and again. While pods request as much, they stay. 1h by default; 0
     lets scale-down remove them as soon as the placeholders fit elsewhere."""
+    headroom_limits: HeadroomLimitsSettings = HeadroomLimitsSettings()
+    """Limits of the room that annotations ask for."""
     headroom: Switch = True
     """Whether workloads with the annotation `slackwater.dev/slack`, and CapacityBuffer objects, get placeholders like their
     pods. true by default: without such objects it has no effect."""

@@ -11,6 +11,7 @@ from typing import Final
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
+from slackwater.controllers.slack.headroom_limits import HeadroomCut
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -72,6 +73,13 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
         note = why_not(found.groups)
         for pod in found.pods:
             yield _event(pod, "NotTriggerScaleUp", note)
+
+
+def headroom_cut(cuts: Iterable[HeadroomCut]) -> Iterator[Announce]:
+    """The Event SlackLimited on the pod for which less room is kept than requested."""
+    for cut in cuts:
+        if cut.pod is not None and cut.pod.uid:
+            yield Announce(cut.pod.uid, cut.pod.key, "Warning", "SlackLimited", cut.text)
 
 
 def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:

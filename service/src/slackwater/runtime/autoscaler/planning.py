@@ -26,7 +26,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests, is_placeholder
 from slackwater.model.start_time_slo import Observed
 from slackwater.ports.clock import Watch
-from slackwater.runtime.autoscaler.plan_events import Announcer, not_triggered
+from slackwater.runtime.autoscaler.plan_events import Announcer, headroom_cut, not_triggered
 from slackwater.runtime.autoscaler.scaledown_planning import (
     ScaleDownInquiry,
     ScaleDownProposal,
@@ -192,7 +192,7 @@ class PlanMaker:
         grown = self._grow(replica, inquiry)
         self._grown = grown
         return Plans(
-            scale_up=self._answer(grown.found.plan, inquiry.now),
+            scale_up=self._answer(grown.found, inquiry.now),
             seconds={"mirror": taken - began, "scaleUp": time.perf_counter() - taken},
             slack=grown.found.slack,
             given_up=grown.given_up,
@@ -228,8 +228,9 @@ class PlanMaker:
                 clock=self._clock,
             )
 
-    def _answer(self, plan: ScaleUpPlan, now: UnixTime) -> ScaleUpResult:
-        refused, left_out = self._announcer.select(not_triggered(plan.unhelpable), now)
+    def _answer(self, found: LoopPlans, now: UnixTime) -> ScaleUpResult:
+        plan, cuts = found.plan, () if found.slack is None else found.slack.cuts_of_headroom
+        refused, left_out = self._announcer.select((*not_triggered(plan.unhelpable), *headroom_cut(cuts)), now)
         return ScaleUpResult(
             scale_ups=plan.scale_ups,
             pending=_counts(plan),

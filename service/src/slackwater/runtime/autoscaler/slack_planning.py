@@ -25,11 +25,12 @@ from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan, Unhelpa
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved
+from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved, source_of, with_quota
+from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, within_nodes, within_quotas
 from slackwater.controllers.slack.kept_nodes import SlackLoad, SlackPurchase, kept_nodes
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of, works
-from slackwater.controllers.slack.policy import SlackPolicy
+from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.controllers.slack.state import Placeholder, SlackState
@@ -50,12 +51,13 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomDemand:
     """The requested headroom. `pod_headroom` has all of it; `buffers` and `slos` show it for each CapacityBuffer and start-time
-    SLO. `problems` say, for example, which annotations cannot be read."""
+    SLO. `problems` say, for example, which annotations cannot be read; `cuts`, what ResourceQuotas do not allow."""
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     buffers: tuple[ResolvedBuffer, ...] = ()
     slos: SLOSizing = NO_SLOS
     problems: tuple[str, ...] = ()
+    cuts: tuple[HeadroomCut, ...] = ()
 
     def with_slos(self, slos: SLOSizing) -> "HeadroomDemand":
         """A copy with the headroom for start-time SLOs added."""
@@ -86,7 +88,14 @@ def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Headro
     buffers = resolved(headroom_requests, newest)
     found = marked(headroom_requests.marked, carrying, newest)
     pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
-    return HeadroomDemand(pod_headroom=(*found.pod_headroom, *pod_headroom), buffers=tuple(buffers), problems=found.problems)
+    limited = within_quotas([*pod_headroom, *found.pod_headroom], headroom_requests.quotas)
+    kept = {each.source: each.count for each in limited.pod_headroom}
+    return HeadroomDemand(
+        pod_headroom=limited.pod_headroom,
+        buffers=tuple(with_quota(each, kept.get(source_of(each.buffer), 0)) for each in buffers),
+        problems=found.problems,
+        cuts=limited.cuts,
+    )
 
 
 def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod) -> None:
@@ -157,7 +166,7 @@ class SlackPlan:
     `coming`: the group of each placeholder on a node that this plan adds, by the placeholder's number. `unhelpable`:
     placeholders that fit nowhere, and for which no group can grow. `cuts`: the sizes of the placeholders of each slack rule.
     `pushed`: the numbers of placeholders that lost their place. `alone_in`: the number of nodes kept for slack alone, by group.
-    `headroom`: the requested headroom.
+    `headroom`: the requested headroom; `cuts_of_headroom`: what of it is not kept.
     """
 
     state: SlackState
@@ -167,6 +176,7 @@ class SlackPlan:
     pushed: tuple[int, ...]
     alone_in: Mapping[GroupName, int]
     headroom: HeadroomDemand = field(default_factory=HeadroomDemand)
+    cuts_of_headroom: tuple[HeadroomCut, ...] = ()
 
     @property
     def alone(self) -> int:
@@ -206,12 +216,15 @@ def plan_with_slack(
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
         slack_inputs = stage.slack_inputs(slack.policy, pod_requests, demand.counted)
-        asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=slack.headroom.pod_headroom)
+        limited = within_nodes(slack.headroom.pod_headroom, stage.slack_nodes, slack.policy.headroom, n_nodes=stage.n_existing)
+        asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=limited.pod_headroom)
         used = stage.used()
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, pod_requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
+        budget = stage.budget(found, slack.policy.headroom, pod_requests)
+        more = _within(budget, more, found)
     together = _together(plan, stage, found, more)
     kept = kept_nodes(
         slack.state.kept_nodes,
@@ -233,6 +246,7 @@ def plan_with_slack(
         pushed=found.settled.pushed,
         alone_in=alone,
         headroom=slack.headroom,
+        cuts_of_headroom=(*slack.headroom.cuts, *limited.cuts, *budget.cuts(limited.pod_headroom)),
     )
     return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups), slack=own)
 
@@ -242,6 +256,7 @@ class _Stage:
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
         self._snapshot, self._groups, self._plan, self._system = snapshot, groups, plan, system
+        self.n_existing = int(snapshot.facts.live[: snapshot.n_rows].sum())
         #: The group of each row of an upcoming node.
         self._upcoming: dict[int, GroupName] = {}
         for group in groups:
@@ -249,6 +264,10 @@ class _Stage:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
                 self._upcoming.update(dict.fromkeys(add_nodes(snapshot, group.template, names, system=system), group.name))
         self._there = snapshot.n_rows
+        #: A new node of each group.
+        self.slack_nodes = [
+            SlackNode(node=group.template.node, room=_room(group)) for group in groups if group.template is not None
+        ]
         #: The group of each row of a newly planned node, and its number among them.
         self.new: dict[int, tuple[GroupName, int]] = {}
         by_name = {group.name: group for group in groups}
@@ -300,9 +319,7 @@ class _Stage:
     ) -> dict[str, SlackInput]:
         """The input of each slack rule, by the rule's name: the existing and upcoming nodes. Nodes that this plan adds are not
         among them."""
-        slack_nodes = [
-            SlackNode(node=group.template.node, room=_room(group)) for group in self._groups if group.template is not None
-        ]
+        slack_nodes = self.slack_nodes
         rows = [Row(row) for row in range(self._there)]
         waiting = pod_requests.of(pending)
         return {
@@ -318,15 +335,29 @@ class _Stage:
         Nodes within a group's minimum do not count."""
         membership = Membership(group.group for group in self._groups)
         counts: dict[GroupName, int] = {}
-        for row in np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist():
-            if row in self._real or row in self.new or pod_requests.in_use(Row(row)):
-                continue
+        for row in self._rows_alone(found, pod_requests):
             name = self._upcoming.get(row) or membership.group_of(self._snapshot.facts.nodes[row])
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
         groups = {group.name: group.group for group in self._groups}
         most = {name: max(groups[name].target - groups[name].min_size, 0) for name in counts}
         return {name: least for name, count in counts.items() if (least := min(count, most[name]))}
+
+    def _rows_alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> list[int]:
+        rows = np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist()
+        return [row for row in rows if not (row in self._real or row in self.new or pod_requests.in_use(Row(row)))]
+
+    def budget(self, found: SlackFound, limits: HeadroomLimits, pod_requests: RunningPodRequests) -> Budget:
+        """What annotations may still have, beside the nodes that are kept for them alone."""
+        budget = Budget(namespace_of=found.capped, limits=limits, in_all=limits.in_all(self.n_existing))
+        if found.capped:
+            sources: dict[int, set[str]] = {row: set() for row in self._rows_alone(found, pod_requests)}
+            for each, row in zip(found.state.placeholders, found.settled.rows.tolist(), strict=True):
+                if row in sources:
+                    sources[row].add(each.source)
+            for of_row in sources.values():
+                budget.hold(of_row)
+        return budget
 
     def grow(
         self, homeless: Sequence[Placeholder], *, policy: ScaleUpPolicy, clock: Callable[[], float], most: int | None
@@ -353,6 +384,18 @@ class _Stage:
         own = replace(policy, expanders=tuple(dict.fromkeys(chain)), max_nodes=min(limits, default=0))
         asked = Demand(counted=tuple(each.pod for each in homeless))
         return plan_scale_up(self._snapshot, asked, groups, policy=own, clock=clock)
+
+
+def _within(budget: Budget, more: ScaleUpPlan, found: SlackFound) -> ScaleUpPlan:
+    """The scale-up for placeholders (`more`) without the nodes by which annotations would exceed their limits."""
+    if not found.capped:
+        return more
+    sources = {each.pod.uid: each.source for each in found.settled.homeless}
+    kept = [
+        ScaleUp(group=up.group, nodes=tuple(pods for pods in up.nodes if budget.take([sources[pod.uid] for pod in pods])))
+        for up in more.scale_ups
+    ]
+    return replace(more, scale_ups=tuple(scale_up for scale_up in kept if scale_up.count))
 
 
 class _Together(NamedTuple):

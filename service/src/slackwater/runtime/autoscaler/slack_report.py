@@ -52,7 +52,7 @@ def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
 def slack_problems(plan: SlackPlan) -> list[str]:
     """The problems for the status: annotations that cannot be read, and rules that request more placeholders than allowed."""
     short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
-    return [*plan.headroom.problems, *short]
+    return [*plan.headroom.problems, *(cut.text for cut in plan.cuts_of_headroom), *short]
 
 
 def _short(plan: SlackPlan) -> list[str]:
@@ -68,6 +68,7 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
         "startTimeSLOs": [_slo(name, room) for name, room in plan.headroom.slos.rooms.items()],
         "nodesForSlackAlone": plan.alone,
         "nodesForSlackAloneByGroup": dict(plan.alone_in),
+        "limited": [cut.text for cut in plan.cuts_of_headroom],
         "pushedOff": [f"slack/{number}" for number in plan.pushed],
         "placeholders": [
             {

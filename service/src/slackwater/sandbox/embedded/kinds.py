@@ -69,6 +69,7 @@ KINDS: Final = (
     ResourceKind(prefix="/apis/batch/v1", plural="jobs", kind="Job", counted=True, halves=True),
     ResourceKind(prefix="/apis/apps/v1", plural="deployments", kind="Deployment", counted=True, halves=True),
     ResourceKind(prefix="/api/v1", plural="podtemplates", kind="PodTemplate", counted=True),
+    ResourceKind(prefix="/api/v1", plural="resourcequotas", kind="ResourceQuota", halves=True),
     ResourceKind(prefix=_STORAGE, plural="storageclasses", kind="StorageClass", namespaced=False),
     ResourceKind(prefix=_STORAGE, plural="csinodes", kind="CSINode", namespaced=False),
     ResourceKind(prefix=_STORAGE, plural="csidrivers", kind="CSIDriver", namespaced=False),
