@@ -56,6 +56,11 @@ def test_what_extenders_ignore_replaces_the_arguments_of_every_profile(tmp_path:
     assert kept["one"].ignored_resources == {"x.io/a"}
 
 
+def test_a_file_without_profiles_has_kube_schedulers_own(tmp_path: Path) -> None:
+    found = read(tmp_path, extenders=[an_extender("x.io/a")])
+    assert found == {"default-scheduler": FilterProfile(ignored_resources=frozenset({"x.io/a"}))}
+
+
 def test_only_extended_resources_are_ignored() -> None:
     profile = FilterProfile(ignored_resources=frozenset({"cpu", "hugepages-2Mi", "x.io/a", "requests.x.io/a"}))
     assert [name for name in sorted(profile.ignored_resources) if profile.ignores(name)] == ["x.io/a"]

@@ -1,6 +1,8 @@
 """The problems that the overview shows: advice is given only where a plan found that it helps."""
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
@@ -19,19 +21,21 @@ from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, demand_of
 
 
-def advice(*pods: Pod, full: str = "4") -> Iterator[str]:
-    """The advice about group `large`, which is at its maximum of one node of `full` CPUs, while these pods wait."""
-    group = a_group("large", a_template("t", cpu=full), size=1, largest=1).group
+def advice(*pods: Pod, seconds: float = 0.0) -> Iterator[str]:
+    """The advice about group `large`, which is at its maximum of one node of 4 CPUs, while these pods wait. `seconds`:
+    how long each step of the plan takes, of one second in all; 0: no limit."""
+    group = a_group("large", a_template("t", cpu="4"), size=1, largest=1).group
     status = NodeGroupStatus(
         group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
     )
     growable = GrowableGroup(
         group=group,
-        template=a_group("large", a_template("t", cpu=full)).template,
+        template=a_group("large", a_template("t", cpu="4")).template,
         skip_reason=skip_reason_of(status, status.closed(Instant(0.0)) or "at its maximum of 1 nodes"),
     )
     snapshot = ClusterSnapshot.build([], pods)
-    plan = plan_scale_up(snapshot, demand_of(list(pods)), [growable], policy=ScaleUpPolicy(), clock=lambda: 0.0)
+    clock, policy = partial(next, count(step=seconds)), ScaleUpPolicy(plan_seconds=1.0 if seconds else 0.0)
+    plan = plan_scale_up(snapshot, demand_of(list(pods)), [growable], policy=policy, clock=clock)
     record = LoopRecord(
         number=1,
         at=UnixTime(0.0),
@@ -51,3 +55,7 @@ def test_a_higher_maximum_is_advised_where_a_new_node_would_take_pods() -> None:
 
 def test_a_higher_maximum_is_not_advised_where_no_node_of_the_group_takes_the_pods() -> None:
     assert list(advice(a_pod("huge", cpu="64"), a_pod("picky", node_selector={"disk": "ssd"}))) == []
+
+
+def test_a_higher_maximum_is_not_advised_where_there_was_no_time_for_a_trial() -> None:
+    assert list(advice(a_pod("a", cpu="2"), seconds=10.0)) == []

@@ -55,10 +55,9 @@ def filter_profiles_of(settings: Settings) -> Profiles:
         for resource in extender.get("managedResources", ())
         if resource.get("ignoredByScheduler")
     )
-    return {
-        profile.get("schedulerName", DEFAULT_SCHEDULER): _filters(profile, ignored, path, at)
-        for at, profile in entries(tree, "profiles")
-    }
+    # Without profiles in the file kube-scheduler has the default one.
+    profiles: list[tuple[Steps, dict[str, Any]]] = list(entries(tree, "profiles")) or [((), {})]
+    return {profile.get("schedulerName", DEFAULT_SCHEDULER): _filters(profile, ignored, path, at) for at, profile in profiles}
 
 
 def known_schedulers(settings: Settings, profiles: Profiles, placed: Iterable[Pod]) -> frozenset[str]:

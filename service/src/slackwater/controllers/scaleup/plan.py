@@ -278,12 +278,14 @@ class _Planning:
 
     def _why_not(self) -> list[Unhelpable]:
         runs = list(self._runs.values())
-        reasons = {} if self._is_over() else self._template_nodes.why_not([run.kind for run in runs])
+        tried = not self._is_over()
+        reasons = self._template_nodes.why_not([run.kind for run in runs]) if tried else {}
         pods = self._demand.counted
         return [
             Unhelpable(
                 pods=tuple(pods[pod] for pod in run.pods.tolist()),
                 groups={group.name: self._why(at, reasons.get(run.kind, {})) for at, group in enumerate(self._groups)},
+                tried=tried,
             )
             for run in sorted(runs, key=lambda run: int(run.pods[0]))
         ]

@@ -255,7 +255,7 @@ def _counts(plan: ScaleUpPlan) -> PendingCounts:
 def _limited(unhelpable: Iterable[Unhelpable]) -> dict[GroupName, int]:
     found = Counter[GroupName]()
     for each in unhelpable:
-        for name, why in each.groups.items():
+        for name, why in each.groups.items() if each.tried else ():
             if isinstance(why, SkipReason) and why.kind == "limit":
                 found[name] += len(each.pods)
     return dict(found)
