@@ -13,6 +13,7 @@ whether the pod fits. Scores that compare rows with one another come from `fit.n
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ _FEW: Final = 16
 _AHEAD: Final = 8
 
 #: The most selectors that are evaluated for one question: 20 ms of work.
-_MOST_COMPARED: Final = 10_000
+MOST_COMPARED: Final = 10_000
 
 #: All that room scores read of a group: what its pods request, and what the scores assume for containers without requests.
 _Size = tuple[Amounts, Amounts | None, Amounts | None]
@@ -189,7 +190,7 @@ class Samples:
         """Finds the best of `rows`, an array of shape (rows,) with at least one row. None: too many selectors would have to be
         compared with too many labels."""
         numbered = snapshot.of(kind)
-        if snapshot.counters.to_compare(numbered, _counted_by(snapshot, numbered)) > _MOST_COMPARED:
+        if snapshot.counters.to_compare(numbered, _counted_by_scores(snapshot, numbered)) > MOST_COMPARED:
             return None
         comparing = self._comparing_for(snapshot, kind)
         total = self._rooms.of(snapshot, kind, rows)
@@ -210,7 +211,16 @@ class Samples:
         return found
 
 
-def _counted_by(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> Iterator[PodsMatching]:
+def to_compare(snapshot: ClusterSnapshot, kind: KindId) -> int:
+    """How many selectors have to be evaluated before all rows can be judged and scored for the group."""
+    numbered = snapshot.of(kind)
+    asks = numbered.asks
+    terms = [(term,) for term in asks.anti_affinity] + ([asks.affinity] if asks.affinity else [])
+    judged = (pods_of_terms(snapshot, *each) for each in terms)
+    return snapshot.counters.to_compare(numbered, chain(judged, _counted_by_scores(snapshot, numbered)))
+
+
+def _counted_by_scores(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> Iterator[PodsMatching]:
     """The pods that scores for the group count."""
     for weighted in numbered.asks.preferred_pods:
         yield pods_of_terms(snapshot, weighted.term)

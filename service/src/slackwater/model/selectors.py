@@ -8,14 +8,37 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+#: The most labels under which a selector is filed, and the most of its requirements that are considered for that.
+_MOST_PAIRS: Final = 256
+#: Up to so many values are looked through one by one.
+_FEW: Final = 8
+
+
+class _Computed:
+    """What a `Requirement` computes once; no field."""
+
+    __slots__ = ("_set",)
+
+    _set: frozenset[str]
+
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(_Computed):
     """A requirement on labels: `key` operator `values`, as in node selector terms: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
 
     key: str
     operator: str
     values: tuple[str, ...]
+
+    def names(self, value: str) -> bool:
+        """Whether the value is one of `values`, of which there may be thousands."""
+        if len(self.values) <= _FEW:
+            return value in self.values
+        try:
+            return value in self._set
+        except AttributeError:
+            object.__setattr__(self, "_set", frozenset(self.values))
+            return value in self._set
 
 
 Selector = tuple[Requirement, ...] | None
@@ -43,9 +66,9 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
-            return value is not None and value in requirement.values
+            return value is not None and requirement.names(value)
         case "NotIn":
-            return value is None or value not in requirement.values
+            return value is None or not requirement.names(value)
         case "Exists":
             return value is not None
         case "DoesNotExist":
@@ -115,14 +138,14 @@ class SelectorIndex(Generic[T]):
 
     def _rarest(self, selector: Selector) -> tuple[Pair, ...]:
         """The pairs under which the selector is filed; empty if it requires no label."""
-        asked = [pairs for requirement in selector or () if (pairs := _pairs(requirement))]
+        asked = [pairs for requirement in (selector or ())[:_MOST_PAIRS] if (pairs := _pairs(requirement))]
         return min(asked, key=lambda pairs: sum(len(self._by_pair.get(pair, ())) + 1 for pair in pairs), default=())
 
 
 def _pairs(requirement: Requirement) -> tuple[Pair, ...]:
-    """The labels of which the requirement demands at least one; empty if it demands none."""
+    """The labels of which the requirement demands at least one; empty if it demands none, or one of very many."""
     match requirement.operator:
-        case "In":
+        case "In" if len(requirement.values) <= _MOST_PAIRS:
             return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))
         case "Exists":
             return ((requirement.key, None),)

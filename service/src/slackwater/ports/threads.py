@@ -1,5 +1,6 @@
 """Runs long pieces of work in worker threads, so that the event loop gets its turn meanwhile."""
 
+import ctypes
 import sys
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -10,6 +11,13 @@ T = TypeVar("T")
 
 #: Python's thread switch interval once there was such work, instead of 5 ms: the event loop waits so long for its turn.
 _SWITCH_SECONDS: Final = 1e-4
+
+
+def return_memory() -> None:
+    """Returns memory that was freed to the system, where the C library can: large objects leave much of it behind."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -254,14 +254,17 @@ class Counters:
                 self._counting.setdefault(numbered.id, {})[counter] = weight
 
     def to_compare(self, numbered: NumberedGroup, matching: Iterable[PodsMatching]) -> int:
-        """How many selectors would be evaluated if the counters of these pods, and all counters about the group, were read."""
+        """How many selectors would be evaluated, and counters summed, if the counters of these pods, and all counters about the
+        group, were read."""
         unread = (each for each in matching if each not in self._matching)
         found = sum(len(self._ids(each.pairs())) for each in unread)
         known = self._about.get(numbered.id)
         since = 0 if known is None else known.terms_version
         if since != self.terms_version:
             indexes = (self._carrying_about.get(namespace) for namespace in (numbered.kind.namespace, None))
-            found += sum(index.n_about(numbered.labels, since) for index in indexes if index is not None)
+            found += 2 * sum(index.n_about(numbered.labels, since) for index in indexes if index is not None)
+        if known is not None and known.carriers_version != self._carriers_version:
+            found += sum(map(len, known.counters.values()))
         return found
 
     def _ids(self, pairs: tuple[tuple[str, str], ...] | None) -> Sequence[KindId]:
@@ -354,6 +357,12 @@ class Counters:
         else:
             self._with_column.move_to_end(counter)
         return counter.column
+
+    def forget_columns(self) -> None:
+        """Drops all columns, which the next reads compute again."""
+        while self._with_column:
+            self._forget(self._with_column.popitem()[0])
+        self._about.clear()
 
     def _drop(self, counter: Counter | None) -> None:
         if counter is not None and isinstance(counter.of, PodsMatching):

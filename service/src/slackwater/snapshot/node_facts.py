@@ -13,7 +13,7 @@ import numpy as np
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.snapshot.row_journal import RowJournal
@@ -58,8 +58,8 @@ class NodeFacts:
         #: Resources that somebody has asked for and that no node offers.
         self._wanted: set[str] = set()
         self._absent = LabelColumn(_FIRST_CAPACITY)
-        #: By image name: the image's size, and the rows that have it. None until the first read.
-        self._images: dict[str, tuple[int, list[int]]] | None = None
+        #: By image name: the live rows that have it, with the size that each reports. None until the first read.
+        self._images: dict[str, dict[int, int]] | None = None
         #: Increases whenever the images of some node may have changed.
         self.images_version = 0
         #: Rows whose facts changed. Changes of images are not noted, since no verdict reads images.
@@ -148,7 +148,8 @@ class NodeFacts:
 
     def _added(self, first: int, count: int) -> None:
         self.n_rows = first + count
-        self._forget_images()
+        for row in range(first, first + count):
+            self._put_images(row, (), self.nodes[row].images)
         self.journal.note_all(np.arange(first, first + count))
 
     def put(self, row: Row, node: Node) -> bool:
@@ -158,14 +159,13 @@ class NodeFacts:
         """
         before, self.nodes[row] = self.nodes[row], node
         if before.images != node.images or not self.live[row]:
-            self._forget_images()
+            self._put_images(row, before.images if self.live[row] else (), node.images)
         if self.live[row] and _judged_fields(before) == _judged_fields(node):
             return False
         if node.name != before.name:
             if self.row_of.get(before.name) == row:
                 del self.row_of[before.name]
             self.row_of[node.name] = row
-            self._forget_images()
         self._write(row, node)
         self._taints.tidy()
         self._features.tidy()
@@ -182,23 +182,34 @@ class NodeFacts:
     def set_live(self, row: Row, *, live: bool) -> None:
         if self.live[row] != live:
             self.live[row] = live
-            self._forget_images()
+            images = self.nodes[row].images
+            self._put_images(row, () if live else images, images if live else ())
             self.journal.note(row)
 
     def truncate(self, n_rows: int) -> None:
         """Forgets the rows from `n_rows` on."""
-        for node in self.nodes[n_rows:]:
+        for row, node in enumerate(self.nodes[n_rows:], n_rows):
             del self.row_of[node.name]
+            self._put_images(row, node.images if self.live[row] else (), ())
         del self.nodes[n_rows:]
         self.live[n_rows : self.n_rows] = False
         for column in self._columns():
             column.cut(n_rows)
-        self._forget_images()
         self.n_rows = n_rows
 
-    def _forget_images(self) -> None:
-        self._images = None
+    def _put_images(self, row: int, before: Iterable[Image], images: Iterable[Image]) -> None:
+        """Replaces the images of a row that `image` answers from, if it was read yet."""
         self.images_version += 1
+        if self._images is None:
+            return
+        for name in (name for image in before for name in image.names):
+            rows = self._images.get(name, {})
+            rows.pop(row, None)
+            if not rows:
+                self._images.pop(name, None)
+        for image in images:
+            for name in image.names:
+                self._images.setdefault(name, {}).setdefault(row, image.size)
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key; the first read builds it (about 0.5 ms for 5,000 nodes). Keys that no node has share one
@@ -239,19 +250,15 @@ class NodeFacts:
         Nodes may report different sizes; as in kube-scheduler, the size that the first node reports is used.
         """
         if self._images is None:
-            self._images = self._images_by_name()
-        size, rows = self._images.get(name, (0, []))
-        present = np.zeros(self.capacity, np.bool_)
+            self._images = {}
+            for row, node in enumerate(self.nodes):
+                self._put_images(row, (), node.images if self.live[row] else ())
+        found, present = self._images.get(name), np.zeros(self.capacity, np.bool_)
+        if found is None:
+            return 0, present
+        rows = np.fromiter(found, np.intp, len(found))
         present[rows] = True
-        return size, present
-
-    def _images_by_name(self) -> dict[str, tuple[int, list[int]]]:
-        found: dict[str, tuple[int, list[int]]] = {}
-        for row, node in enumerate(self.nodes):
-            for image in node.images if self.live[row] else ():
-                for name in image.names:
-                    found.setdefault(name, (image.size, []))[1].append(row)
-        return found
+        return found[int(rows.min())], present
 
     def _write(self, row: int, node: Node) -> None:
         self.allocatable[:, row] = 0

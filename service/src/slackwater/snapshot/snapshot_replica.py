@@ -369,6 +369,7 @@ class SnapshotReplica:
             devices=self.devices,
             profiles=self.profiles,
         )
+        self.snapshot.facts.image("")  # collects the images now: the first question about one must not take that long
         numbers = iter(self.snapshot.number(all_pods).tolist())
         for by_uid in self._pods_on_node.values():
             for uid, running_pod in by_uid.items():

@@ -197,7 +197,10 @@ def selector_of(wire: SelectorWire | None) -> Selector:
 
 
 def requirements(wires: Iterable[RequirementWire] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(r.key, r.operator, tuple(r.values or ())) for r in wires or ())
+    found = tuple(Requirement(r.key, r.operator, tuple(r.values or ())) for r in wires or ())
+    for requirement in found:
+        requirement.names("")  # prepares long lists of values here, where large objects have a thread of their own
+    return found
 
 
 _NO_NAMES: Final = ((), (), ())

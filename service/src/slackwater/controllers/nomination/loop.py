@@ -52,6 +52,8 @@ _REST_SECONDS: Final = 1.0
 _BATCH: Final = 32
 #: Images on nodes are in no journal, so everything is scored again this often.
 _RESCORE_SECONDS: Final = 30.0
+#: When no node was chosen for so long, what is cached for groups of pods is dropped.
+_CACHED_SECONDS: Final = 20.0
 
 
 class NominationLoop:
@@ -162,6 +164,7 @@ class NominationLoop:
         self._arrived = self._state_machine.advance_nominations.arrived
         self._wake = anyio.Event()
         await nomination_snapshot.catch_up()
+        await nomination_snapshot.rest(self._clock(), _CACHED_SECONDS)
         self._more = self._nominate_some(nomination_snapshot)
         if self._more and self._may_nominate():
             self._wake.set()
@@ -182,6 +185,7 @@ class NominationLoop:
         if now >= nomination_snapshot.rescore_at:
             nomination_snapshot.rescore_at = Instant(now + _RESCORE_SECONDS)
             nomination_snapshot.forget_scores()
+        nomination_snapshot.used = True
         pods = (backlog.behind_gates if state_machine.advance_nominations.scheduler_at_work(now) else backlog.some)(most, now)
         nominations = state_machine.advance_nominations
         choice = nomination_snapshot.chooser.choose(

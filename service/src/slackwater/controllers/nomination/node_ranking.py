@@ -8,14 +8,14 @@ caller then holds room for the chosen pods and updates the snapshot. This module
 how many may be nominated at once (`aimd_window`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 
-from slackwater.fit.best_node import EMPTINESS, Scoring, score_room
+from slackwater.fit.best_node import EMPTINESS, MOST_COMPARED, Scoring, score_room, to_compare
 from slackwater.fit.feasible_nodes import feasible, judged_apart, refused
 from slackwater.fit.filter.inter_pod_affinity import term_counter
 from slackwater.fit.filter.node_accounting import judge_ledger
@@ -199,7 +199,8 @@ class Chooser:
         elsewhere: Sequence[Pod] = (),
         already_nominated: Sequence[Pod] = (),
     ) -> Choice:
-        """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was.
+        """Chooses nodes for the pods, which come in order of priority. Leaves the snapshot as it was. None is chosen for pods
+        for which too many selectors would have to be evaluated.
 
         `elsewhere`: pods that kube-scheduler is placing now, on unknown nodes. A pod of the same equivalence group is not
         chosen for if its feasible nodes depend on the places of those pods. `already_nominated`: nominated pods that are not
@@ -210,16 +211,23 @@ class Chooser:
             self._snapshot, self._rankings = snapshot, {}
         unsure, still = _kinds(snapshot, elsewhere), _kinds(snapshot, already_nominated)
         picks: list[PodNomination] = []
+        left = MOST_COMPARED
         unfit: list[Pod] = []
         with snapshot.fork():
             for kind, same in _by_kind(pods, snapshot.number(pods).tolist()):
-                known = not (_is_strict(snapshot, kind) and (kind in unsure or _is_first_of_affinity_group(snapshot, kind)))
+                cost = to_compare(snapshot, kind)
+                known = cost <= left and not self._is_unsure(snapshot, kind, unsure)
+                left -= cost if known else 0
                 spreads = any(each.hard for each in snapshot.of(kind).asks.spread)
                 most = int(kind not in still) if spreads else len(same)
                 rows = self._rows(snapshot, kind, min(most, len(same))) if known else []
                 picks += [PodNomination(pod.uid, snapshot.facts.nodes[row].name) for pod, row in zip(same, rows, strict=False)]
                 unfit += same[len(rows) :]
         return Choice(tuple(picks), tuple(unfit))
+
+    @staticmethod
+    def _is_unsure(snapshot: ClusterSnapshot, kind: KindId, unsure: Container[int]) -> bool:
+        return _is_strict(snapshot, kind) and (kind in unsure or _is_first_of_affinity_group(snapshot, kind))
 
     def _rows(self, snapshot: ClusterSnapshot, kind: KindId, count: int) -> list[int]:
         """Places up to `count` pods of the group in the snapshot. Returns their rows; fewer than `count` if no more fit."""

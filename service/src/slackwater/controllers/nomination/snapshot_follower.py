@@ -20,7 +20,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, Kind
-from slackwater.ports.threads import in_thread
+from slackwater.ports.threads import in_thread, return_memory
 from slackwater.runtime.change_collector import NominatedChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -29,8 +29,10 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 _SLICE: Final = 200
 #: Up to so many changed pods are applied to the replica by a shorter path, when filter asks.
 _FEW: Final = 16
-#: More changes than this, or changes of equivalence groups with more rules, are applied by a worker thread.
+#: More changes than this, or new equivalence groups with more rules, are applied by a worker thread.
 _MANY: Final = 2_000
+#: A new equivalence group costs as much as so many changed pods.
+_NEW: Final = 32
 _NOT_KEPT: Final = -1
 
 
@@ -43,6 +45,9 @@ class NominationSnapshot:
         self.chooser = Chooser(scoring)
         self.replica = SnapshotReplica()
         self.rescore_at = Instant(0.0)
+        #: Whether nodes were chosen since `rest_at` was set, and when to drop what is cached if none were.
+        self.used = False
+        self.rest_at = Instant(0.0)
         self._state_machine = state_machine
         self._eligible = eligible
         self._samples = Samples(scoring)
@@ -50,6 +55,8 @@ class NominationSnapshot:
         #: Collected changes that are not applied to the replica yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
+        #: Whether nothing is cached, because no node was chosen for long.
+        self._rested = True
         #: Whether the loop is catching up now, or has never caught up.
         self._behind = True
         #: The snapshot's row for each row of the state machine.
@@ -64,6 +71,19 @@ class NominationSnapshot:
         """Drops all scores. Called when data may have changed that the scores read and no journal shows."""
         self.chooser.forget()
         self._samples.forget()
+
+    async def rest(self, now: Instant, after_seconds: float) -> None:
+        """Drops what is cached for groups of pods if no node was chosen for `after_seconds`, and returns the memory."""
+        if now < self.rest_at:
+            return
+        used, self.used, self.rest_at = self.used, False, Instant(now + after_seconds)
+        if self._rested or used:
+            self._rested = not used
+            return
+        self._rested = True
+        self.forget_scores()
+        self.replica.snapshot.forget_answers()
+        await in_thread(return_memory)
 
     async def catch_up(self) -> None:
         """Brings the snapshot up to date with the state machine as of some instant during this call."""
@@ -93,6 +113,7 @@ class NominationSnapshot:
         there = self._rows_there()[rows]
         if np.minimum.reduce(there) == _NOT_KEPT:
             return None
+        self.used = True
         return self._samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
 
     def _caught_up(self) -> bool:
@@ -137,10 +158,14 @@ class NominationSnapshot:
     def _is_long_work(self, changes: Sequence[PodChange]) -> bool:
         """Are there many changes, or groups with many rules? Or does the snapshot have to be built again: without groups that
         are not used any more, or with labels that these pods' selectors read?"""
-        kinds = {id(pod.kind): pod.kind for _, pod, _ in changes if pod is not None and pod.kind.n_rules}
-        if self.replica.is_stale or len(changes) + sum(kind.n_rules for kind in kinds.values()) > _MANY:
+        if self.replica.is_stale:
             return True
-        return any(not kind.keys_read <= self.replica.snapshot.kinds.keys for kind in kinds.values())
+        kinds = self.replica.snapshot.kinds
+        pods = {(id(pod.kind), id(pod.labels)): pod for _, pod, _ in changes if pod is not None}
+        new = [pod.kind for pod in pods.values() if kinds.find(pod.kind, pod.labels, deleting=pod.deleting) is None]
+        if len(changes) + sum(_NEW + kind.n_rules for kind in new) > _MANY:
+            return True
+        return any(not kind.keys_read <= kinds.keys for kind in new)
 
 
 def _counted(changes: Sequence[PodChange]) -> Sequence[PodChange]:
