@@ -26,6 +26,7 @@ import numpy as np
 
 from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
+from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import SPREAD, feasible
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms
 from slackwater.fit.filter.node_resources_fit import asked_lines
@@ -125,14 +126,16 @@ def place_pods(
     packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
     all_rows = np.arange(len(kinds))
     if hints.pods is not None:
-        for kind, run in _runs(kinds, all_rows[packing.knows(hints.pods)]):
-            packing.try_at(kind, run, hints.pods[run])
-    for kind, run in _runs(kinds, all_rows[packing.at == NOWHERE]):
-        packing.place(kind, run, hint=hints.kinds.get(kind, NOWHERE))
+        for kind, run in runs(kinds, all_rows[packing.knows(hints.pods)]):
+            with concerning(kind):
+                packing.try_at(kind, run, hints.pods[run])
+    for kind, run in runs(kinds, all_rows[packing.at == NOWHERE]):
+        with concerning(kind):
+            packing.place(kind, run, hint=hints.kinds.get(kind, NOWHERE))
     return packing.result()
 
 
-def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
+def runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
     """Splits `pods` (positions in `kinds`) into runs of the same equivalence group, in order: (group, positions)."""
     if not len(pods):
         return
@@ -140,6 +143,17 @@ def _runs(kinds: Rows, pods: Rows) -> Iterator[tuple[KindId, Rows]]:
     bounds = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(pods)]
     for start, end in pairwise(bounds):
         yield KindId(int(of[start])), pods[start:end]
+
+
+def place_planned(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> None:
+    """Places one pod of the group on each of `rows`, in order: where an earlier packing placed them on an equal snapshot."""
+    if has_claims(snapshot, snapshot.of(kind)):
+        for row in rows.tolist():  # a volume or device that one pod takes is not available to the next
+            assume_claims(snapshot, kind, Row(row))
+            snapshot.place(kind, row)
+    else:
+        where, counts = np.unique(rows, return_counts=True)
+        snapshot.place_many(kind, where, counts)
 
 
 class _Packing:

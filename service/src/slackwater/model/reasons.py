@@ -214,13 +214,14 @@ class WaitReason(StrEnum):
     COMING = "node_coming"
     # A node.
     REMOVABLE = "removable"
-    # A group does not grow. Plans use the first six.
+    # A group does not grow. Plans use the first seven.
     SWITCHED_OFF = "switched-off"
     NOT_READY = "not-ready"
     BACKOFF = "backoff"
     NO_TEMPLATE = "no-template"
     LIMIT = "limit"
     TIME = "time"
+    ERROR = "error"
     NOT_NEEDED = "not_needed"
     GROWS = "grows"
     # A permit.
@@ -255,6 +256,7 @@ WAIT_TEXTS: Final[dict[WaitReason, str]] = {
     WaitReason.NO_TEMPLATE: "nobody knows what a node of the group looks like",
     WaitReason.LIMIT: "the group, a quota or the cluster is at its maximum",
     WaitReason.TIME: "planning took too long",
+    WaitReason.ERROR: "planning for it raised an error",
     WaitReason.NOT_NEEDED: "no pending pod needs a node of the group",
     WaitReason.GROWS: "a plan made now would add nodes to the group",
     WaitReason.GRANTED: "the agent has all that it asked for",

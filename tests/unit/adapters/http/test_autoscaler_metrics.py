@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.outcome import PlanFailure
 from slackwater.model.effects import DrainEnd, DrainOrder
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -50,6 +51,7 @@ def a_record() -> LoopRecord:
         ),
         queued=(WaitingScaleUp(group=A, nodes=40, priority=0, waits_for="x"),),
         problems=("node group b: quota: no",),
+        failures=(PlanFailure(part="group", about="node group b", error="ValueError: x", trace=""),),
         failed={"timeout": 2, "BOOT_FAILED": 1},
         spent=LoopDurations(sense=0.5, plan=0.25, act=0.25, serving=0.01),
     )
@@ -91,6 +93,8 @@ def test_the_names_labels_and_values_are_cluster_autoscalers() -> None:
         'slackwater_autoscaler_nodes_in_creation{node_group="a"}': 5,
         'slackwater_autoscaler_nodes_queued{node_group="a"}': 40,
         'slackwater_autoscaler_pending_pods{outcome="not_looked_at"}': 10,
+        'slackwater_autoscaler_plan_failures_total{part="group"}': 1,
+        'slackwater_autoscaler_plan_failures_total{part="pods"}': 0,
         "slackwater_autoscaler_loops_total": 1,
     }
     assert {name: seen.get(name) for name in want} == want

@@ -52,6 +52,13 @@ class NotCounted(BaseModel):
     reason: str
 
 
+class PlanFailure(BaseModel):
+    """Pods, a node group or slack, left out of the plan because planning raised an error."""
+
+    about: str
+    error: str
+
+
 class ScaleUpAnswer(BaseModel):
     """What `slackwater simulate scale-up -o json` prints."""
 
@@ -60,6 +67,7 @@ class ScaleUpAnswer(BaseModel):
     unhelpable: list[Unhelpable]
     notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
     notLookedAt: Annotated[list[str], Field(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = []
+    failures: Annotated[list[PlanFailure], Field(description="What the plan was made without. Left out where empty.")] = []
     skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
     seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
 

@@ -32,7 +32,8 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     gives them.
 
     `seconds` is the time from the decoded objects to the plan. `notCounted` lists pods that were not planned for, with the
-    reason, `notLookedAt` the pods beyond `scaleUp.maxPods`, `skipped` the rules that could not be judged.
+    reason, `notLookedAt` the pods beyond `scaleUp.maxPods`, `failures` what was left out of the plan because planning raised
+    an error, `skipped` the rules that could not be judged.
     """
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
@@ -64,6 +65,8 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
         answer["notCounted"] = [{"pod": str(each.pod.key), "reason": each.why} for each in plan.passed_over]
     if plan.not_looked_at:
         answer["notLookedAt"] = [str(pod.key) for pod in plan.not_looked_at]
+    if plan.failures:
+        answer["failures"] = [{"about": each.about, "error": each.error} for each in plan.failures]
     return answer
 
 

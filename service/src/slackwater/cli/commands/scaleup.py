@@ -83,6 +83,8 @@ def _table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"not counted: {count} pods: {why}"
     if "notLookedAt" in answer:
         yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
+    for each in answer.get("failures", ()):
+        yield f"left out of the plan: {each['about']}: {each['error']}"
     yield from not_judged([answer])
 
 

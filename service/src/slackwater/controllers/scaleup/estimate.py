@@ -15,6 +15,7 @@ from slackwater.controllers.scaleup.expanders.scarcity import Resources, resourc
 from slackwater.controllers.scaleup.groups import Budget, counted
 from slackwater.controllers.scaleup.new_nodes import NewNodes, TrackedNodes
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
+from slackwater.fit.failure import concerning
 from slackwater.model.columns import Rows
 from slackwater.model.nodegroups import GroupName
 from slackwater.snapshot.equivalence_groups import KindId
@@ -175,7 +176,8 @@ def _fill_all(
     for run in runs:
         if stop():
             return placed, True
-        placed.append((run, fill(run.kind, len(run.pods))))
+        with concerning(run.kind):
+            placed.append((run, fill(run.kind, len(run.pods))))
     return placed, False
 
 

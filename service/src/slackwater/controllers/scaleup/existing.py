@@ -14,6 +14,7 @@ import numpy as np
 from slackwater.controllers.scaleup.pending import Demand, importance
 from slackwater.fit.assumed_claims import assume_free_devices
 from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
+from slackwater.fit.failure import concerning
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Node, Pod
@@ -42,7 +43,7 @@ def place_existing(
     for part in _by_priority(pods) if hints else [np.arange(len(pods))]:
         order = part[_kinds_together(pods, kinds, part)]
         given = NO_HINTS if hinted is None else Hints(pods=hinted[order])
-        rows[order] = place_pods(snapshot, kinds[order], rows=everywhere, hints=given, stop=stop).rows
+        rows[order] = place_pods(snapshot, kinds[order], rows=everywhere, hints=given, stop=stop, reasons=False).rows
     return rows
 
 
@@ -61,7 +62,8 @@ def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tupl
     placed = [(pod, pod.nominated_node) for pod in pods if pod.nominated_node is not None]
     for kind, (_, name) in zip(snapshot.number(pods).tolist(), placed, strict=True):
         row = snapshot.facts.row_of[name]
-        assume_free_devices(snapshot, KindId(kind), row)
+        with concerning(KindId(kind)):
+            assume_free_devices(snapshot, KindId(kind), row)
         snapshot.place(KindId(kind), row)
     return placed
 

@@ -25,8 +25,8 @@ from slackwater.snapshot.equivalence_groups import KindId
 
 #: switched-off: by configuration. not-ready: the group is unhealthy. backoff: adding a node to the group failed recently.
 #: no-template: it is not known what a new node of the group looks like. limit: the group, the cluster or a quota is at its
-#: maximum. time: planning took too long.
-SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time"]
+#: maximum. time: planning took too long. error: planning raised an error.
+SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ time. A rule that no other pod of the demand can affect is judged once, on an em
 from collections.abc import Iterable, Sequence, Set
 
 from slackwater.fit.assumed_claims import has_claims
+from slackwater.fit.failure import concerning
 from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
 from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.model.columns import Rows
@@ -35,10 +36,14 @@ class InterPodConstraints:
         self._numbers: dict[object, Mark] = {}
         self._leaves: dict[KindId, dict[Mark, None]] = {}
         self._avoids: dict[KindId, dict[Mark, None]] = {}
+        moving = []
         for kind in kinds:
-            self._mark_by_terms(snapshot.of(kind))
-            self._mark_by_ports(snapshot.of(kind))
-        self.moving = frozenset(kind for kind in kinds if self._moves(snapshot.of(kind)))
+            with concerning(kind):
+                self._mark_by_terms(snapshot.of(kind))
+                self._mark_by_ports(snapshot.of(kind))
+                if self._moves(snapshot.of(kind)):
+                    moving.append(kind)
+        self.moving = frozenset(moving)
 
     def leaves(self, kind: KindId) -> Iterable[Mark]:
         """The marks that a pod of the group leaves on its node."""

@@ -19,10 +19,9 @@ import numpy as np
 from slackwater.controllers.scaleup.groups import Budget, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import Mark
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assumed_claims import assume_claims, has_claims
-from slackwater.fit.binpacking import NOWHERE, place_pods
+from slackwater.fit.binpacking import NOWHERE, place_planned, place_pods
 from slackwater.model.columns import Int64, Mask, Rows
-from slackwater.model.ids import NodeName, Row
+from slackwater.model.ids import NodeName
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.value_column import grown
 
@@ -175,7 +174,7 @@ class TrackedNodes:
             before = self._nodes.n
             placed = self._nodes.fill(kind, count)
             self._show(before)
-            self._count_pods(kind, self._first + placed)
+            place_planned(self._snapshot, kind, self._first + placed)
             return placed
         placed = self._noted(kind, self._place(kind, count))
         while len(placed) < count and not self.cut:
@@ -213,7 +212,7 @@ class TrackedNodes:
         self._show(before)
         number_of = {first + was: first + now for now, was in enumerate(used.tolist())}
         moved = np.array([number_of.get(row, row) for row in rows.tolist()], np.intp)
-        self._count_pods(kind, moved)
+        place_planned(self._snapshot, kind, moved)
         return moved
 
     def _place(self, kind: KindId, count: int) -> Rows:
@@ -249,15 +248,6 @@ class TrackedNodes:
             budget.take(group, 1)
             many.append(group)
         return [many, *ones]
-
-    def _count_pods(self, kind: KindId, rows: Rows) -> None:
-        if has_claims(self._snapshot, self._snapshot.of(kind)):
-            for row in rows.tolist():  # a volume or device that one pod takes is not available to the next
-                assume_claims(self._snapshot, kind, Row(row))
-                self._snapshot.place(kind, row)
-            return
-        at, counts = np.unique(rows, return_counts=True)
-        self._snapshot.place_many(kind, at, counts)
 
     def _show(self, before: int) -> None:
         """Adds the nodes from number `before` on to the snapshot."""

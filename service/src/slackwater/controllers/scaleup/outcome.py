@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.model.ids import NodeName, UnixTime
@@ -60,6 +61,21 @@ class SkippedPod:
     why: str
 
 
+#: slack: the placeholders. drains: which drains are rolled back for pending pods.
+FailedPart = Literal["pods", "group", "slack", "drains"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFailure:
+    """A part of a plan that raised an error; the rest was planned without it. `about` names the part, `error` is the error in
+    one line, `trace` its traceback."""
+
+    part: FailedPart
+    about: str
+    error: str
+    trace: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPlan:
     """The scale-up plan. Every pod of the demand is in exactly one of its lists.
@@ -67,7 +83,8 @@ class ScaleUpPlan:
     `scale_ups`: all groups that should grow, each once, without regard to limits on nodes in creation. `schedulable`: pods that
     fit on existing or upcoming nodes, in some cases only once nodes of the plan are there. `passed_over`: pods for which no
     nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `notes`: texts for people about settings
-    that had no effect. `again_at`: when the first pod that is passed over for its age will count; None if there is no such pod.
+    that had no effect. `failures`: what planning failed for; the pods among it are in `unhelpable`. `again_at`: when the first
+    pod that is passed over for its age will count; None if there is no such pod.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -76,6 +93,7 @@ class ScaleUpPlan:
     passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     notes: tuple[str, ...] = ()
+    failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
 
     @property

@@ -16,6 +16,7 @@ What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing, place_nominated, without_lost_nominations
 from slackwater.controllers.scaleup.expanders.chain import Merit, chain_of
 from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
+from slackwater.controllers.scaleup.failures import Remaining
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.option_queue import OptionQueue
@@ -32,10 +34,10 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.assumed_claims import assume_claims, has_claims
-from slackwater.fit.binpacking import NOWHERE
+from slackwater.fit.binpacking import NOWHERE, place_planned, runs
+from slackwater.fit.failure import PlanningFailed, concerning
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName, PodUid, Row
+from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
@@ -66,7 +68,8 @@ class NewPlan:
             template = self._groups[group].template
             assert template is not None
             names = [NodeName(f"new:{self._groups[group].name}:{number}") for number in numbers]
-            rows = add_nodes(self._snapshot, template, names, system=system)
+            with concerning(self._groups[group].name):
+                rows = add_nodes(self._snapshot, template, names, system=system)
             self._node_at.update(zip(rows, numbers, strict=True))
             self._row_of.update(zip(numbers, rows, strict=True))
         return first
@@ -84,18 +87,12 @@ class NewPlan:
                 self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
-        """Places these pods, which have been assigned to a node, in the snapshot. `kinds`: the equivalence group of each pod of
-        the demand."""
-        rows = np.fromiter((self._row(pod) for pod in pods.tolist()), np.intp, len(pods))
-        for kind in np.unique(kinds[pods]).tolist():
-            at = rows[kinds[pods] == kind]
-            if has_claims(self._snapshot, self._snapshot.of(KindId(kind))):
-                for row in at.tolist():
-                    assume_claims(self._snapshot, KindId(kind), Row(row))
-                    self._snapshot.place(KindId(kind), row)
-            else:
-                where, counts = np.unique(at, return_counts=True)
-                self._snapshot.place_many(KindId(kind), where, counts)
+        """Places these pods, which have been assigned to a node, in the snapshot. `pods`: in the order in which they were
+        planned, since the devices and volumes that a pod gets depend on the pods before it. `kinds`: the equivalence group of
+        each pod of the demand."""
+        for kind, run in runs(kinds, pods):
+            with concerning(kind):
+                place_planned(self._snapshot, kind, np.fromiter(map(self._row, run.tolist()), np.intp, len(run)))
 
     def _row(self, pod: int) -> int:
         return self._row_of[self._on[pod]] if pod in self._on else self._snapshot.facts.row_of[self._elsewhere[pod]]
@@ -146,29 +143,34 @@ def plan_scale_up(
 
     `clock` returns seconds, for the limits on time. `hints`: the nodes where an earlier plan saw pods fit.
 
-    Raises `UnreadLabel` if pods of the demand or of templates have constraints on labels that the snapshot was built without.
+    An error stops nothing but the plan for the pods, or for the group, that it concerns (`failures`): the plan is made again
+    without them.
     """
-    planning = _Planning(snapshot, demand, groups, policy, clock)
-    planning.add_upcoming()
-    planning.fill_existing(hints)
-    planning.choose()
-    return planning.result()
+    ends = clock() + policy.plan_seconds if policy.plan_seconds else None
+    remaining = Remaining(snapshot=snapshot, demand=without_lost_nominations(snapshot, demand), groups=list(groups))
+    remaining.leave_out_unread()
+    while True:
+        try:
+            with snapshot.fork() as trial:
+                planning = _Planning(remaining, policy, clock, ends)
+                planning.add_upcoming()
+                planning.fill_existing(hints)
+                planning.choose()
+                plan = planning.result()
+                trial.commit()
+        except PlanningFailed as failed:
+            remaining.leave_out(failed)
+        else:
+            return replace(plan, unhelpable=(*plan.unhelpable, *remaining.unhelpable), failures=tuple(remaining.failures))
 
 
 class _Planning:
     """One planning. `_left`: whether a pod has no node yet, by position in the demand, shape (pods,)."""
 
-    def __init__(
-        self,
-        snapshot: ClusterSnapshot,
-        demand: Demand,
-        groups: Sequence[GrowableGroup],
-        policy: ScaleUpPolicy,
-        clock: Callable[[], float],
-    ) -> None:
-        demand = without_lost_nominations(snapshot, demand)
-        self._snapshot, self._demand, self._groups, self._policy, self._clock = snapshot, demand, groups, policy, clock
-        self._ends = clock() + policy.plan_seconds if policy.plan_seconds else None
+    def __init__(self, remaining: Remaining, policy: ScaleUpPolicy, clock: Callable[[], float], ends: float | None) -> None:
+        self._snapshot, self._demand, self._groups = remaining.snapshot, remaining.demand, remaining.groups
+        self._policy, self._clock, self._ends = policy, clock, ends
+        snapshot, demand, groups = self._snapshot, self._demand, self._groups
         self._cut = False
         #: Seconds spent on estimates of each bundle so far.
         self._spent: dict[tuple[int, ...], float] = {}
@@ -185,7 +187,8 @@ class _Planning:
         for group in self._groups:
             if group.template is not None:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
-                add_nodes(snapshot, group.template, names, system=system)
+                with concerning(group.name):
+                    add_nodes(snapshot, group.template, names, system=system)
         self._budget = Budget.of(
             self._groups,
             nodes=[node for row, node in enumerate(snapshot.facts.nodes) if snapshot.facts.live[row]],

@@ -5,7 +5,7 @@ judged on it by every rule. What is free on a template node is free on each new 
 of the demand affect one another (`inter_pod_constraints`, `new_nodes`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,6 +15,7 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_n
 from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
 from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
+from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
 from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.fit.filter.node_resources_fit import ignored_lines, lacking_everywhere
@@ -77,15 +78,18 @@ class TemplateNodes:
         running_pods = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
         for kind in sorted(kinds):
-            numbered = self.snapshot.of(kind)
-            alone = not self.inter_pod_constraints.is_free_on_empty(kind, running_pods)
-            if alone or lacks_request(self.snapshot, numbered.kind):
-                self.codes[kind] = self._codes(numbered, rows)
-                continue
-            asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
-            if asks not in known:
-                known[asks] = self._codes(numbered, rows, without=(AFFINITY, RESOURCES, LEDGER))
-            self.codes[kind] = self._with_room(kind, known[asks])
+            with concerning(kind):
+                self.codes[kind] = self._on_empty(kind, rows, running_pods, known)
+
+    def _on_empty(self, kind: KindId, rows: dict[int, int], running_pods: Set[KindId], known: dict[object, Codes]) -> Codes:
+        numbered = self.snapshot.of(kind)
+        alone = not self.inter_pod_constraints.is_free_on_empty(kind, running_pods)
+        if alone or lacks_request(self.snapshot, numbered.kind):
+            return self._codes(numbered, rows)
+        asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
+        if asks not in known:
+            known[asks] = self._codes(numbered, rows, without=(AFFINITY, RESOURCES, LEDGER))
+        return self._with_room(kind, known[asks])
 
     def _with_room(self, kind: KindId, codes: Codes) -> Codes:
         """Adds verdicts on room to `codes`, the verdicts of the other rules: RESOURCES_SHORT where these accept the node and a
@@ -123,7 +127,8 @@ class TemplateNodes:
                 continue
             with self._template_rows(templates) as rows:
                 for kind in some:
-                    found[kind].update(self._refused(kind, rows))
+                    with concerning(kind):
+                        found[kind].update(self._refused(kind, rows))
         return found
 
     def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, GroupRefusal]]:
@@ -213,7 +218,8 @@ class TemplateNodes:
             rows = {}
             for at, template in self._templates if some is None else some:
                 name = NodeName(f"specimen:{self.groups[at].name}")
-                rows[at] = add_nodes(self.snapshot, template, [name], system=self.system).start
+                with concerning(self.groups[at].name):
+                    rows[at] = add_nodes(self.snapshot, template, [name], system=self.system).start
             yield rows
 
 

@@ -23,7 +23,7 @@ import structlog
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
-from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
@@ -120,6 +120,7 @@ class Autoscaler:
         #: The record of the last completed loop; None before the first.
         self.last: LoopRecord | None = None
         self._loops = 0
+        self._logged: set[tuple[str, str]] = set()
         self._failures_in_a_row = 0
         #: When pods that were too young for the last plan are old enough; None if there are none.
         self._again_at: UnixTime | None = None
@@ -195,6 +196,7 @@ class Autoscaler:
         marks.append(self._clocks.clock())
         plans = await self._plan(turn)
         self._again_at = plans.scale_up.again_at
+        self._log_failures(plans.scale_up.failures)
         marks.append(self._clocks.clock())
         turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
         given_up = self._give_up(plans, turn.watch)
@@ -232,6 +234,13 @@ class Autoscaler:
         except Exception:
             self._planning.forget()
             raise
+
+    def _log_failures(self, failures: Sequence[PlanFailure]) -> None:
+        """Logs what was left out of the plan, once for as long as it is left out."""
+        for failure in failures:
+            if (failure.about, failure.error) not in self._logged:
+                _log.error("left out of the plan", part=failure.part, about=failure.about, traceback=failure.trace)
+        self._logged = {(failure.about, failure.error) for failure in failures}
 
     async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:
         """The scale-down plan; None if there is none. An error of planning does not end the loop, because a failed loop would
@@ -352,8 +361,10 @@ class _Turn:
                 *(stuck_note(group_status) for group_status in group_registry.group_status.values() if group_status.stuck),
                 *plans.notes,
                 *plan.notes,
+                *(f"{failure.about} left out of the plan: {failure.error}" for failure in plan.failures),
                 *(slack_problems(plans.slack) if plans.slack else ()),
             ),
+            failures=plan.failures,
             events_left_out=self.events_left_out,
             spent=LoopDurations(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
             scale_down=self.scale_down,

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, WaitingScaleUp
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
-from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
 from slackwater.model.histogram import Spread
 from slackwater.model.ids import Generation, Instant, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -88,6 +88,8 @@ class LoopRecord:
     silent: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    #: What was left out of the scale-up plan because of an error.
+    failures: tuple[PlanFailure, ...] = ()
     events_left_out: int = 0
     spent: LoopDurations = field(default_factory=LoopDurations)
     #: None if scale-down is off or was not planned.
@@ -141,6 +143,8 @@ class LoopCounts:
     removals_given_up: Counter[str] = field(default_factory=Counter)
     pods_evicted: int = 0
     errors: Counter[str] = field(default_factory=Counter)
+    #: What was left out of plans because of errors, by part.
+    left_out_of_plans: Counter[str] = field(default_factory=Counter)
     failed_scale_ups: Counter[str] = field(default_factory=Counter)
     failed_nodes: Counter[str] = field(default_factory=Counter)
     last_activity: dict[str, UnixTime] = field(default_factory=dict)
@@ -162,6 +166,7 @@ class LoopCounts:
         self.durations["cloudProviderRefresh"].note(spent.sense)
         self.durations["scaleUp"].note(spent.plan)
         self.errors["cloudProviderError"] += len(record.problems)
+        self.left_out_of_plans.update(failure.part for failure in record.failures)
         self.failed_nodes.update(record.failed)
         self.late_removed += record.failed.get(_LATE, 0)
         if record.scale_down is not None:

@@ -5,11 +5,12 @@ Cluster Autoscaler's; its metrics of things that do not exist here are omitted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from slackwater.controllers.scaleup.outcome import FailedPart
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.histograms import histogram
 from slackwater.runtime.autoscaler.loop_record import FUNCTIONS, LoopCounts, LoopRecord
@@ -156,6 +157,12 @@ def _by(values: Mapping[str, int], name: str, meaning: str, label: str) -> Count
 def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield CounterMetricFamily("slackwater_autoscaler_loops", "Completed loops.", value=counts.loops)
     yield CounterMetricFamily("slackwater_autoscaler_failed_loops", "Loops that failed.", value=counts.failed_loops)
+    left_out = CounterMetricFamily(
+        "slackwater_autoscaler_plan_failures", "What was left out of a scale-up plan because of an error.", labels=["part"]
+    )
+    for part in get_args(FailedPart):
+        left_out.add_metric([part], counts.left_out_of_plans[part])
+    yield left_out
     creating = GaugeMetricFamily("slackwater_autoscaler_nodes_in_creation", "Nodes in creation.", labels=["node_group"])
     stuck = GaugeMetricFamily(
         "slackwater_autoscaler_nodes_stuck",

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.failures import failure_of
 from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.model.auxiliary import AuxiliaryObjects
@@ -92,8 +93,9 @@ class ScaleUpResult:
     """The part of a scale-up plan that the loop acts on. Pods that no group helps may be tens of thousands, so the loop gets
     only their Events and their number.
 
-    `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `again_at`: when pods
-    that are too young now are old enough; None if there are none.
+    `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `failures`: what was
+    left out of the plan because of an error. `again_at`: when pods that are too young now are old enough; None if there are
+    none.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -101,6 +103,7 @@ class ScaleUpResult:
     refused: tuple[Announce, ...] = ()
     left_out: int = 0
     notes: tuple[str, ...] = ()
+    failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
 
 
@@ -203,16 +206,22 @@ class PlanMaker:
         found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
-            given_up = drains_to_roll_back(replica, inquiry.scale_down, found.plan)
+            try:
+                given_up = drains_to_roll_back(replica, inquiry.scale_down, found.plan)
+            except Exception as error:  # nodes are bought although a drain could be given up: better than none for anybody
+                found = found.without(failure_of("drains", "drains to roll back", error))
         if given_up:
             with with_drains_rolled_back(replica, given_up):
                 found = self._scale_up(replica, inquiry)
         return _Grown(inquiry=inquiry, found=found, given_up=given_up)
 
     def scale_down(self) -> ScaleDownProposal | None:
-        """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten."""
+        """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten. None too
+        if slack was not planned because of an error: it is then unknown which nodes are kept for it."""
         grown = self._grown
         if grown is None or grown.inquiry.scale_down is None:
+            return None
+        if any(failure.part == "slack" for failure in grown.found.plan.failures):
             return None
         inquiry, replica = grown.inquiry, self.replica
         evictions = [eviction.pod for eviction in grown.inquiry.scale_down.state.recent_evictions]
@@ -237,6 +246,7 @@ class PlanMaker:
             refused=tuple(refused),
             left_out=left_out,
             notes=plan.notes,
+            failures=plan.failures,
             again_at=plan.again_at,
         )
 

@@ -12,8 +12,9 @@ from math import ceil
 from typing import Final
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.failures import failed_group, failure_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason, Template
-from slackwater.controllers.scaleup.outcome import SkippedPod
+from slackwater.controllers.scaleup.outcome import PlanFailure, SkippedPod
 from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -111,16 +112,17 @@ class ReplicaScaleUpPlanner:
         self._bought_slices: _Slices = {}
 
     def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> LoopPlans:
-        policy, slack = inquiry.rules.policy, inquiry.rules.slack
+        policy = inquiry.rules.policy
         demand = _demand(replica, inquiry.now, inquiry.rules)
         every = inquiry.group_status.values()
         bought = (_bought_slices(replica, status, self._bought_slices, inquiry.now) for status in every)
         self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
-        groups = [self._group(replica, group_status, inquiry, policy) for group_status in every]
+        failures: list[PlanFailure] = []
+        groups = [self._group(replica, group_status, inquiry, failures) for group_status in every]
+        slack = self._slack(replica, inquiry, groups, failures)
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
-        headroom = HeadroomDemand() if slack is None else self._headroom(replica, inquiry, slack, groups)
         kept = [each.pod for each in replica.kept_room]
-        replica.learn([*running_pods, *example_pods(headroom.pod_headroom), *kept])
+        replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
         snapshot = replica.snapshot
         # Expendable pods do not block other pods, because kube-scheduler preempts them.
         with replica.without_below(policy.pending.priority_cutoff) as counted:
@@ -137,13 +139,33 @@ class ReplicaScaleUpPlanner:
                     groups,
                     policy=policy,
                     clock=self._clock,
-                    slack=SlackInquiry(policy=slack, now=inquiry.now, headroom=headroom, state=self._slack_state),
+                    slack=slack,
                     pod_requests=RunningPodRequests(counted),
                     hints=self._hints,
                 )
-        self._slack_state = SlackState() if found.slack is None else found.slack.state
+        if found.slack is not None:
+            self._slack_state = found.slack.state
+        elif inquiry.rules.slack is None:
+            self._slack_state = SlackState()
         self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
+        for failure in failures:
+            found = found.without(failure)
         return found
+
+    def _slack(
+        self, replica: SnapshotReplica, inquiry: Inquiry, groups: Sequence[GrowableGroup], failures: list[PlanFailure]
+    ) -> SlackInquiry | None:
+        """What to plan for slack; None if slack is off, or if an error, which is added to `failures`, keeps it from being
+        planned."""
+        policy = inquiry.rules.slack
+        if policy is None:
+            return None
+        try:
+            headroom = self._headroom(replica, inquiry, policy, groups)
+        except Exception as error:
+            failures.append(failure_of("slack", "headroom", error))
+            return None
+        return SlackInquiry(policy=policy, now=inquiry.now, headroom=headroom, state=self._slack_state)
 
     def _headroom(
         self, replica: SnapshotReplica, inquiry: Inquiry, slack: SlackPolicy, groups: Sequence[GrowableGroup]
@@ -155,19 +177,24 @@ class ReplicaScaleUpPlanner:
         return asking_now(replica, inquiry.headroom_requests).with_slos(self._slos)
 
     def _group(
-        self, replica: SnapshotReplica, group_status: NodeGroupStatus, inquiry: Inquiry, policy: ScaleUpPolicy
+        self, replica: SnapshotReplica, group_status: NodeGroupStatus, inquiry: Inquiry, failures: list[PlanFailure]
     ) -> GrowableGroup:
+        """The input for one group. An error, which is added to `failures`, keeps only this group from growing."""
         known = self._templates.get(group_status.name)
-        found = growable_group(
-            replica,
-            group_status,
-            inquiry.barred.get(group_status.name),
-            daemons=inquiry.daemons,
-            policy=policy,
-            now=inquiry.now,
-            known=known,
-            bought_slices=self._bought_slices,
-        )
+        try:
+            found = growable_group(
+                replica,
+                group_status,
+                inquiry.barred.get(group_status.name),
+                daemons=inquiry.daemons,
+                policy=inquiry.rules.policy,
+                now=inquiry.now,
+                known=known,
+                bought_slices=self._bought_slices,
+            )
+        except Exception as error:
+            failures.append(failure_of("group", f"node group {group_status.name}", error))
+            return failed_group(GrowableGroup(group=group_status.group, template=None), error)
         if found.template is not None and any(name in replica.nodes for name in group_status.ready):
             self._templates[group_status.name] = found.template.node
         return found

@@ -20,8 +20,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from slackwater.controllers.scaleup.failures import failure_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, add_nodes, upcoming_name
-from slackwater.controllers.scaleup.outcome import ScaleUp, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -34,6 +35,7 @@ from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.controllers.slack.state import Placeholder, SlackState
+from slackwater.fit.assumed_claims import assume_free_devices, has_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
@@ -191,6 +193,10 @@ class LoopPlans:
     plan: ScaleUpPlan
     slack: SlackPlan | None = None
 
+    def without(self, failure: PlanFailure) -> "LoopPlans":
+        """These plans, with the report of an error in a further part, which was not planned."""
+        return replace(self, plan=replace(self.plan, failures=(*self.plan.failures, failure)))
+
 
 def plan_with_slack(
     snapshot: ClusterSnapshot,
@@ -209,21 +215,40 @@ def plan_with_slack(
     on existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest sufficient size
     (expander `smallest-node`), within the limits that the nodes for real pods leave. The snapshot is left unchanged.
 
-    :raises UnreadLabel: the snapshot was built without an equivalence group that the plan needs.
+    If the plan for placeholders raises an error, the plan for real pods is returned alone, with the error (`failures`).
     """
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock, hints=hints)
+    try:
+        return _with_placeholders(
+            snapshot, demand, groups, plan, policy=policy, clock=clock, slack=slack, requests=pod_requests
+        )
+    except Exception as error:
+        return LoopPlans(plan=plan).without(failure_of("slack", "slack", error))
+
+
+def _with_placeholders(
+    snapshot: ClusterSnapshot,
+    demand: Demand,
+    groups: Sequence[GrowableGroup],
+    plan: ScaleUpPlan,
+    *,
+    policy: ScaleUpPolicy,
+    clock: Callable[[], float],
+    slack: SlackInquiry,
+    requests: RunningPodRequests,
+) -> LoopPlans:
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
-        slack_inputs = stage.slack_inputs(slack.policy, pod_requests, demand.counted)
+        slack_inputs = stage.slack_inputs(slack.policy, requests, demand.counted)
         limited = within_nodes(slack.headroom.pod_headroom, stage.slack_nodes, slack.policy.headroom, n_nodes=stage.n_existing)
         asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=limited.pod_headroom)
         used = stage.used()
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
-        alone = stage.alone(found, pod_requests)
+        alone = stage.alone(found, requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
-        budget = stage.budget(found, slack.policy.headroom, pod_requests)
+        budget = stage.budget(found, slack.policy.headroom, requests)
         more = _within(budget, more, found)
     together = _together(plan, stage, found, more)
     kept = kept_nodes(
@@ -248,7 +273,8 @@ def plan_with_slack(
         headroom=slack.headroom,
         cuts_of_headroom=(*slack.headroom.cuts, *limited.cuts, *budget.cuts(limited.pod_headroom)),
     )
-    return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups), slack=own)
+    failures = (*plan.failures, *more.failures)
+    return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups, failures=failures), slack=own)
 
 
 class _Stage:
@@ -287,9 +313,11 @@ class _Stage:
     def _place_all(self, placements: Sequence[tuple[Pod, Row]]) -> None:
         kinds = self._snapshot.number([pod for pod, _ in placements])
         rows = np.fromiter((row for _, row in placements), np.intp, len(placements))
-        for kind in np.unique(kinds).tolist():
+        for kind in map(KindId, np.unique(kinds).tolist()):
             where, counts = np.unique(rows[kinds == kind], return_counts=True)
-            self._snapshot.place_many(KindId(kind), where, counts)
+            for row in rows[kinds == kind].tolist() if has_claims(self._snapshot, self._snapshot.of(kind)) else ():
+                assume_free_devices(self._snapshot, kind, Row(row))  # placeholders must not get them
+            self._snapshot.place_many(kind, where, counts)
 
     def used(self) -> Amounts:
         """What the pods of all nodes request together."""
