@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from tests.bench.options import Options, WriteFrame
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
-from tests.bench.simulation import evacuation, existing, packing, scaleup, slack, traps, volumes
+from tests.bench.simulation import evacuation, existing, growth, packing, scaleup, slack, traps, volumes
 from tests.bench.simulation.case import Case
 from tests.bench.simulation.inputs import Pending
 
@@ -64,6 +64,7 @@ def _cases(options: Options, nodes: int) -> Iterator[Case]:
     yield from slack.cases(nodes)
     yield from volumes.cases(options.quick)
     yield from traps.cases(options.quick)
+    yield from growth.cases(10 if options.quick else 1)
 
 
 def _round(cases: list[Case]) -> None:

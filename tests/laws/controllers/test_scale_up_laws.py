@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slackwater.controllers.scaleup.existing import place_existing
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -18,8 +18,10 @@ from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.reason_texts import words
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Node, Pod
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -138,6 +140,31 @@ def test_every_pod_is_in_exactly_one_list(cluster: SmallCluster, groups: list[Gr
     found += [pod.uid for each in plan.unhelpable for pod in each.pods]
     assert sorted(found) == sorted(pod.uid for pod in cluster.pending)
     assert all(set(each.groups) == {group.name for group in groups} for each in plan.unhelpable)
+
+
+@LAW
+@given(small_clusters(), some_groups())
+def test_each_group_gives_the_reason_that_its_node_alone_would_give(cluster: SmallCluster, groups: list[GrowableGroup]) -> None:
+    groups = [replace(group, group=replace(group.group, target=0, min_size=0, max_size=0)) for group in groups]
+    snapshot = a_snapshot(cluster)
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(cluster.pending), groups, policy=NO_LIMITS, clock=lambda: 0.0)
+        for each in plan.unhelpable:
+            for pod in each.pods:
+                for group in groups:
+                    why = each.groups[group.name]
+                    got = (why.reason, list(why.words)) if isinstance(why, GroupRefusal) else (Reason.OK, [])
+                    assert got == on_a_new_node(snapshot, pod, group)
+
+
+def on_a_new_node(snapshot: ClusterSnapshot, pod: Pod, group: GrowableGroup) -> tuple[Reason, list[str]]:
+    assert group.template is not None
+    kind = snapshot.kind_id(pod.kind, pod.labels)
+    with snapshot.fork():
+        (row,) = add_nodes(snapshot, group.template, [NodeName("alone")])
+        verdicts = feasible(snapshot, kind)
+        reason = Reason(verdicts.codes[row])
+        return reason, words(snapshot, kind, Row(row), reason, verdicts.refusal)
 
 
 @LAW

@@ -27,7 +27,7 @@ from tests.support.devices import (
     template_body,
 )
 from tests.support.scaling import Scenario
-from tests.support.scalingup import a_group, grown, planned
+from tests.support.scalingup import a_group, a_template, grown, planned
 
 _ZONE = "topology.kubernetes.io/zone"
 
@@ -50,7 +50,7 @@ def failed(plan: ScaleUpPlan) -> dict[str, set[str]]:
 
 def test_pods_on_which_planning_raises_get_no_node_and_all_others_do() -> None:
     pods = [a_pod("good", cpu="3"), *(broken(f"bad-{number}", cpu=f"{100 + number}m") for number in range(40))]
-    plan = planned(pods, [a_group("g")])
+    plan = planned(pods, [a_group("g", a_template("t", labels={_ZONE: "z"}))])
     assert grown(plan) == {"g": 1}
     assert failed(plan) == {f"bad-{number}": {"error"} for number in range(40)}
     assert 1 < len(plan.failures) < 12  # one by one only at first
@@ -87,12 +87,12 @@ def test_claims_get_their_devices_in_the_order_in_which_they_were_planned() -> N
 async def test_the_loop_buys_for_the_others_and_logs_an_error_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.runtime.autoscaler.cycle._log", structlog.get_logger())  # other tests configure the old one
     scenario = Scenario()
-    scenario.cloud.has("g", template=replace(a_node("template", cpu="4", memory="16Gi"), scalars=(("pods", 110),)))
+    scenario.cloud.has("g", template=replace(a_node("template", labels={_ZONE: "z"}), scalars=(("pods", 110),)))
     scenario.wants(a_pod("good", cpu="3"), broken("bad"))
     with capture_logs() as logs:
         records = [await scenario.loop(), await scenario.loop()]
     assert scenario.sizes() == {"g": 1}
-    assert [line["about"] for line in logs if line["event"] == "left out of the plan"] == ["pods default/bad"]
+    assert [line["object"] for line in logs if line["event"] == "left out of the plan"] == ["pods default/bad"]
     assert [[each.part for each in record.failures] for record in records] == [["pods"], ["pods"]]
     assert all("pods default/bad left out of the plan: TypeError" in record.notes[0] for record in records)
     assert "planning failed: TypeError" in scenario.said("NotTriggerScaleUp")[0].note

@@ -43,6 +43,9 @@ class Unhelpable(BaseModel):
 
     pod: str
     groups: dict[str, Refusal]
+    sameAs: Annotated[
+        str | None, Field(description="The pod whose `groups` hold for this one too; only in answers that would be too long.")
+    ] = None
 
 
 class NotCounted(BaseModel):

@@ -24,6 +24,9 @@ from slackwater.snapshot.equivalence_groups import KindId
 #: Skip reasons that may pass without a change of the configuration or of the pod.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 
+#: The most reasons (one for each pod and node group) that an answer repeats for pods with the same reasons.
+_MOST_REASONS: Final = 200_000
+
 
 def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
     """Plans a scale-up and returns the plan as a JSON value; docs/simulate.md describes its shape.
@@ -55,11 +58,7 @@ def _answer(found: LoopPlans, groups: Sequence[GrowableGroup]) -> dict[str, Any]
             for group in groups
         ],
         "schedulable": [{"pod": str(pod.key), "node": node} for pod, node in (*plan.schedulable, *_placeholders(found))],
-        "unhelpable": [
-            entry
-            for unhelpable in (*plan.unhelpable, *(found.slack.unhelpable if found.slack else ()))
-            for entry in _unhelpable(unhelpable)
-        ],
+        "unhelpable": list(_unhelpable([*plan.unhelpable, *(found.slack.unhelpable if found.slack else ())])),
     }
     if plan.passed_over:
         answer["notCounted"] = [{"pod": str(each.pod.key), "reason": each.why} for each in plan.passed_over]
@@ -77,9 +76,17 @@ def _placeholders(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
             yield each.pod, each.place
 
 
-def _unhelpable(unhelpable: Unhelpable) -> Iterator[dict[str, Any]]:
-    why = {name: _why(reason) for name, reason in unhelpable.groups.items()}
-    return ({"pod": str(pod.key), "groups": why} for pod in unhelpable.pods)
+def _unhelpable(found: Sequence[Unhelpable]) -> Iterator[dict[str, Any]]:
+    """An entry for each pod. Of pods with the same reasons the first has them; the others too, as far as `_MOST_REASONS`
+    allows, and else `sameAs`, the name of the first."""
+    left = _MOST_REASONS - sum(len(unhelpable.groups) for unhelpable in found)
+    for unhelpable in found:
+        why = {name: _why(reason) for name, reason in unhelpable.groups.items()}
+        first = str(unhelpable.pods[0].key)
+        yield {"pod": first, "groups": why}
+        for pod in unhelpable.pods[1:]:
+            left -= len(why)
+            yield {"pod": str(pod.key), "groups": why} if left >= 0 else {"pod": str(pod.key), "groups": {}, "sameAs": first}
 
 
 def _why(reason: GroupRefusal | SkipReason) -> dict[str, Any]:

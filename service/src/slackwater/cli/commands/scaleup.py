@@ -96,6 +96,8 @@ def _in_short(reason: str) -> str:
 def _why_not(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
     """The table rows about pods that no group helps: pod, group, and why a new node of that group would not take the pod."""
     for entry in unhelpable:
+        if "sameAs" in entry:
+            yield entry["pod"], "", f"as {entry['sameAs']}"
         for group, why in entry["groups"].items():
             shown = why["reasons"][:_MOST_REASONS]
             yield entry["pod"], group, ", ".join([*shown, "..."] if len(why["reasons"]) > _MOST_REASONS else shown)

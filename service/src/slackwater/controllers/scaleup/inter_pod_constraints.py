@@ -59,12 +59,14 @@ class InterPodConstraints:
         return any(mark in left for mark in self.avoids(kind))
 
     def is_free_on_empty(self, kind: KindId, running_pods: Set[KindId]) -> bool:
-        """Do the constraints between pods admit a pod of the group to every new node where only pods of `running_pods` run?
+        """Do the constraints between pods, except topology spreads, admit a pod of the group to every new node where only pods
+        of `running_pods` run?
 
         They do if all of them are about the hostname, and none of them matches a group of `running_pods`.
         """
         numbered = self._snapshot.of(kind)
-        if kind in self.moving or numbered.asks.affinity:
+        asks = numbered.asks
+        if asks.affinity or asks.disks or asks.inline_disks or has_claims(self._snapshot, numbered):
             return False
         counters = [(term, term_counter(self._snapshot, term)) for term in numbered.asks.anti_affinity]
         found = repelling_counters(self._snapshot, numbered)
@@ -118,8 +120,9 @@ class InterPodConstraints:
         mark = self._numbers.get(counter)
         if mark is None:
             mark = self._numbers[counter] = len(self._numbers)
-            for kind in counter.kinds.keys() & self._here:
-                self._leaves.setdefault(kind, {})[mark] = None
+            for kind in counter.kinds:
+                if kind in self._here:
+                    self._leaves.setdefault(kind, {})[mark] = None
         return mark
 
     def _mark_by_ports(self, kind: NumberedGroup) -> None:

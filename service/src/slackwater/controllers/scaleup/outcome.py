@@ -45,8 +45,8 @@ class GroupRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhelpable:
-    """Pods of one equivalence group for which no node group grows. `groups`: the reason why each node group does not grow for
-    them. `tried`: the pods were judged on a new node of each group; False if there was no time for it."""
+    """Pods for which no node group grows, for the same reasons. `groups`: the reason why each node group does not grow for
+    them. `tried`: the pods were judged on a new node of each group; False if a bound left no time for it."""
 
     pods: tuple[Pod, ...]
     groups: Mapping[GroupName, GroupRefusal | SkipReason]

@@ -9,7 +9,7 @@
    (`estimate`). The result is an option.
 3. The expanders choose one option for the plan. Steps 2 and 3 are repeated for the remaining pods, until no option takes any.
    So the whole demand is planned at once, and no pod counts twice.
-4. For each pod that is left, the plan says why no group helps.
+4. For the pods that are left, the plan says why no group helps, as far as a bound allows (`refusals`).
 
 Pods and upcoming nodes that were added to the snapshot stay in it after step 1, so the caller should have forked the snapshot.
 What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), nodes in creation, any call to the outside.
@@ -32,6 +32,7 @@ from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.refusals import Refusals, RefusalSearch
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE, place_planned, runs
@@ -127,6 +128,7 @@ def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 _NO_TEMPLATE: Final = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
 _OUT_OF_TIME: Final = SkipReason(kind="time", text="planning took too long: the next one goes on")
+_NOT_JUDGED: Final = SkipReason(kind="time", text="not judged: too many different pods fit nowhere; explain judges each alone")
 _NOT_FOUND: Final = SkipReason(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
 
 
@@ -280,25 +282,35 @@ class _Planning:
         return shown
 
     def _why_not(self) -> list[Unhelpable]:
-        runs = list(self._runs.values())
-        tried = not self._is_over()
-        reasons = self._template_nodes.why_not([run.kind for run in runs]) if tried else {}
+        """The pods that are left, with the reasons. Pods with the same reasons are together, in the order of importance."""
+        runs = sorted(self._runs.values(), key=lambda run: int(run.pods[0]))
+        over, search = self._is_over(), RefusalSearch(self._template_nodes)
+        refused = {} if over else search.of((run.kind for run in runs), self._is_over)
+        by_reason: dict[int, tuple[Refusals | None, list[Rows]]] = {}
+        for run in runs:
+            why = refused.get(run.kind)
+            by_reason.setdefault(id(why), (why, []))[1].append(run.pods)
         pods = self._demand.counted
         return [
             Unhelpable(
-                pods=tuple(pods[pod] for pod in run.pods.tolist()),
-                groups={group.name: self._why(at, reasons.get(run.kind, {})) for at, group in enumerate(self._groups)},
-                tried=tried,
+                pods=tuple(pods[pod] for pod in np.sort(np.concatenate(found)).tolist()),
+                groups={group.name: self._why(at, why, over) for at, group in enumerate(self._groups)},
+                tried=why is not None,
             )
-            for run in sorted(runs, key=lambda run: int(run.pods[0]))
+            for why, found in by_reason.values()
         ]
 
-    def _why(self, at: int, refused: Mapping[int, GroupRefusal]) -> GroupRefusal | SkipReason:
-        skip_reason, refusal = self._skip_reasons[at], refused.get(at)
+    def _why(self, at: int, refused: Refusals | None, over: bool) -> GroupRefusal | SkipReason:
+        skip_reason, refusal = self._skip_reasons[at], None if refused is None else refused.get(at)
         # A higher limit does not help a pod that no node of the group takes.
         if skip_reason is not None and (skip_reason.kind != "limit" or refusal is None):
             return skip_reason
-        return refusal or self._budget.skip_reason(at) or (_OUT_OF_TIME if self._cut or self._is_over() else _NOT_FOUND)
+        found = refusal or self._budget.skip_reason(at)
+        if found is not None:
+            return found
+        if refused is None and not over:
+            return _NOT_JUDGED
+        return _OUT_OF_TIME if self._cut or over else _NOT_FOUND
 
     def _is_over(self) -> bool:
         # Reads the clock at each step, also without a limit: at this point the planning process answers questions.

@@ -5,7 +5,7 @@ judged on it by every rule. What is free on a template node is free on each new 
 of the demand affect one another (`inter_pod_constraints`, `new_nodes`).
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,16 +13,14 @@ import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
-from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
 from slackwater.fit.filter.node_accounting import lacks_request
 from slackwater.fit.filter.node_resources_fit import ignored_lines, lacking_everywhere
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
-from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
-from slackwater.model.ids import NodeName, Row
+from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
@@ -45,6 +43,8 @@ MOVING: Final = (
     Reason.VOLUME_NODE_CONFLICT,
     Reason.STORAGE_SHORT,
 )
+#: Whether a verdict is one of these, by its number.
+IS_MOVING: Final = np.isin(np.arange(256), MOVING)
 
 
 class TemplateNodes:
@@ -52,7 +52,8 @@ class TemplateNodes:
     pod.
 
     `empty`: what is free on a new node; shape (lines, groups), with one line for each resource of the snapshot; if our
-    accounting is judged too, then one line for its CPU and one for its memory. `codes[kind]`: the verdicts on the template
+    accounting is judged too, then one line for its CPU and one for its memory. `total`: the same for a node without pods.
+    `codes[kind]`: the verdicts on the template
     nodes, shape (groups,). `inter_pod_constraints`: how the equivalence groups affect one another.
     """
 
@@ -63,15 +64,16 @@ class TemplateNodes:
         self.groups = groups
         self.system = system
         self._templates = [(at, group.template) for at, group in enumerate(groups) if group.template is not None]
+        self._with_template = np.array([at for at, _ in self._templates], np.intp)
         self.codes: dict[KindId, Codes] = {}
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         self._takers: Mask | None = None
         self.inter_pod_constraints = InterPodConstraints(snapshot, kinds)
-        with self._template_rows() as rows:
-            self.empty = _left(snapshot, rows, len(groups))
-            self._judge(kinds, rows)
+        with self.template_rows() as rows:
+            self.empty, self.total = _left(snapshot, rows, len(groups))
+            self._judge(kinds, range(snapshot.n_rows - len(rows), snapshot.n_rows))
 
-    def _judge(self, kinds: Sequence[KindId], rows: dict[int, int]) -> None:
+    def _judge(self, kinds: Sequence[KindId], rows: range) -> None:
         """Judges every equivalence group on the template nodes. Groups that no rule about other pods affects are judged once
         for each different set of demands on a node; only amounts are compared for each group."""
         pods = [pod for _, template in self._templates for pod in template.running_pods]
@@ -81,14 +83,14 @@ class TemplateNodes:
             with concerning(kind):
                 self.codes[kind] = self._on_empty(kind, rows, running_pods, known)
 
-    def _on_empty(self, kind: KindId, rows: dict[int, int], running_pods: Set[KindId], known: dict[object, Codes]) -> Codes:
+    def _on_empty(self, kind: KindId, rows: range, running_pods: Set[KindId], known: dict[object, Codes]) -> Codes:
         numbered = self.snapshot.of(kind)
         alone = not self.inter_pod_constraints.is_free_on_empty(kind, running_pods)
         if alone or lacks_request(self.snapshot, numbered.kind):
             return self._codes(numbered, rows)
         asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
         if asks not in known:
-            known[asks] = self._codes(numbered, rows, without=(AFFINITY, RESOURCES, LEDGER))
+            known[asks] = self._codes(numbered, rows, without=(AFFINITY, SPREAD, RESOURCES, LEDGER))
         return self._with_room(kind, known[asks])
 
     def _with_room(self, kind: KindId, codes: Codes) -> Codes:
@@ -100,47 +102,22 @@ class TemplateNodes:
         short &= codes == _OK
         return np.where(short, _SHORT, codes) if short.any() else codes
 
-    def _codes(self, kind: NumberedGroup, rows: dict[int, int], *, without: Sequence[str] = ()) -> Codes:
+    def _codes(self, kind: NumberedGroup, rows: range, *, without: Sequence[str] = (SPREAD,)) -> Codes:
         """The verdicts on the template nodes; shape (groups,).
 
         The verdict of a topology spread may change with every pod, and the template node of one group affects those of others.
         So for a spread only the verdict that a node lacks its label is used.
         """
-        spreads = self._spreads(kind.id)
-        found = feasible(self.snapshot, kind.id, without=(SPREAD,) if spreads else without).codes
-        if spreads:
+        found = feasible(self.snapshot, kind.id, without=without).codes
+        if self.spreads(kind.id):
             labelled = rows_with_labels(self.snapshot, hard_constraints(kind))
-            found[~labelled & np.isin(found, MOVING)] = Reason.SPREAD_LABEL_MISSING
+            found[~labelled & IS_MOVING[found]] = Reason.SPREAD_LABEL_MISSING
         codes = np.full(len(self.groups), Reason.NODE_UNKNOWN, np.uint8)
-        codes[list(rows.keys())] = found[list(rows.values())]
+        codes[self._with_template] = found[rows.start : rows.stop]
         return codes
 
-    def why_not(self, kinds: Sequence[KindId]) -> dict[KindId, dict[int, GroupRefusal]]:
-        """For each equivalence group, the positions of the node groups that would not take its pods on the present snapshot,
-        and why."""
-        found: dict[KindId, dict[int, GroupRefusal]] = {kind: {} for kind in kinds}
-        alone = [kind for kind in kinds if self._spreads(kind)]
-        parts = [(sorted(set(kinds).difference(alone)), self._templates)]
-        parts += [(alone, [each]) for each in self._templates if alone]
-        for some, templates in parts:
-            if not some:
-                continue
-            with self._template_rows(templates) as rows:
-                for kind in some:
-                    with concerning(kind):
-                        found[kind].update(self._refused(kind, rows))
-        return found
-
-    def _refused(self, kind: KindId, rows: dict[int, int]) -> Iterator[tuple[int, GroupRefusal]]:
-        verdicts = feasible(self.snapshot, kind)
-        for at, row in rows.items():
-            reason = Reason(verdicts.codes[row])
-            if reason is not Reason.OK:
-                said = words(self.snapshot, kind, Row(row), reason, verdicts.refusal)
-                broken = self.template(at).broken_promise
-                yield at, GroupRefusal(reason=reason, words=(*said, broken) if broken else tuple(said))
-
-    def _spreads(self, kind: KindId) -> bool:
+    def spreads(self, kind: KindId) -> bool:
+        """Does a hard topology spread limit pods of the group?"""
         return any(constraint.hard for constraint in self.snapshot.of(kind).asks.spread)
 
     def template(self, group: int) -> Template:
@@ -189,7 +166,7 @@ class TemplateNodes:
         """How many pods of the equivalence group an empty new node of each group may take at most, wherever other pods are
         placed; 0 if it can never take one."""
         at = np.array(groups, np.intp)
-        return self._most(kind, at, np.isin(self.codes[kind][at], MOVING))
+        return self._most(kind, at, IS_MOVING[self.codes[kind][at]])
 
     def _most(self, kind: KindId, at: Rows, taken: Mask) -> list[int]:
         most = taken.astype(np.int64)
@@ -212,11 +189,14 @@ class TemplateNodes:
         return [kinds[at] for at in np.flatnonzero(self._takers[list(groups)].any(axis=0)).tolist()]
 
     @contextmanager
-    def _template_rows(self, some: Sequence[tuple[int, Template]] | None = None) -> Iterator[dict[int, int]]:
-        """Adds template nodes to the snapshot while the block runs. Yields their rows by the group's position."""
+    def template_rows(self, some: Collection[int] | None = None) -> Iterator[dict[int, int]]:
+        """Adds template nodes to the snapshot while the block runs: those of all groups, or of some. Yields their rows by the
+        group's position."""
         with self.snapshot.fork():
             rows = {}
-            for at, template in self._templates if some is None else some:
+            for at, template in self._templates:
+                if some is not None and at not in some:
+                    continue
                 name = NodeName(f"specimen:{self.groups[at].name}")
                 with concerning(self.groups[at].name):
                     rows[at] = add_nodes(self.snapshot, template, [name], system=self.system).start
@@ -228,14 +208,19 @@ def _of_the_node(numbered: NumberedGroup) -> object:
     results share verdicts."""
     kind, asks = numbered.kind, numbered.asks
     labels = (kind.node_selector, kind.node_affinity, kind.tolerations, asks.node_name, asks.features)
-    return (asks.host_ports, asks.resource_claims, labels)
+    spread = tuple(constraint.topology_key for constraint in asks.spread if constraint.hard)
+    return (asks.host_ports, asks.resource_claims, labels, spread)
 
 
-def _left(snapshot: ClusterSnapshot, rows: dict[int, int], n_groups: int) -> Int64:
+def _left(snapshot: ClusterSnapshot, rows: dict[int, int], n_groups: int) -> tuple[Int64, Int64]:
+    """What is free on the template nodes, and what they have without any pod; shape (lines, groups) each."""
     lines = len(snapshot.facts.resource)
-    left = np.zeros((lines + (0 if snapshot.ledger is None else 2), n_groups), np.int64)
+    total = np.zeros((lines + (0 if snapshot.ledger is None else 2), n_groups), np.int64)
+    left = total.copy()
     for at, row in rows.items():
-        left[:lines, at] = snapshot.facts.allocatable[:lines, row] - snapshot.used[:lines, row]
+        total[:lines, at] = snapshot.facts.allocatable[:lines, row]
+        left[:lines, at] = total[:lines, at] - snapshot.used[:lines, row]
         if snapshot.ledger is not None:
+            total[lines:, at] = snapshot.ledger.total[:, row]
             left[lines:, at] = snapshot.ledger.free(row)
-    return left
+    return left, total

@@ -239,7 +239,7 @@ class Autoscaler:
         """Logs what was left out of the plan, once for as long as it is left out."""
         for failure in failures:
             if (failure.about, failure.error) not in self._logged:
-                _log.error("left out of the plan", part=failure.part, about=failure.about, traceback=failure.trace)
+                _log.error("left out of the plan", object=failure.about, traceback=failure.trace)
         self._logged = {(failure.about, failure.error) for failure in failures}
 
     async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:

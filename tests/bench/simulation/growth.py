@@ -1,0 +1,252 @@
+"""Scale-up plans of many pods and many groups: pods that no group helps, and pods whose verdicts move with those before them.
+
+    python -m tests.bench.simulation.growth            # all, each with its CPU seconds and its memory
+    python -m tests.bench.simulation.growth zone       # those whose name has the word
+
+Each case runs in a process of its own, so that the peak of its resident memory is known.
+"""
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
+from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.model.ids import UnixTime
+from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import ClaimMount, Kind, PodConstraints, PodTerm, SpreadConstraint
+from slackwater.model.resources import amounts_of
+from slackwater.model.selectors import Requirement, Selector
+from slackwater.model.storage import Claim, Storage, StorageClass
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.node_facts import HOSTNAME
+from tests.bench.simulation.case import Case, Outcome
+from tests.bench.simulation.inputs import GIB, ZONE, a_node, a_pod
+
+_NOW: Final = UnixTime(1.8e9)
+_RULES: Final = PendingRules(after_scheduler=False)
+_POLICY: Final = ScaleUpPolicy(pending=_RULES, max_nodes=0)
+
+
+class Growth(NamedTuple):
+    """An input and its goals: CPU seconds of the plan, the nodes that it should add, the pods that no group should help."""
+
+    name: str
+    seconds: float
+    nodes: int | None
+    unhelpable: int
+    pods: Callable[[], list[Pod]]
+    groups: Callable[[], Sequence[GrowableGroup]]
+    nodes_full: int = 0
+
+
+def inputs(by: int = 1) -> Iterator[Growth]:
+    """All inputs, at `1 / by` of their size."""
+
+    def groups(count: int) -> Callable[[], Sequence[GrowableGroup]]:
+        return lambda: _groups(count // by)
+
+    for shape in ("size", "selector", "anti-affinity", "zone spread"):
+        count = 20_000 // by
+        yield Growth(
+            f"unhelpable: {count:,} pods, as many shapes by {shape}, beside one that a group helps, {500 // by} groups",
+            5.0,
+            1,
+            count,
+            lambda shape=shape, count=count: [*_unhelpable(count, shape), _plain("p", 1000)],  # type: ignore[misc]
+            groups(500),
+        )
+    for each in (100, 300):
+        count = 500 // by
+        yield Growth(
+            f"claims: {count} pods with a claim of their own, {each // by} groups",
+            2.0,
+            -(-count // 32),
+            0,
+            lambda count=count: _claiming(count),  # type: ignore[misc]
+            groups(each),
+        )
+    for each in (100, 500):
+        apps = 100 // by
+        yield Growth(
+            f"zone spread: {apps} workloads of 10 pods, {each // by} groups",
+            2.0,
+            None,
+            0,
+            lambda apps=apps: _workloads(apps, 10, spread=(_spread,)),  # type: ignore[misc]
+            groups(each),
+        )
+    apps = 200 // by
+    yield Growth(
+        f"zone self-affinity: {apps} workloads of 5 pods, {500 // by} groups",
+        2.0,
+        None,
+        0,
+        lambda: _workloads(200 // by, 5, affinity=(_near(ZONE),)),
+        groups(500),
+    )
+    count = 4000 // by
+    yield Growth(
+        f"hostname self-affinity: {count:,} pods in workloads of 10, nodes with scraps of room, {10 // by or 1} groups",
+        2.0,
+        None,
+        0,
+        lambda: _workloads(400 // by, 10, affinity=(_near(HOSTNAME),)),
+        lambda: _groups(10 // by or 1),
+        500 // by,
+    )
+
+
+def cases(by: int) -> Iterator[Case]:
+    for each in inputs(by):
+        yield Case(
+            name=f"plan: {each.name}",
+            run=_run(each),
+            counted="pods that no group helps",
+            want=each.unhelpable,
+            goal_seconds=each.seconds,
+        )
+
+
+def _run(growth: Growth) -> Callable[[], Outcome]:
+    pods, groups = growth.pods(), growth.groups()
+
+    def run() -> Outcome:
+        began = time.process_time()
+        plan = plan_of(pods, groups, growth.nodes_full)
+        return Outcome(seconds=time.process_time() - began, count=sum(len(each.pods) for each in plan.unhelpable))
+
+    return run
+
+
+def plan_of(pods: list[Pod], groups: Sequence[GrowableGroup], scraps: int = 0) -> ScaleUpPlan:
+    """The plan, with the building of the snapshot. `scraps`: nodes with room for three pods each."""
+    nodes = [a_node(10**6 + number) for number in range(scraps)]
+    running = [_plain(f"r-{node.name}", 29_000, on=node.name) for node in nodes]
+    snapshot = ClusterSnapshot.build(nodes, [*running, *pods], storage=_storage(pods))
+    with snapshot.fork():
+        demand = pending_demand(pods, rules=_RULES, now=_NOW)
+        return plan_scale_up(snapshot, demand, groups, policy=_POLICY, clock=time.perf_counter)
+
+
+def _groups(count: int) -> list[GrowableGroup]:
+    """Groups in three zones that differ by a label, so that none is like another."""
+    found = []
+    for number in range(count):
+        node = a_node(number)
+        group = NodeGroup(
+            name=GroupName(f"g-{number:05}"), provider="bench", min_size=0, max_size=30_000, target=0, instances=()
+        )
+        found.append(
+            GrowableGroup(group=group, template=Template(node=replace(node, labels={**node.labels, "of": f"v{number}"})))
+        )
+    return found
+
+
+def _plain(name: str, cpu: int, *, on: str | None = None) -> Pod:
+    kind = Kind(namespace="default", requests=amounts_of((cpu, GIB)))
+    return replace(a_pod(name, kind, "plain"), node=on)
+
+
+def _unhelpable(count: int, shape: str) -> list[Pod]:
+    """Pods that fit on no node: too large, or for nodes that nobody has."""
+    made = []
+    for number in range(count):
+        cpu, selector, asks = 1000, (), PodConstraints()
+        own: Selector = (Requirement("app", "In", (f"x-{number}",)),)
+        if shape == "selector":
+            selector = (("nobody", f"has-{number}"),)
+        else:
+            cpu = 100_000 + number
+        if shape == "anti-affinity":
+            asks = PodConstraints(anti_affinity=(PodTerm(topology_key=HOSTNAME, selector=own, namespaces=("default",)),))
+        elif shape == "zone spread":
+            asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=own),))
+        kind = Kind(namespace="default", requests=amounts_of((cpu, GIB)), node_selector=selector, pod_constraints=asks)
+        made.append(a_pod(f"u-{number}", kind, f"x-{number}"))
+    return made
+
+
+def _claiming(count: int) -> list[Pod]:
+    kinds = [PodConstraints(claims=(ClaimMount(f"c-{number}"),)) for number in range(count)]
+    return [
+        a_pod(f"c-{number}", Kind(namespace="default", requests=amounts_of((1000, GIB)), pod_constraints=asks), "db")
+        for number, asks in enumerate(kinds)
+    ]
+
+
+def _spread(own: Selector) -> SpreadConstraint:
+    return SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=own)
+
+
+def _near(key: str) -> Callable[[Selector], PodTerm]:
+    return lambda own: PodTerm(topology_key=key, selector=own, namespaces=("default",))
+
+
+def _workloads(count: int, each: int, **asks: Sequence[Callable[[Selector], object]]) -> list[Pod]:
+    """Workloads whose rules select their own pods."""
+    made = []
+    for app in range(count):
+        own = (Requirement("app", "In", (f"app-{app}",)),)
+        rules = {name: tuple(make(own) for make in makes) for name, makes in asks.items()}
+        kind = Kind(namespace="default", requests=amounts_of((1000, GIB)), pod_constraints=PodConstraints(**rules))  # type: ignore[arg-type]
+        made += [a_pod(f"w-{app}-{number}", kind, f"app-{app}") for number in range(each)]
+    return made
+
+
+def _storage(pods: list[Pod]) -> Storage:
+    names = [mount.claim for pod in pods if pod.kind.pod_constraints for mount in pod.kind.pod_constraints.claims]
+    claims = [
+        Claim(
+            namespace="default",
+            name=name,
+            uid=f"uid-{name}",
+            volume="",
+            bound=False,
+            storage_class="ebs",
+            access_modes=("ReadWriteOnce",),
+            size=10 * GIB,
+        )
+        for name in names
+    ]
+    return Storage(
+        claims={(claim.namespace, claim.name): claim for claim in claims},
+        volumes={},
+        classes={"ebs": StorageClass(name="ebs", provisioner="ebs.csi.aws.com", binding_mode="WaitForFirstConsumer")},
+        csi_nodes={},
+        drivers={},
+        capacities=(),
+        attachments={},
+    )
+
+
+def _figures(name: str) -> None:
+    growth = next(each for each in inputs() if each.name == name)
+    pods, groups = growth.pods(), growth.groups()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    plan = plan_of(pods, groups, growth.nodes_full)
+    seconds = time.process_time() - began
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    left = sum(len(each.pods) for each in plan.unhelpable)
+    print(
+        f"{seconds:6.2f} s (goal {growth.seconds:.0f}) {more:6.0f} MiB {plan.n_nodes:6} nodes {left:6} unhelpable  {name}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    for each in inputs():
+        if all(word in each.name for word in words):
+            process = multiprocessing.Process(target=_figures, args=(each.name,))
+            process.start()
+            process.join()
