@@ -118,13 +118,15 @@ def test_changes_are_applied_without_a_rebuild() -> None:
 
 
 @pytest.mark.parametrize(("cutoff", "want"), [(-20, 5), (-10, 4), (0, 2), (1, 1), (100, 0)])
-def test_pods_below_a_priority_are_not_in_the_trial_whatever_its_sign(cutoff: int, want: int) -> None:
+def test_pods_below_a_priority_yield_their_room_in_the_trial_whatever_its_sign(cutoff: int, want: int) -> None:
     replica = SnapshotReplica()
     pods = [a_pod(f"p{priority}", on="n", priority=priority) for priority in (-20, -10, -1, 0, 5)]
     elsewhere = a_pod("gone", on="no such node", priority=-20)
     replica.take(whole_cluster([a_node("n")], [*pods, elsewhere]))
     before = seen(replica.snapshot)
-    with replica.without_below(cutoff) as running_pods:
+    with replica.yielding_below(cutoff) as running_pods:
         assert [running_pod.pod for running_pod in running_pods.on(replica.row_of(NodeName("n")))] == pods[len(pods) - want :]
-        assert int(replica.snapshot.used[2].sum()) == want
+        assert int(replica.snapshot.used_by_others()[2].sum()) == want
+        assert int(replica.snapshot.used[2].sum()) == len(pods)
+    assert replica.snapshot.yielding is None
     assert seen(replica.snapshot) == before

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -42,8 +44,10 @@ class PodEdit:
         snapshot, pod = explain_input.snapshot, self.edit(running_pod.pod)
         kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
         if kind != running_pod.kind:
+            _yield(explain_input, running_pod, self.row, -1)
             snapshot.remove(running_pod.kind, self.row)
             snapshot.place(kind, self.row)
+            _yield(explain_input, RunningPod(pod, kind), self.row, 1)
         return explain_input.edited(uid, RunningPod(pod, kind))
 
 
@@ -59,6 +63,7 @@ class PodLeaves:
         running_pod = _running_pod(explain_input, self.row, self.pod.uid)
         if running_pod is None:
             return explain_input
+        _yield(explain_input, running_pod, self.row, -1)
         take_off(explain_input.snapshot, running_pod.kind, self.row, self.pod.uid)
         return explain_input.edited(self.pod.uid, None)
 
@@ -159,6 +164,13 @@ class ScaleUpEdit:
 
 
 Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | BudgetsLeave | ScaleDownEdit | ScaleUpEdit
+
+
+def _yield(explain_input: ExplainInput, running_pod: RunningPod, row: Row, copies: int) -> None:
+    """Keeps the room that expendable pods yield up to date when a pod comes to a row (1) or leaves it (-1)."""
+    snapshot, cutoff = explain_input.snapshot, explain_input.scale_up.pending.priority_cutoff
+    if snapshot.yielding is not None and running_pod.pod.expendable(cutoff):
+        snapshot.let_yield(running_pod.kind, np.array([row], np.intp), np.array([copies], np.int64))
 
 
 def _running_pod(explain_input: ExplainInput, row: Row, uid: PodUid) -> RunningPod | None:

@@ -46,7 +46,8 @@ def lacking(asked: PodQuery) -> Iterator[tuple[str, Int64, Int64]]:
     """How much lacks on each row, for each resource that the pod requests and for the number of pods. Yields the resource, what
     is allocatable, and what lacks; both of shape (n_rows,). 0 or less: nothing lacks."""
     snapshot = asked.snapshot
-    allocatable, used = snapshot.facts.allocatable[:, : snapshot.n_rows], snapshot.used[:, : snapshot.n_rows]
+    used = snapshot.used_against(asked.numbered.kind)[:, : snapshot.n_rows]
+    allocatable = snapshot.facts.allocatable[:, : snapshot.n_rows]
     yield FIRST_RESOURCES[PODS], allocatable[PODS], 1 - (allocatable[PODS] - used[PODS])
     names, nothing = list(snapshot.facts.resource), np.zeros(snapshot.n_rows, np.int64)
     for line, amount in asked_lines(snapshot, asked.numbered):
@@ -160,7 +161,7 @@ def ledger_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
 
 
 def _ledger_short(asked: PodQuery, line: int, rows: Rows) -> Iterator[Finding]:
-    columns = asked.snapshot.ledger
+    columns = asked.snapshot.ledger_against(asked.pod.kind)
     assert columns is not None
     want, total = asked.pod.kind.requests[line], columns.total[line, rows]
     free = columns.unreserved(rows)[line]

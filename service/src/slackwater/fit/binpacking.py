@@ -45,12 +45,13 @@ def copies_on(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int
     group."""
     if kind.asks.host_ports:
         return np.ones(len(rows), np.int64)
-    copies: Int64 = snapshot.facts.allocatable[PODS][rows] - snapshot.used[PODS][rows]
+    used = snapshot.used_against(kind.kind)
+    copies: Int64 = snapshot.facts.allocatable[PODS][rows] - used[PODS][rows]
     for line, amount in asked_lines(snapshot, kind):
-        free = snapshot.facts.allocatable[line][rows] - snapshot.used[line][rows]
+        free = snapshot.facts.allocatable[line][rows] - used[line][rows]
         np.minimum(copies, free // amount, out=copies)
-    if snapshot.ledger is not None:
-        room = snapshot.ledger.free(rows)
+    if (ledger := snapshot.ledger_against(kind.kind)) is not None:
+        room = ledger.free(rows)
         for resource, wanted in enumerate(kind.kind.requests):
             if wanted:
                 np.minimum(copies, room[resource] // wanted, out=copies)

@@ -263,7 +263,14 @@ def _ledger(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> 
     assert snapshot.ledger is not None
     if lacks_request(snapshot, kind.kind):
         return np.full(len(np.arange(snapshot.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
-    return judge_ledger(kind.kind.requests, snapshot.ledger, np.arange(snapshot.n_rows)[rows])
+    ledger = snapshot.ledger_against(kind.kind)
+    assert ledger is not None
+    return judge_ledger(kind.kind.requests, ledger, np.arange(snapshot.n_rows)[rows])
+
+
+def _takes_less(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    """Is the room of expendable pods not free for the group, although it is for others?"""
+    return snapshot.yielding is not None and not kind.kind.preempts
 
 
 def _of_labels(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
@@ -313,7 +320,12 @@ PREDICATES: Final = (
     _Predicate(name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"),
     _Predicate(
         name=RESOURCES,
-        part=lambda snapshot, kind: (kind.kind.requests, kind.asks.scalars, ignored(snapshot, kind)),
+        part=lambda snapshot, kind: (
+            kind.kind.requests,
+            kind.asks.scalars,
+            ignored(snapshot, kind),
+            _takes_less(snapshot, kind),
+        ),
         judge=judge_node_resources_fit,
         reads="room",
     ),
@@ -358,7 +370,9 @@ PREDICATES: Final = (
     _Predicate(
         name=LEDGER,
         part=lambda snapshot, kind: (
-            (kind.kind.requests, lacks_request(snapshot, kind.kind)) if snapshot.ledger is not None else None
+            (kind.kind.requests, lacks_request(snapshot, kind.kind), _takes_less(snapshot, kind))
+            if snapshot.ledger is not None
+            else None
         ),
         judge=_ledger,
         reads="room",

@@ -36,7 +36,7 @@ from slackwater.model.storage import Claim, Storage, Volume
 from slackwater.snapshot.counters import Counters, Namespaces, summed
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup
-from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS, NodeFacts
+from slackwater.snapshot.node_facts import CPU, FIRST_RESOURCES, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.ports_and_volumes import PortsAndVolumes, VolumeCounts
 from slackwater.snapshot.row_journal import RowJournal, instance_numbers
 from slackwater.snapshot.storage_table import StorageTable
@@ -53,6 +53,7 @@ from slackwater.snapshot.undo import (
     RowsAdded,
     StorageReplaced,
     VolumeAssumed,
+    YieldingChanged,
 )
 from slackwater.snapshot.value_column import grown
 
@@ -68,7 +69,8 @@ class ClusterSnapshot:
     `facts` are the nodes, `kinds` the equivalence groups, `counters` the pods on each row, `attached` ports and volumes.
 
     `used` is what pods take, shape (resources, capacity), with the indexes of `facts.resource`. `scored` is what scores assume
-    that pods take of CPU and memory, shape (2, capacity). `ledger` has the columns of our own accounting with the same rows;
+    that pods take of CPU and memory, shape (2, capacity). `yielding` is the part of `used` that expendable pods take: free for
+    pods that preempt; None if there is none. `ledger` has the columns of our own accounting with the same rows;
     None if nodes are judged without it.
     """
 
@@ -95,6 +97,7 @@ class ClusterSnapshot:
         self.attached = PortsAndVolumes()
         self.used: Int64 = np.zeros((len(FIRST_RESOURCES), self.facts.capacity), np.int64)
         self.scored: Int64 = np.zeros((2, self.facts.capacity), np.int64)
+        self.yielding: Int64 | None = None
         self._lines = len(FIRST_RESOURCES)
         #: Rows where pods came or went.
         self.journal = RowJournal()
@@ -205,6 +208,32 @@ class ClusterSnapshot:
         self.shift_many(kind, rows, copies)
         if self._trials:
             self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
+
+    def let_yield(self, kind: KindId, rows: Rows, copies: Int64) -> None:
+        """Notes that `copies[i]` placed pods of the group on `rows[i]` are expendable: every rule counts them, but their room
+        is free for pods that preempt. With negative `copies` they are so no more."""
+        amounts = tuple(self.kinds.requests_of[kind])  # a later node may offer more of what the pods request
+        self.shift_yielding(amounts, rows, copies)
+        if self._trials:
+            self._trials[-1].append(YieldingChanged(amounts, rows.copy(), copies.copy()))
+
+    def used_by_others(self) -> Int64:
+        """What the pods take that are not expendable, as `used`."""
+        return self.used if self.yielding is None else self.used - self.yielding
+
+    def used_against(self, kind: Kind) -> Int64:
+        """What counts as used for pods of this kind, as `used`: all, or for pods that preempt all but what expendable pods
+        take."""
+        return self.used_by_others() if kind.preempts else self.used
+
+    def ledger_against(self, kind: Kind) -> NodeColumns | None:
+        """The columns of our own accounting for pods of this kind: where they preempt, Reserved is less what expendable pods
+        take."""
+        if self.ledger is None or self.yielding is None or not kind.preempts:
+            return self.ledger
+        ledger = self.ledger.copy()
+        ledger.reserved -= self.yielding[[CPU, MEMORY], : ledger.n_rows]
+        return ledger
 
     def add_nodes(self, nodes: Iterable[Node]) -> range:
         """Adds rows for nodes, in order. Raises ValueError if a name already exists."""
@@ -374,6 +403,16 @@ class ClusterSnapshot:
                 self._attach(numbered, row, count)
         self.journal.note_all(rows)
 
+    def shift_yielding(self, amounts: Iterable[tuple[int, int]], rows: Rows, copies: Int64) -> None:
+        """Changes `yielding` as `let_yield` does, but outside any trial: for `undo`. `amounts`: those of one pod, by line."""
+        if self.yielding is None:
+            self.yielding = np.zeros_like(self.used)
+        for line, amount in amounts:
+            self.yielding[line, rows] += amount * copies
+        self.journal.note_all(rows)
+        if not self.yielding.any():
+            self.yielding = None
+
     def _attach(self, numbered: NumberedGroup, row: int, count: int) -> None:
         self.attached.change(numbered, row, count)
         self.attached_version += 1
@@ -403,10 +442,12 @@ class ClusterSnapshot:
         lines, capacity = len(self.facts.resource), self.facts.capacity
         if self.used.shape[1] < capacity:
             self.used = grown(self.used, capacity).astype(np.int64, copy=False)
+            self.yielding = None if self.yielding is None else grown(self.yielding, capacity).astype(np.int64, copy=False)
             self.scored = grown(self.scored, capacity).astype(np.int64, copy=False)
             self.counters.make_room(capacity)
         while self.used.shape[0] < lines:
             self.used = np.vstack([self.used, np.zeros_like(self.used)])
+            self.yielding = None if self.yielding is None else np.vstack([self.yielding, np.zeros_like(self.yielding)])
         self.kinds.make_room(lines)
         if lines > self._lines:
             self._lines = lines

@@ -8,6 +8,7 @@ import numpy as np
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId
 
 
@@ -47,6 +48,16 @@ class RunningPods:
         start, end = int(self._starts[row]), int(self._starts[row + 1])
         kinds = self._kinds[start:end].tolist()
         return [RunningPod(pod, KindId(kind)) for pod, kind in zip(self._pods[start:end], kinds, strict=True)]
+
+
+def let_yield(snapshot: ClusterSnapshot, placed: Sequence[tuple[KindId, Row]]) -> None:
+    """Makes placed pods, each given by its equivalence group and row, expendable (`ClusterSnapshot.let_yield`)."""
+    if not placed:
+        return
+    table = np.array(placed, np.intp)
+    kinds, rows, counts = summed(table[:, 0], table[:, 1], np.ones(len(table), np.int64))
+    for kind in np.unique(kinds).tolist():
+        snapshot.let_yield(KindId(kind), rows[kinds == kind], counts[kinds == kind])
 
 
 class AtLeast:

@@ -31,7 +31,7 @@ from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
-from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPod
+from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPod, let_yield
 
 #: If more than this share of all pods changed, rebuilding is cheaper than applying the changes one by one.
 _REBUILD_SHARE: Final = 0.25
@@ -105,23 +105,23 @@ class SnapshotReplica:
             yield from by_uid.values()
 
     @contextmanager
-    def without_below(self, priority: int) -> Iterator[PodsByRow]:
-        """A trial from whose snapshot the expendable pods (`Pod.expendable`) are removed; it ends with the context.
+    def yielding_below(self, priority: int) -> Iterator[PodsByRow]:
+        """A trial in which the expendable pods (`Pod.expendable`) yield their room to pods that preempt; it ends with the
+        context.
 
-        It yields the remaining pods by row. If there are pods to remove, it looks through all pods.
+        It yields the other pods by row. If there are expendable pods, it looks through all pods.
         """
         with self.snapshot.fork():
             if not any(pods and found < priority for found, pods in self._priorities.items()):
                 yield self
                 return
-            self._move(
-                [
-                    (running_pod.kind, self.row_of(name), -1)
-                    for name in self._nodes
-                    for running_pod in self._pods_on_node.get(name, {}).values()
-                    if running_pod.pod.expendable(priority)
-                ]
-            )
+            expendable = [
+                (running_pod.kind, self.row_of(name))
+                for name in self._nodes
+                for running_pod in self._pods_on_node.get(name, {}).values()
+                if running_pod.pod.expendable(priority)
+            ]
+            let_yield(self.snapshot, expendable)
             yield AtLeast(self, priority)
 
     def lowest_priority(self, at_least: int) -> int | None:

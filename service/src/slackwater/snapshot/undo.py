@@ -44,6 +44,19 @@ class ManyPodsMoved:
         snapshot.shift_many(self.kind, self.rows, -self.counts)
 
 
+class YieldingChanged:
+    """Pods of these `amounts` (line, amount) became expendable, `counts[i]` on `rows[i]`, or ceased to be if the count is below
+    0."""
+
+    __slots__ = ("amounts", "counts", "rows")
+
+    def __init__(self, amounts: tuple[tuple[int, int], ...], rows: Rows, counts: Int64) -> None:
+        self.amounts, self.rows, self.counts = amounts, rows, counts
+
+    def undo(self, snapshot: "ClusterSnapshot") -> None:
+        snapshot.shift_yielding(self.amounts, self.rows, -self.counts)
+
+
 class RowsAdded:
     """Rows were added, from `first` on."""
 
@@ -148,6 +161,7 @@ Done = (
     | VolumeAssumed
     | PodsMoved
     | ManyPodsMoved
+    | YieldingChanged
     | RowsAdded
     | NodeChanged
     | LiveSet

@@ -40,7 +40,7 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.pauses import Pause
 from slackwater.model.scheduler_profile import with_default_spread
-from slackwater.runtime.autoscaler.scaleup_planning import growable_group
+from slackwater.runtime.autoscaler.scaleup_planning import growable_group, leave_out
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.autoscaler.slack_report import slack_in_group
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -89,7 +89,7 @@ class ExplainQuestion:
         explain_input.snapshot.strict_for = strict_for_of(self.settings)
         try:
             # A node's pods do not go where nothing new is placed; a pod's explanation names such nodes with their reason.
-            with nullcontext() if isinstance(self.read, NodeContext) else _as_seen(replica):
+            with nullcontext() if isinstance(self.read, NodeContext) else self._as_planned(replica, explain_input):
                 explanation = self._explained(replica, explain_input)
         finally:
             explain_input.snapshot.judge_by(None)
@@ -132,7 +132,7 @@ class ExplainQuestion:
                 return partly_judged(explain_pod(explain_input, pod, word), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.
-                with replica.without_below(explain_input.scale_down.rules.priority_cutoff) as counted:
+                with replica.yielding_below(explain_input.scale_down.rules.priority_cutoff) as counted:
                     return explain_node(replace(explain_input, running_pods=counted), NodeName(self.name), node_word)
             case GrowingPod() as grower:
                 return explain_permit(explain_input, grower)
@@ -142,6 +142,18 @@ class ExplainQuestion:
                 return explain_gate(gated)
             case name:
                 return explain_group(explain_input, GroupName(name), _figures(self.group_status[GroupName(name)], self.slack))
+
+    @contextmanager
+    def _as_planned(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Iterator[None]:
+        """The replica as scale-up plans see it, in a trial that ends with the context: expendable pods yield their room, unless
+        the question is about an expendable pod, and nodes that have not started count as upcoming."""
+        cutoff = explain_input.scale_up.pending.priority_cutoff
+        pod = self.read.pod if isinstance(self.read, PodRead) else None
+        yielding = nullcontext() if pod is not None and pod.priority < cutoff else replica.yielding_below(cutoff)
+        with _as_seen(replica), yielding:
+            for name, group in explain_input.groups.items():
+                leave_out(replica, self.group_status[name], group, self.unix_now)
+            yield
 
 
 def _placed(replica: SnapshotReplica) -> Iterator[Pod]:

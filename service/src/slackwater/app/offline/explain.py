@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import growable_groups, removal_groups
+from slackwater.app.offline.growth import growable_groups, let_expendable_yield, removal_groups
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
@@ -35,18 +35,25 @@ _REMARK: Final = "judged without a running service, from the objects of the API 
 
 def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> dict[str, Any]:
     """The explanation as a JSON value. Raises `ClusterError` if there is no such object."""
-    explain_input = _explain_input(cluster, settings)
+    explain_input = _explain_input(cluster, settings, what, PodKey(namespace, name))
     explanation, notes = _explained(cluster, explain_input, what, namespace, name)
     return document(replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,)))
 
 
-def _explain_input(cluster: Cluster, settings: Settings) -> ExplainInput:
-    groups, group_of, _ = growable_groups(cluster, settings)
+def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key: PodKey) -> ExplainInput:
+    """The input, on the snapshot on which scale-up is planned: nodes that have not started count as upcoming, unless the
+    question is about a node; expendable pods yield their room, unless it is about one of them."""
+    groups, group_of, starting = growable_groups(cluster, settings)
     snapshot = snapshot_of(cluster)
+    running_pods, cutoff = RunningPods(snapshot, cluster.pods), settings.autoscaler.scale_up.expendable_pods_priority_cutoff
+    if not any(what == "pod" and pod.key == key and pod.priority < cutoff for pod in cluster.pods):
+        let_expendable_yield(snapshot, running_pods, cutoff)
+    for node in starting if what != "node" else ():
+        snapshot.close(snapshot.facts.row_of[node])
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales).budgets
     return ExplainInput(
         snapshot=snapshot,
-        running_pods=RunningPods(snapshot, cluster.pods),
+        running_pods=running_pods,
         pending={pod.uid: pod for pod in pending_pods(cluster)},
         budgets=budgets,
         replicas=cluster.scales.replicas,

@@ -23,7 +23,7 @@ from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
 from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
@@ -38,7 +38,7 @@ from slackwater.runtime.autoscaler.slack_planning import (
 )
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
-from slackwater.snapshot.running_pods import RunningPods
+from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield
 
 
 def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | None:
@@ -54,13 +54,14 @@ def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """A scale-up plan and the input it was made from. The snapshot shows the present cluster without placed expendable pods.
+    """A scale-up plan and the input it was made from. In the snapshot placed expendable pods yield their room
+    to pods that preempt; `running_pods` are the others.
 
     `group_of` maps the nodes that have started to their groups. A node that is still starting counts as upcoming instead.
     """
 
     snapshot: ClusterSnapshot
-    running_pods: RunningPods
+    running_pods: PodsByRow
     groups: tuple[GrowableGroup, ...]
     group_of: dict[NodeName, GroupName]
     pending: Sequence[Pod]
@@ -72,12 +73,13 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings)
-    counted = _without_expendable(cluster, policy.pending.priority_cutoff)
-    snapshot = snapshot_of(counted, policy=policy_of(settings).nodes if accounting else None)
+    slack, cutoff = slack_inquiry(cluster.pods, settings), policy.pending.priority_cutoff
+    snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
-    pending, running_pods = pending_pods(cluster), RunningPods(snapshot, counted.pods)
+    pending, everybody = pending_pods(cluster), RunningPods(snapshot, cluster.pods)
+    let_expendable_yield(snapshot, everybody, cutoff)
+    running_pods = AtLeast(everybody, cutoff)
     demand = pending_demand(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
-    slack = slack_inquiry(cluster.pods, settings)
     with snapshot.fork():
         for name in starting:
             snapshot.close(snapshot.facts.row_of[name])
@@ -169,6 +171,7 @@ def _awaits(node: Node, template: Template | None, taints: TaintRules, published
     return node.ready and any(taints.is_startup(taint.key) for taint in node.taints)
 
 
-def _without_expendable(cluster: Cluster, cutoff: int) -> Cluster:
-    """The cluster without placed expendable pods: kube-scheduler preempts them, so they take no room and keep no node."""
-    return replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.node is None or not pod.expendable(cutoff)))
+def let_expendable_yield(snapshot: ClusterSnapshot, running_pods: PodsByRow, cutoff: int) -> None:
+    """Lets expendable pods yield their room to pods that preempt; every other rule counts them."""
+    rows = map(Row, range(snapshot.n_rows))
+    let_yield(snapshot, [(pod.kind, row) for row in rows for pod in running_pods.on(row) if pod.pod.expendable(cutoff)])

@@ -56,7 +56,7 @@ def is_gpu(resource: str) -> bool:
 def utilizations(snapshot: ClusterSnapshot, rows: Rows) -> list[Utilization]:
     """The utilization of each row, in the order of `rows`."""
     facts = snapshot.facts
-    shares = _shares(snapshot.used[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
+    shares = _shares(snapshot.used_by_others()[[CPU, MEMORY]][:, rows], facts.allocatable[[CPU, MEMORY]][:, rows])
     by_memory = shares[1] > shares[0]
     found = [
         Utilization(share, "memory" if memory else "cpu")
@@ -74,7 +74,7 @@ def _of_gpus(snapshot: ClusterSnapshot, rows: Rows) -> list[tuple[int, Utilizati
     for name in sorted(filter(is_gpu, snapshot.facts.offered)):
         line = snapshot.line(name)
         assert line is not None, name
-        shares = _shares(snapshot.used[line, rows], snapshot.facts.allocatable[line, rows])
+        shares = _shares(snapshot.used_by_others()[line, rows], snapshot.facts.allocatable[line, rows])
         has = np.flatnonzero(snapshot.facts.allocatable[line, rows] > 0)
         found += [(at, Utilization(float(shares[at]), name)) for at in has.tolist()]
     return found
@@ -144,7 +144,7 @@ def without_daemons(
     daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
     lines = slice(len(snapshot.facts.resource))
     asked = snapshot.kinds.requests[lines, daemons].sum(axis=1) if daemons else 0
-    left, allocatable = snapshot.used[lines, row] - asked, snapshot.facts.allocatable[lines, row] - asked
+    left, allocatable = snapshot.used_by_others()[lines, row] - asked, snapshot.facts.allocatable[lines, row] - asked
     cpu, memory = _shares(left[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
     return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
 

@@ -168,6 +168,7 @@ def _alike(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> object:
         kind.tolerations,
         lacks_request(snapshot, kind),
         profile_of(snapshot.facts.profiles, kind),
+        kind.preempts,
         kind.pod_constraints,
         labels,
         numbered.deleting,

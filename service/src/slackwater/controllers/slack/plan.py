@@ -162,7 +162,7 @@ def _fullest_first(snapshot: ClusterSnapshot) -> Rows:
     """All rows, the fullest first: by the sum of the requested shares of CPU and memory, in steps of 1/64; then by row."""
     rows = slice(0, snapshot.n_rows)
     has = np.maximum(snapshot.facts.allocatable[[CPU, MEMORY], rows], 1)
-    share = (snapshot.used[[CPU, MEMORY], rows] / has).sum(axis=0)
+    share = (snapshot.used_by_others()[[CPU, MEMORY], rows] / has).sum(axis=0)
     return np.argsort(-np.floor(share * 64), kind="stable").astype(np.intp)
 
 

@@ -19,7 +19,7 @@ from slackwater.snapshot.row_journal import Selection, n_selected
 
 
 def judge_node_resources_fit(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
-    allocatable, used = snapshot.facts.allocatable, snapshot.used
+    allocatable, used = snapshot.facts.allocatable, snapshot.used_against(kind.kind)
     if lacking_everywhere(snapshot, kind):
         return np.full(n_selected(rows), Reason.RESOURCES_ABOVE_NODE, np.uint8)
     full = used[PODS, : snapshot.n_rows][rows] + 1 > allocatable[PODS, : snapshot.n_rows][rows]
@@ -77,7 +77,7 @@ def ignored_lines(snapshot: ClusterSnapshot, kind: NumberedGroup) -> frozenset[i
 
 def short_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> list[str]:
     """kube-scheduler's messages for the resources that are short on a row, in kube-scheduler's order."""
-    allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used[:, row]
+    allocatable, used = snapshot.facts.allocatable[:, row], snapshot.used_against(kind.kind)[:, row]
     words = ["Too many pods"] if used[PODS] + 1 > allocatable[PODS] else []
     names, backed = list(snapshot.facts.resource), _backed_lines(snapshot, kind)
     short = [

@@ -54,7 +54,7 @@ def find_destinations(replica: SnapshotReplica, uids: Sequence[PodUid], cutoff: 
     hints = {kept.pod.uid: kept.to for kept in replica.kept_room}
     replica.learn([*pods, *(kept.pod for kept in replica.kept_room)], more=True)
     found = []
-    with replica.without_below(cutoff):
+    with replica.yielding_below(cutoff):
         put_kept_room(replica, uids)
         facts = replica.snapshot.facts
         live: list[int] = np.flatnonzero(facts.live[: facts.n_rows]).tolist()

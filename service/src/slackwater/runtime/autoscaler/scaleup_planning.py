@@ -124,10 +124,10 @@ class ReplicaScaleUpPlanner:
         kept = [each.pod for each in replica.kept_room]
         replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
         snapshot = replica.snapshot
-        # Expendable pods do not block other pods, because kube-scheduler preempts them.
-        with replica.without_below(policy.pending.priority_cutoff) as counted:
+        # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
+        with replica.yielding_below(policy.pending.priority_cutoff) as counted:
             for group_status, group in zip(inquiry.group_status.values(), groups, strict=True):
-                _leave_out(replica, group_status, group, inquiry.now)
+                leave_out(replica, group_status, group, inquiry.now)
             put_kept_room(replica)
             if slack is None:
                 plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=self._clock, hints=self._hints)
@@ -299,7 +299,7 @@ def _is_new(node: Node, now: UnixTime | None) -> bool:
     return now is not None and node.created_at is not None and now - node.created_at < _PUBLISHED_WITHIN
 
 
-def _leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus, group: GrowableGroup, now: UnixTime) -> None:
+def leave_out(replica: SnapshotReplica, group_status: NodeGroupStatus, group: GrowableGroup, now: UnixTime) -> None:
     """Excludes the group's nodes that have registered but not started from the snapshot, because they count as upcoming
     nodes."""
     for name in (*group_status.starting, *_without_slices(replica, group_status, group.template, now)):
