@@ -19,7 +19,7 @@ from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import ClaimMount, Kind, PodConstraints, PodTerm, SpreadConstraint
@@ -151,7 +151,7 @@ def _groups(count: int) -> list[GrowableGroup]:
     return found
 
 
-def _plain(name: str, cpu: int, *, on: str | None = None) -> Pod:
+def _plain(name: str, cpu: int, *, on: NodeName | None = None) -> Pod:
     kind = Kind(namespace="default", requests=amounts_of((cpu, GIB)))
     return replace(a_pod(name, kind, "plain"), node=on)
 
@@ -160,7 +160,8 @@ def _unhelpable(count: int, shape: str) -> list[Pod]:
     """Pods that fit on no node: too large, or for nodes that nobody has."""
     made = []
     for number in range(count):
-        cpu, selector, asks = 1000, (), PodConstraints()
+        selector: tuple[tuple[str, str], ...] = ()
+        cpu, asks = 1000, PodConstraints()
         own: Selector = (Requirement("app", "In", (f"x-{number}",)),)
         if shape == "selector":
             selector = (("nobody", f"has-{number}"),)

@@ -7,9 +7,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slackwater.controllers.scaleup.estimate import Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing
-from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
+from slackwater.controllers.scaleup.interchangeable import SharedEstimates
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -20,9 +22,10 @@ from slackwater.fit.binpacking import NOWHERE
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.reason_texts import words
 from slackwater.model.ids import NodeName, Row
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.model.resources import amounts_of
+from slackwater.model.resources import NOTHING, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -165,6 +168,42 @@ def on_a_new_node(snapshot: ClusterSnapshot, pod: Pod, group: GrowableGroup) -> 
         verdicts = feasible(snapshot, kind)
         reason = Reason(verdicts.codes[row])
         return reason, words(snapshot, kind, Row(row), reason, verdicts.refusal)
+
+
+@LAW
+@given(small_clusters(), some_groups())
+def test_groups_that_count_as_interchangeable_get_the_same_estimate(cluster: SmallCluster, groups: list[GrowableGroup]) -> None:
+    copies = [a_copy(group) for group in groups]
+    snapshot, demand = a_snapshot(cluster), demand_of(cluster.pending)
+    kinds = representatives(snapshot, snapshot.number(demand.counted))
+    with snapshot.fork():
+        rows = place_existing(snapshot, demand.counted, kinds, hints={})
+        left = np.flatnonzero(rows == NOWHERE)
+        runs = [Run(kind=KindId(kind), pods=left[kinds[left] == kind]) for kind in np.unique(kinds[left]).tolist()]
+        every = [replace(group, group=replace(group.group, max_size=99)) for group in (*groups, *copies)]
+        template_nodes = TemplateNodes(snapshot, every, [run.kind for run in runs], system=NOTHING)
+        budget, shared = Budget.of(every, nodes=[]), SharedEstimates(template_nodes)
+        found = [_estimated(template_nodes, budget, at, runs, len(demand.counted)) for at in range(len(every))]
+    pairs = [(one, two) for one in range(len(every)) for two in range(one) if shared.key(one) == shared.key(two)]
+    assert all(shared.key(at) == shared.key(at + len(groups)) for at in range(len(groups)))
+    assert all(found[one] == found[two] for one, two in pairs)
+
+
+def a_copy(group: GrowableGroup) -> GrowableGroup:
+    """The group under another name, and its nodes with a label that no pod reads."""
+    assert group.template is not None
+    node = replace(group.template.node, labels={**group.template.node.labels, "nobody": "reads"})
+    named = replace(group.group, name=GroupName(f"{group.name}-copy"))
+    return replace(group, group=named, template=replace(group.template, node=node))
+
+
+def _estimated(
+    template_nodes: TemplateNodes, budget: Budget, group: int, runs: Sequence[Run], n_pods: int
+) -> tuple[list[int], list[int], int]:
+    fitting = set(template_nodes.kinds_that_fit([group]))
+    few, priorities = [run for run in runs if run.kind in fitting], np.zeros(n_pods, np.intp)
+    option = estimate(template_nodes, budget, (group,), few, priorities=priorities, stop=lambda: False)
+    return option.pods.tolist(), option.at.tolist(), option.n_nodes
 
 
 @LAW

@@ -50,7 +50,7 @@ def planned(found: Cluster) -> tuple[int, list[str], list[str]]:
     [("Never", (1, [], []), "pending", "grows"), (None, (0, ["default/p"], []), "schedulable", "idle")],
 )
 def test_their_room_is_free_only_for_pods_that_preempt(policy: str | None, want: object, state: str, group: str) -> None:
-    spec = {} if policy is None else {"preemptionPolicy": policy}
+    spec: Obj = {} if policy is None else {"preemptionPolicy": policy}
     found = cluster(filler(), a_pod("p", "3", **spec))
     assert planned(found) == want
     assert explain_offline(found, Settings(), "pod", "default", "p")["state"] == state

@@ -9,7 +9,7 @@ from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NodeSelectorTerm
+from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.support.builders import a_pod
@@ -63,3 +63,25 @@ def test_an_answer_that_would_be_too_long_names_the_pod_with_the_same_reasons() 
     whole = [entry for entry in entries if "sameAs" not in entry]
     assert (len(entries), len(whole), {len(entry["groups"]) for entry in whole}) == (1100, 1000, {200})
     assert {entry["sameAs"] for entry in entries if "sameAs" in entry} == {"default/p0000"}
+
+
+def test_groups_that_no_pod_tells_apart_are_estimated_once() -> None:
+    """Pods that spread over zones, whose verdicts move with every pod: the work may not grow with such groups."""
+    assert _rows_judged_of_spread(60) < 4 * _rows_judged_of_spread(6)
+
+
+def _rows_judged_of_spread(count: int) -> int:
+    pods = []
+    for app in range(10):
+        own = (Requirement("app", "In", (f"a{app}",)),)
+        asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key="zone", selector=own),))
+        for number in range(4):
+            pod = replace(a_pod(f"p{app}-{number}"), labels=(("app", f"a{app}"),))
+            pods.append(replace(pod, kind=replace(pod.kind, pod_constraints=asks)))
+    labels = [{"zone": f"z{number % 3}", "of": f"v{number}"} for number in range(count)]
+    groups = [a_group(f"g{number}", a_template(f"t{number}", labels=labels[number])) for number in range(count)]
+    snapshot = ClusterSnapshot.build([], pods)
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=ScaleUpPolicy(), clock=lambda: 0.0)
+    assert not plan.unhelpable
+    return snapshot.rows_judged

@@ -28,6 +28,7 @@ from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weight
 from slackwater.controllers.scaleup.failures import Remaining
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
+from slackwater.controllers.scaleup.interchangeable import SharedEstimates
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import Demand
@@ -216,6 +217,7 @@ class _Planning:
         with self._snapshot.fork():
             self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
+            self._shared = SharedEstimates(self._template_nodes)
             self._rounds()
             self._unhelpable = self._why_not()
 
@@ -247,6 +249,9 @@ class _Planning:
         )
 
     def _estimated(self, bundle: tuple[int, ...]) -> Option:
+        known = self._shared.known(bundle[0], self._budget) if len(bundle) == 1 else None
+        if known is not None:
+            return known
         began = self._clock()
         limited = bool(self._policy.estimate_seconds)
         left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
@@ -260,11 +265,14 @@ class _Planning:
         )
         self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
         self._cut = self._cut or option.cut
+        if len(bundle) == 1:
+            self._shared.note(bundle[0], self._budget, option)
         return option
 
     def _take(self, option: Option) -> bool:
         """Adds the option to the plan. True if its pods were placed in the snapshot, because verdicts on other pods depend on
         them."""
+        self._shared.forget()
         self._budget.take_all(option.groups)
         self._left[option.pods] = False
         for kind in option.kinds:
@@ -329,6 +337,7 @@ class _Planning:
 
     _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group
     _template_nodes: TemplateNodes
+    _shared: SharedEstimates
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
 
