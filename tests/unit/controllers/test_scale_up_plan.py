@@ -12,7 +12,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import GroupOptions
-from slackwater.model.objects import Pod, Taint
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
@@ -234,6 +234,31 @@ def test_a_pod_that_follows_another_is_planned_beside_it() -> None:
     leader = replace(a_pod("leader", cpu="1"), labels=(("app", "a"),))
     plan = planned([follower, leader], [a_group("g", a_template("t", labels={ZONE: "z"}))])
     assert (grown(plan), plan.unhelpable) == ({"g": 2}, ())
+
+
+NEAR = PodTerm(topology_key=HOSTNAME, selector=APP, namespaces=("default",))
+
+
+def test_pods_that_need_one_another_go_where_all_of_them_fit() -> None:
+    scraps = [_scrap(f"n{number}", cpu) for number, cpu in enumerate(("2", "3", "1"))]
+    pods = [asking(pod, affinity=(NEAR,)) for pod in some(3)]
+    plan = planned(pods, [a_group("g")], nodes=scraps)
+    assert ({name for _, name in plan.schedulable}, grown(plan)) == ({"n1"}, {})
+    plan = planned(pods, [a_group("g")], nodes=scraps[::2])
+    assert (plan.schedulable, grown(plan), plan.unhelpable) == ((), {"g": 1}, ())
+    small, large = a_group("small", a_template("s", cpu="2")), a_group("large", a_template("l", cpu="32"))
+    assert grown(planned(pods, [small, large], nodes=scraps[::2])) == {"large": 1}
+
+
+def _scrap(name: str, cpu: str) -> Node:
+    return replace(a_node(name, cpu=cpu, labels={HOSTNAME: name}), scalars=(("pods", 10),))
+
+
+def test_as_many_as_possible_of_pods_that_need_one_another_are_placed_where_no_node_takes_all() -> None:
+    pods = [asking(pod, affinity=(NEAR,)) for pod in some(6)]
+    plan = planned(pods, [a_group("g")], nodes=[_scrap("n", "2")])
+    assert (len(plan.schedulable), grown(plan), len(plan.unhelpable[0].pods)) == (2, {}, 4)
+    assert [len(on) for on in planned(pods, [a_group("g")]).scale_ups[0].nodes] == [4]
 
 
 def test_each_group_says_why_it_does_not_help() -> None:

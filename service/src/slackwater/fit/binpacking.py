@@ -28,7 +28,7 @@ from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import SPREAD, feasible
-from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms
+from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, term_counter
 from slackwater.fit.filter.node_resources_fit import asked_lines
 from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.model.columns import Int64, Mask, Rows
@@ -37,7 +37,7 @@ from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
-from slackwater.snapshot.node_facts import PODS
+from slackwater.snapshot.node_facts import HOSTNAME, PODS
 
 
 def copies_on(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
@@ -118,13 +118,15 @@ def place_pods(
     hints: Hints = NO_HINTS,
     stop: Callable[[], bool] = lambda: False,
     reasons: bool = True,
+    together: bool = False,
 ) -> Placements:
     """Places pods on the snapshot one after another. `kinds` has each pod's equivalence group, `rows` the rows to try, in order
     and distinct.
 
-    To find the reasons why pods are left costs as much as placing them; without `reasons` this is skipped.
+    To find the reasons why pods are left costs as much as placing them; without `reasons` this is skipped. With `together`,
+    pods that need one another on one node go only to a row that takes all of the run.
     """
-    packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons)
+    packing = _Packing(snapshot, len(kinds), rows, stop, reasons=reasons, together=together)
     all_rows = np.arange(len(kinds))
     if hints.pods is not None:
         for kind, run in runs(kinds, all_rows[packing.knows(hints.pods)]):
@@ -157,10 +159,28 @@ def place_planned(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> None:
         snapshot.place_many(kind, where, counts)
 
 
+def begins_together(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    """Must all pods of the group be on one node, which the first of them chooses, because by required affinity they follow one
+    another and there is no pod yet that they follow?"""
+    terms = kind.asks.affinity
+    if not any(term.topology_key == HOSTNAME for term in terms) or not matches_all_its_terms(snapshot, kind):
+        return False
+    return not snapshot.counters.read(term_counter(snapshot, *terms))[: snapshot.n_rows].any()
+
+
 class _Packing:
     """A packing under way. `at` has the row of each pod, NOWHERE for pods not placed yet."""
 
-    def __init__(self, snapshot: ClusterSnapshot, n_pods: int, order: Rows, stop: Callable[[], bool], *, reasons: bool) -> None:
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        n_pods: int,
+        order: Rows,
+        stop: Callable[[], bool],
+        *,
+        reasons: bool,
+        together: bool,
+    ) -> None:
         self.at: Rows = np.full(n_pods, NOWHERE, np.intp)
         self.claims: dict[int, tuple[ResourceClaim, ...]] = {}
         self._snapshot = snapshot
@@ -169,6 +189,7 @@ class _Packing:
         self._among[order] = True
         self._stop = stop
         self._reasons = reasons
+        self._together = together
         self._cut = False
         self._placed: list[Rows] = [np.zeros(0, np.intp)]
         self._left: dict[KindId, tuple[list[int], tuple[tuple[Reason, int], ...]]] = {}
@@ -203,6 +224,8 @@ class _Packing:
         order = self._order
         if self.knows(np.array([hint])).all():
             order = np.append(hint, order[order != hint])
+        if self._together and len(pods) > 1 and begins_together(self._snapshot, numbered):
+            order = self._with_room(numbered, order, len(pods))
         for batch in _batches(self._snapshot, numbered, pods):
             if self._is_cut():
                 return
@@ -211,6 +234,11 @@ class _Packing:
                 if not self._cut:
                     self._leave(kind, pods[self.at[pods] == NOWHERE])
                 return
+
+    def _with_room(self, kind: NumberedGroup, order: Rows, count: int) -> Rows:
+        """Those of the rows, in order, that take so many pods of the group."""
+        rows = order[feasible(self._snapshot, kind.id).feasible[order]]
+        return rows[copies_on(self._snapshot, kind, rows) >= count]
 
     def result(self) -> Placements:
         left = tuple(UnplacedPods(kind=kind, pods=tuple(pods), reasons=why) for kind, (pods, why) in self._left.items())

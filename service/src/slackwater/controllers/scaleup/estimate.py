@@ -8,6 +8,7 @@ best (`expanders`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -70,16 +71,19 @@ def estimate(
     *,
     priorities: Rows,
     stop: Callable[[], bool],
+    together: bool = True,
 ) -> Option:
     """Estimates one bundle of similar groups. Leaves the snapshot as it was.
 
     `bundle`: positions of groups. `runs`: the pods without a node that a new node of the bundle may take. `priorities`: the
     priority of each pod of the demand, shape (pods of the demand,). `stop` tells whether the estimate has to end now.
+    `together`: pods that need one another on one node are placed only where all of them fit.
     """
-    found = _filled(template_nodes, budget, bundle, largest_first(template_nodes, bundle[0], runs), stop)
+    fill = partial(_filled, template_nodes, budget, bundle, stop=stop, together=together)
+    found = fill(largest_first(template_nodes, bundle[0], runs))
     if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
         by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)
-        found = _filled(template_nodes, budget, bundle, by_priority, stop)
+        found = fill(by_priority)
     return found
 
 
@@ -106,7 +110,13 @@ def most_important_first(runs: Sequence[Run], priorities: Rows) -> list[Run]:
 
 
 def _filled(
-    template_nodes: TemplateNodes, budget: Budget, bundle: Sequence[int], runs: Sequence[Run], stop: Callable[[], bool]
+    template_nodes: TemplateNodes,
+    budget: Budget,
+    bundle: Sequence[int],
+    runs: Sequence[Run],
+    *,
+    stop: Callable[[], bool],
+    together: bool,
 ) -> Option:
     nodes = NewNodes(template_nodes, budget.copy(), bundle)
     moving = any(run.kind in template_nodes.inter_pod_constraints.moving for run in runs)
@@ -114,7 +124,7 @@ def _filled(
         placed, cut = _fill_all(nodes.fill, runs, stop)
     else:
         with template_nodes.snapshot.fork():
-            tracked = TrackedNodes(nodes, stop)
+            tracked = TrackedNodes(nodes, stop, together=together)
             placed, cut = _fill_all(tracked.fill, runs, stop)
             cut = cut or tracked.cut
     whole = _whole_groups(template_nodes, nodes)

@@ -32,9 +32,11 @@ def place_existing(
     *,
     hints: Mapping[PodUid, NodeName],
     stop: Callable[[], bool] = lambda: False,
+    together: bool = True,
 ) -> Rows:
     """Places the pods in the snapshot. Returns the row of each pod, NOWHERE if it fits on none; shape (pods,). `pods` are in
-    the order of importance, `kinds` are their equivalence groups."""
+    the order of importance, `kinds` are their equivalence groups. With `together`, pods that need one another on one node are
+    placed only where all of them fit."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
     if not snapshot.n_rows:
         return rows
@@ -43,7 +45,9 @@ def place_existing(
     for part in _by_priority(pods) if hints else [np.arange(len(pods))]:
         order = part[_kinds_together(pods, kinds, part)]
         given = NO_HINTS if hinted is None else Hints(pods=hinted[order])
-        rows[order] = place_pods(snapshot, kinds[order], rows=everywhere, hints=given, stop=stop, reasons=False).rows
+        rows[order] = place_pods(
+            snapshot, kinds[order], rows=everywhere, hints=given, stop=stop, reasons=False, together=together
+        ).rows
     return rows
 
 

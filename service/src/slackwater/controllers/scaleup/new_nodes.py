@@ -161,8 +161,10 @@ class TrackedNodes:
     Nodes are numbered as in `NewNodes`; an existing row of the snapshot has the number `~row`. `cut`: `stop` ended the filling.
     """
 
-    def __init__(self, nodes: NewNodes, stop: Callable[[], bool]) -> None:
+    def __init__(self, nodes: NewNodes, stop: Callable[[], bool], *, together: bool) -> None:
+        """`together`: pods that need one another on one node are placed only where all of them fit."""
         self._nodes = nodes
+        self._together = together
         self._snapshot = nodes.template_nodes.snapshot
         self._first = self._snapshot.n_rows
         self._stop = stop
@@ -218,7 +220,14 @@ class TrackedNodes:
     def _place(self, kind: KindId, count: int) -> Rows:
         """Places as many pods as possible on rows of the snapshot. Returns the row of each placed pod."""
         snapshot = self._snapshot
-        found = place_pods(snapshot, np.full(count, kind), rows=np.arange(snapshot.n_rows), stop=self._stop, reasons=False)
+        found = place_pods(
+            snapshot,
+            np.full(count, kind),
+            rows=np.arange(snapshot.n_rows),
+            stop=self._stop,
+            reasons=False,
+            together=self._together,
+        )
         self.cut = self.cut or found.cut
         placed: Rows = found.rows[found.rows != NOWHERE]
         return placed

@@ -15,7 +15,7 @@ Pods and upcoming nodes that were added to the snapshot stay in it after step 1,
 What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), nodes in creation, any call to the outside.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,7 +36,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.refusals import Refusals, RefusalSearch
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.binpacking import NOWHERE, place_planned, runs
+from slackwater.fit.binpacking import NOWHERE, begins_together, place_planned, runs
 from slackwater.fit.failure import PlanningFailed, concerning
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
@@ -175,6 +175,7 @@ class _Planning:
         self._policy, self._clock, self._ends = policy, clock, ends
         snapshot, demand, groups = self._snapshot, self._demand, self._groups
         self._cut = False
+        self._together = True
         #: Seconds spent on estimates of each bundle so far.
         self._spent: dict[tuple[int, ...], float] = {}
         self._kinds = representatives(snapshot, snapshot.number(demand.counted))
@@ -219,7 +220,35 @@ class _Planning:
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
             self._shared = SharedEstimates(self._template_nodes)
             self._rounds()
+            if self._place_apart():
+                self._rounds()
             self._unhelpable = self._why_not()
+
+    def _place_apart(self) -> bool:
+        """If pods are left that need one another on one node, and no node takes all of them: places as many as possible on
+        present nodes. Returns whether there are such pods. From now on options have as many of them as possible too."""
+        snapshot = self._snapshot
+        kinds = [kind for kind in self._runs if begins_together(snapshot, snapshot.of(kind))]
+        if not kinds or self._is_over():
+            return False
+        self._together = False
+        pods = np.sort(np.concatenate([self._runs[kind].pods for kind in kinds]))
+        some = [self._demand.counted[pod] for pod in pods.tolist()]
+        rows = place_existing(snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=False)
+        placed = rows != NOWHERE
+        self._new.assign(pods[placed], rows[placed])
+        self._take_off(kinds, pods[placed])
+        return True
+
+    def _take_off(self, kinds: Iterable[KindId], pods: Rows) -> None:
+        """Takes placed pods of these equivalence groups off the pods that are left."""
+        self._shared.forget()
+        self._left[pods] = False
+        for kind in kinds:
+            run = self._runs.pop(kind).pods
+            left = run[self._left[run]]
+            if len(left):
+                self._runs[kind] = Run(kind=kind, pods=left)
 
     def _rounds(self) -> None:
         if self._is_over():
@@ -261,6 +290,7 @@ class _Planning:
             bundle,
             [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs],
             priorities=self._priorities,
+            together=self._together,
             stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
         )
         self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
@@ -272,14 +302,8 @@ class _Planning:
     def _take(self, option: Option) -> bool:
         """Adds the option to the plan. True if its pods were placed in the snapshot, because verdicts on other pods depend on
         them."""
-        self._shared.forget()
         self._budget.take_all(option.groups)
-        self._left[option.pods] = False
-        for kind in option.kinds:
-            pods = self._runs.pop(kind).pods
-            left = pods[self._left[pods]]
-            if len(left):
-                self._runs[kind] = Run(kind=kind, pods=left)
+        self._take_off(option.kinds, option.pods)
         shown = bool(self._template_nodes.inter_pod_constraints.moving) and bool(self._runs)
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
         on_new = option.at >= 0
