@@ -21,7 +21,7 @@ from slackwater.model.columns import Mask
 from slackwater.model.objects import Pod
 from slackwater.model.texts import first_few
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup, UnreadLabel, keys_read
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup, UnreadLabel
 
 _ALONE: Final = 8
 #: The most pods named in one text.
@@ -56,7 +56,7 @@ class Remaining:
             self.snapshot.number(pods)
         except UnreadLabel as error:
             read = self.snapshot.kinds.keys
-            self._leave_out([pod for pod in pods if keys_read(pod.kind) - read], error)
+            self._leave_out([pod for pod in pods if pod.kind.keys_read - read], error)
 
     def leave_out(self, failed: PlanningFailed) -> None:
         """Leaves out what failed. Raises the error itself if that is no part of the demand and no group."""
