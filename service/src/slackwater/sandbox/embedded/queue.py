@@ -72,16 +72,16 @@ class SchedulingQueue:
         waiting.dormant = False
         waiting.moved = True
 
-    def failed(self, key: Key) -> None:
+    def failed(self, key: Key, *, error: bool = False) -> None:
         """Starts the pod's back-off after a failed attempt. The pod is unschedulable, unless the cluster has changed during the
-        attempt."""
+        attempt, or the attempt ended with an error: kube-scheduler tries a pod that no plug-in rejected again by itself."""
         waiting = self._pods.get(key)
         if waiting is None:
             return
         waiting.attempts += 1
         seconds = _BACKOFF.seconds(waiting.attempts)
         waiting.until = anyio.current_time() + seconds
-        waiting.busy, waiting.dormant = False, not waiting.moved
+        waiting.busy, waiting.dormant = False, not (waiting.moved or error)
         number = waiting.number
         self._timers.after(seconds, self._wake)
         self._timers.after(_FORGOTTEN_SECONDS, lambda: self._remembered(key, number))

@@ -38,6 +38,8 @@ from slackwater.sandbox.embedded.timers import Timers
 _ASSUMED_SECONDS: Final = 900.0
 #: The least number of feasible nodes that kube-scheduler searches for (its sample).
 _LEAST_SAMPLE: Final = 100
+#: The reason of a condition after an attempt that ended with an error, not with a rejection.
+_ERROR: Final = "SchedulerError"
 _CREATED: Final = 201
 
 
@@ -161,7 +163,7 @@ class Scheduler:
                 try:
                     await self._cycle(pod)
                 except ExtenderError as error:
-                    self._unschedulable(pod, "SchedulerError", str(error), nominated=None)
+                    self._unschedulable(pod, _ERROR, str(error), nominated=None)
 
     async def _cycle(self, pod: PodObservation) -> None:
         nominated = self._nominated.get(pod.uid) or pod.nominated
@@ -232,7 +234,7 @@ class Scheduler:
             self._forget(pod)
             known = self._pods.get(pod.key)
             if known is not None and self._waits(known):
-                self._unschedulable(known, "SchedulerError", str(error), nominated=None)
+                self._unschedulable(known, _ERROR, str(error), nominated=None)
             self._queue.move_all()
 
     async def _bind_later(self, pod: PodObservation, node: str) -> None:
@@ -338,7 +340,7 @@ class Scheduler:
     def _unschedulable(self, pod: PodObservation, reason: str, message: str, *, nominated: str | None) -> None:
         """Writes the pod's condition and its nominated node: an empty `nominated` clears the nomination, None leaves it as it
         is. The pod backs off."""
-        self._queue.failed(pod.key)
+        self._queue.failed(pod.key, error=reason == _ERROR)
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         status: dict[str, Any] = {"conditions": [condition]}
         if nominated is not None:
