@@ -104,6 +104,7 @@ class StatusSources:
             running_pods=RunningPods(snapshot, self.running_pods),
             groups={group.name: group.group for group in self.groups},
             group_of={name: self.pool},
+            members={node.name: self.pool for node in self.nodes},
             budgets=self.budgets,
         )
         plan = plan_scale_down(ScaleDownState(), planning_input, self.scale_down, now=NOW)

@@ -260,7 +260,8 @@ def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:
     if said is None:
         return None
     percent = isinstance(said, str)
-    digits = str(said).removesuffix("%").lstrip("0") or "0"
+    digits = str(said).removesuffix("%")
+    digits = digits.lstrip("0") or digits[:1]
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _COUNT_DIGITS) or percent != str(said).endswith("%"):
         key = "maxUnavailable" if unavailable else "minAvailable"
         raise ValueError(f"spec.{key}: got {said!r:.40}, want a number of pods or a percentage")
