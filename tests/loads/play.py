@@ -79,11 +79,15 @@ def play(shape: Shape, *, hours: int) -> Outcome:
 
 @dataclass(slots=True)
 class _Bought:
-    """A machine that was bought: when, whether it has had a pod or a placeholder, and whether it had to help one."""
+    """A machine that was bought: when, whether it had to help somebody, whether it has, and which pods waited then.
+
+    It helped if it has had a pod or a placeholder, or if the pods had all found room elsewhere when it came.
+    """
 
     at: float
     must_help: bool
     helped: bool = False
+    waiting: frozenset[PodUid] = frozenset()
 
 
 class LoadScene(ShrinkScene):
@@ -236,7 +240,8 @@ class LoadScene(ShrinkScene):
         there = {machine.name: machine for machine in self._pool.machines}
         for number, name in enumerate(there.keys() - self._there.keys()):
             must_help = len(self._there) + number >= self._pool.min_size and (late or self.slack is None)
-            self._bought[name] = _Bought(now, must_help=must_help)
+            waiting = frozenset(pod.uid for pod in self.pods.values() if pod.node is None)
+            self._bought[name] = _Bought(now, must_help=must_help, waiting=waiting)
             self.outcome.bought += late
             self.outcome.again += late and any(now - at < HOUR for at in self._removed_at)
         for name in self._there.keys() - there.keys():
@@ -247,6 +252,10 @@ class LoadScene(ShrinkScene):
         for node in {*(pod.node for pod in self.pods.values()), *(each.place for each in placeholders)}:
             if node in self._bought:
                 self._bought[node].helped = True
+        still = {uid for uid, pod in self.pods.items() if pod.node is None}
+        for name, bought in self._bought.items():
+            node_is_there = NodeName(name) in self._shown and self._shown[NodeName(name)].ready
+            bought.helped |= bool(bought.waiting) and node_is_there and not bought.waiting & still
 
     def _gone(self, name: str, machine: Machine, *, late: bool) -> None:
         bought = self._bought.pop(name, None)

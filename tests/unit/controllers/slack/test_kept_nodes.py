@@ -43,6 +43,15 @@ def test_a_wave_within_the_slack_keeps_them_for_ever() -> None:
         assert kept[POOL].nodes == 8
 
 
+@pytest.mark.parametrize(
+    ("used", "seconds", "want_empty_too"), [("20", 3599.0, True), ("20", 3600.0, False), ("16", 3599.0, True)]
+)
+def test_empty_nodes_go_an_hour_after_the_purchase_while_pods_request_as_much(
+    used: str, seconds: float, want_empty_too: bool
+) -> None:
+    assert after(replace(LOAD, used=amounts(used, "20Gi")), seconds=seconds)[POOL].empty_too == want_empty_too
+
+
 @pytest.mark.parametrize("now", [replace(LOAD, rules=()), replace(LOAD, headroom=1)])
 def test_nodes_go_at_once_where_less_room_is_asked_for(now: SlackLoad) -> None:
     assert after(now, seconds=1.0) == {}

@@ -117,7 +117,7 @@ def propose_scale_down(
             pending=tuple(replica.pending.values()),
             placeholders=running_there(snapshot, found.slack),
             kept_for_slack={name: each.nodes for name, each in kept.items()},
-            kept_when_empty=frozenset(name for name, each in kept.items() if each.at != now),
+            kept_when_empty=frozenset(name for name, each in kept.items() if each.empty_too),
         )
         plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=over)
     homeless = plan.homeless

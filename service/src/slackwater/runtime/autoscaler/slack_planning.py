@@ -259,7 +259,7 @@ def _with_placeholders(
             rules=slack.policy.rules,
             headroom=sum(each.count for each in slack.headroom.pod_headroom),
         ),
-        stage.purchases(more),
+        stage.purchases(more, with_pods=any(rule.asks for rule in slack.policy.rules)),
         now=slack.now,
         keep_seconds=slack.policy.keep_seconds,
     )
@@ -324,10 +324,11 @@ class _Stage:
         rows = self._snapshot.facts.live[: self._snapshot.n_rows]
         return amounts_of(self._snapshot.used[[CPU, MEMORY], : self._snapshot.n_rows][:, rows].sum(axis=1))
 
-    def purchases(self, more: ScaleUpPlan) -> dict[GroupName, SlackPurchase]:
-        """What the scale-up for placeholders buys in each group, with the number of nodes that the group then has: those that
-        work and are not being removed, and those that come."""
-        if not more.scale_ups:
+    def purchases(self, more: ScaleUpPlan, *, with_pods: bool) -> dict[GroupName, SlackPurchase]:
+        """What the scale-up for placeholders buys in each group, `with_pods` also that for pods, with the number of nodes that
+        the group then has: those that work and are not being removed, and those that come."""
+        scale_ups = (*(self._plan.scale_ups if with_pods else ()), *more.scale_ups)
+        if not scale_ups:
             return {}
         membership, nodes = Membership(group.group for group in self._groups), self._snapshot.facts.nodes
         there = Counter(
@@ -337,10 +338,8 @@ class _Stage:
         )
         there.update(self._upcoming.values())
         there.update(group for group, _ in self.new.values())
-        return {
-            each.group: SlackPurchase(nodes=there[each.group] + each.count, piece=_largest(each.pods))
-            for each in more.scale_ups
-        }
+        there.update({each.group: each.count for each in more.scale_ups})
+        return {each.group: SlackPurchase(nodes=there[each.group], piece=_largest(each.pods)) for each in scale_ups}
 
     def slack_inputs(
         self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]
