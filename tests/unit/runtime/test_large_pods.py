@@ -98,7 +98,7 @@ def test_reading_a_pod_costs_in_proportion_to_its_size(name: str) -> None:
     assert large < 24 * small + 0.001, "eight times the rules"
 
 
-@pytest.mark.parametrize("name", SHAPES.keys() - PLAIN)
+@pytest.mark.parametrize("name", sorted(SHAPES.keys() - PLAIN))
 def test_the_rules_of_a_large_pod_are_left_to_kube_scheduler(name: str) -> None:
     async def story(cluster: Cluster) -> None:
         large = cluster.decoder.decode(stored(SHAPES[name](2_000), 1))
