@@ -4,6 +4,7 @@ The test reads what a browser would read, for as long as something has not been 
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,9 @@ WANT = {
     "a group grows, and says for which pods",
     "a group is at its limit, and says so",
     "pods are preempted, and other nodes were considered",
+    "a gate holds a pod back while Slackwater's victims end",
+    "the pod is nominated to where they were, and placed there",
+    "the metrics count the preemption",
     "a machine migrates",
     "a drain waits for a budget, and names it",
     "the blocked drain ends once the budget allows it",
@@ -32,6 +36,8 @@ WANT = {
     "nodes come and go",
     "a pod has an explanation with remedies",
 }
+
+_ENDED = re.compile(r'^slackwater_goroutines_execution_total\{operation="preemption",result="success"\} [1-9]', re.MULTILINE)
 
 
 @pytest.mark.timeout(_SECONDS + 120)
@@ -60,6 +66,8 @@ def _watch(url: str) -> set[str]:
                 answer = client.get("/explain/pods/default/report-0")
                 if answer.status_code == 200 and answer.json()["remedies"]:
                     seen.add("a pod has an explanation with remedies")
+            if "the metrics count the preemption" not in seen and _ENDED.search(client.get("/metrics").text):
+                seen.add("the metrics count the preemption")
             if seen >= WANT or time.monotonic() > ends:
                 break
     return seen
@@ -93,19 +101,30 @@ def _placed(state: dict[str, Any]) -> int:
     return sum(source["placed"] for source in slack["sources"]) if slack else -1
 
 
+_KINDS = ("bind", "grow", "preempt", "nominate", "node", "migrate")
+
+
 def _stories(state: dict[str, Any]) -> dict[str, bool]:
     decisions, placed = state["decisions"], state["placed"]
-    of = {kind: [each for each in decisions if each["kind"] == kind] for kind in ("bind", "grow", "preempt", "node", "migrate")}
+    of = {kind: [each for each in decisions if each["kind"] == kind] for kind in _KINDS}
     drains = state["drains"]["entries"]
     problems = {each["code"] for each in state["health"]["problems"]}
     full = max(placed)
     fallen = next((at for at, count in enumerate(placed) if full > count >= 0 and full in placed[:at]), len(placed))
     ended = [each for each in decisions if each["kind"] == "remove node" and each["name"].startswith("store-")]
+    gated = [each for each in state["preemptions"]["entries"] if each["gateShut"]]
+    express = [[each for each in of[kind] if each["name"].startswith("default/express-")] for kind in ("nominate", "bind")]
     return {
         "pods are placed": bool(of["bind"]),
         "a group grows, and says for which pods": any("for default/large-" in each["text"] for each in of["grow"]),
         "a group is at its limit, and says so": "limit large" in problems,
         "pods are preempted, and other nodes were considered": any("victim" in each["instead"] for each in of["preempt"]),
+        "a gate holds a pod back while Slackwater's victims end": any(
+            each["node"] == "vm-node" and "default/spot-" in str(each["waitingFor"]) for each in gated
+        ),
+        "the pod is nominated to where they were, and placed there": all(
+            any("vm-node" in each["text"] for each in kind) for kind in express
+        ),
         "a machine migrates": bool(of["migrate"]),
         "a drain waits for a budget, and names it": any(
             pod["blockedBy"] == "default/store" for drain in drains for pod in drain["pods"]

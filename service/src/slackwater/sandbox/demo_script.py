@@ -29,6 +29,7 @@ from slackwater.sandbox.demo_stories import (
     pod,
     pods_that_fit_nowhere,
     preempt,
+    preempt_beside_a_machine,
 )
 
 __all__ = ["NAMESPACE", "Workload", "demo_settings", "what_to_look_at"]
@@ -97,7 +98,8 @@ What to look at, within two minutes:
   Overview    what is wrong, since when, what to do; every node as a cell
   Pending     open "report-0": what is in its way, and what would help
   Node groups "{POOL}" grows to its limit of {LARGEST_POOL} nodes; one pod is left over
-  Preemptions "urgent-..." comes every 40 s, and others leave for it
+  Preemptions "urgent-..." comes every 40 s: kube-scheduler preempts for it;
+              "express-...": a machine grew, so Slackwater does, behind a gate
   Slack       "{SHOP}-..." come at once and find room; new room is made
   Drains      "{STORE}-node-..." waits for its PodDisruptionBudget
   Time line   all of it, by kind; open an object for its story"""
@@ -136,7 +138,7 @@ class Workload:
     async def churn(self) -> None:
         """Replaces some pods again and again, and runs the stories at the same time. Runs until cancelled."""
         async with anyio.create_task_group() as group:
-            for story in (grow_to_the_limit, preempt, bursts, drain_with_a_budget):
+            for story in (grow_to_the_limit, preempt, preempt_beside_a_machine, bursts, drain_with_a_budget):
                 group.start_soon(story, self._send)
             await self._replace()
 

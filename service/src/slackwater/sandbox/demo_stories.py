@@ -1,7 +1,8 @@
 """Runs the stories of the demo. Each story shows one capability, repeats as long as the demo runs, and has its own pods.
 
     await grow_to_the_limit(send)      # large pods come and leave: their node group grows to its limit, and shrinks
-    await preempt(send)                # an important pod comes and goes: others are preempted for it
+    await preempt(send)                # an important pod comes and goes: kube-scheduler preempts others for it
+    await preempt_beside_a_machine(send)  # the same where only Slackwater's accounting finds the node full: it preempts
     await bursts(send)                 # pods that take the room of placeholders, which is then kept again
     await drain_with_a_budget(send)    # a drain whose eviction a PodDisruptionBudget forbids for a while
 
@@ -9,12 +10,13 @@
 """
 
 import itertools
+import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 import anyio
 
-from slackwater_protocol.names import NODE_GROUP, SAFE_TO_EVICT, TO_BE_DELETED_TAINT
+from slackwater_protocol.names import NEON_VM_RESOURCES, NODE_GROUP, SAFE_TO_EVICT, TO_BE_DELETED_TAINT
 
 #: Sends a request (method, path, body) to the API server and returns the decoded answer. Returns None if a GET or DELETE is
 #: answered with 404; raises RuntimeError for other errors.
@@ -34,6 +36,12 @@ _LARGE_SECONDS: Final = 45.0
 _URGENT_SECONDS: Final = 20.0
 #: The priority class of important pods. It has to exist in a real API server; the embedded one has no priority classes.
 URGENT, URGENT_PRIORITY = "urgent", 1000
+#: The node of a virtual machine that has grown, and the number of pods beside the machine.
+MACHINE_NODE: Final = "vm-node"
+_N_SPOT: Final = 3
+#: How long a preempted pod takes to end, so that people see the closed gate.
+_ENDING_SECONDS: Final = 4.0
+_SLOW_END: Final = "demo.slackwater.dev/slow-end"
 _N_BURST: Final = 5
 #: The time before each burst, in which room is made for it, and how long its pods exist.
 _BURST_SECONDS: Final = 30.0
@@ -112,11 +120,64 @@ async def preempt(send: Send) -> None:
     """Creates an important pod, nearly as large as a node, and deletes it after a while, again and again."""
     for number in itertools.count():
         await anyio.sleep(_URGENT_SECONDS)
-        urgent = pod(f"urgent-{number}", "15", "8Gi", zone="b")
-        urgent["spec"] |= {"priority": URGENT_PRIORITY, "priorityClassName": URGENT}
-        await create(send, [urgent])
+        await create(send, [_important(pod(f"urgent-{number}", "15", "8Gi", zone="b"))])
         await anyio.sleep(_URGENT_SECONDS)
         await delete(send, [f"urgent-{number}"])
+
+
+def _important(found: dict[str, Any]) -> dict[str, Any]:
+    found["spec"] |= {"priority": URGENT_PRIORITY, "priorityClassName": URGENT}
+    return found
+
+
+async def preempt_beside_a_machine(send: Send) -> None:
+    """Creates an important pod for a node where a virtual machine has grown beyond its requests, and deletes it after a while,
+    again and again. kube-scheduler counts requests, so it finds room there and preempts nobody; Slackwater counts what the
+    machine uses, shuts the pod's gate, deletes pods, and nominates the node when they have ended."""
+    await send("POST", "/api/v1/nodes", node(MACHINE_NODE, "a", cpu="8", memory="32Gi", group=MACHINE_NODE))
+    await create(send, [_grown_machine()])
+    spot = [f"spot-{number}" for number in range(_N_SPOT)]
+    for number in itertools.count():
+        await create(send, [_spot_pod(name) for name in spot if await send("GET", f"{_PODS}/{name}", None) is None])
+        await anyio.sleep(_URGENT_SECONDS)
+        await create(send, [_important(pod(f"express-{number}", "2", "2Gi", group=MACHINE_NODE))])
+        await _end_slowly(send, spot)
+        await anyio.sleep(_URGENT_SECONDS)
+        await delete(send, [f"express-{number}"])
+
+
+def _grown_machine() -> dict[str, Any]:
+    """The runner Pod of a virtual machine that uses 5 CPUs and requests 1, on its node. It is important, so it stays."""
+    found = _important(pod("vm-0", "1", "4Gi", group=MACHINE_NODE))
+    slots = {"min": 1, "max": 20, "use": 20}
+    use = {"cpus": {"min": "250m", "max": "5", "use": "5"}, "memorySlots": slots, "memorySlotSize": "1Gi"}
+    found["metadata"]["annotations"] = {NEON_VM_RESOURCES: json.dumps(use)}
+    found["spec"]["nodeName"] = MACHINE_NODE
+    return found
+
+
+def _spot_pod(name: str) -> dict[str, Any]:
+    found = pod(name, "1", "2Gi", group=MACHINE_NODE)
+    found["metadata"]["finalizers"] = [_SLOW_END]
+    found["spec"]["nodeName"] = MACHINE_NODE
+    return found
+
+
+async def _end_slowly(send: Send, names: Iterable[str]) -> None:
+    """Waits until somebody deletes some of these pods, and lets them end after a while."""
+    while not any("deletionTimestamp" in each["metadata"] for each in await _pods(send, names)):  # noqa: ASYNC110  # only the API server knows
+        await anyio.sleep(_LOOK_SECONDS)
+    await anyio.sleep(_ENDING_SECONDS)
+    for each in await _pods(send, names):
+        if "deletionTimestamp" not in each["metadata"]:
+            continue
+        each["metadata"] |= {"finalizers": [], "resourceVersion": ""}  # whatever was written meanwhile
+        await send("PUT", f"{_PODS}/{each['metadata']['name']}", each)
+
+
+async def _pods(send: Send, names: Iterable[str]) -> list[dict[str, Any]]:
+    found = [await send("GET", f"{_PODS}/{name}", None) for name in names]
+    return [each for each in found if each is not None]
 
 
 async def bursts(send: Send) -> None:
