@@ -1,6 +1,7 @@
 """The walks of docs/ARCHITECTURE.md name files and functions that exist."""
 
 import ast
+import configparser
 import re
 from pathlib import Path
 from typing import Final
@@ -56,3 +57,57 @@ def test_every_walk_names_functions() -> None:
     for walk in ("A bind", "A permit", "A preemption", "A drain", "A scale-up plan"):
         start = walks.index(f"**{walk}**")
         assert len(re.findall(r"\.py:[A-Za-z]", walks[start : walks.find("\n**", start + 1)])) >= 3, walk
+
+
+IMPORTS: Final = configparser.ConfigParser()
+IMPORTS.read(ROOT / ".importlinter")
+
+
+def listed(contract: str, key: str) -> list[str]:
+    return [line for line in IMPORTS[f"importlinter:contract:{contract}"][key].splitlines() if line]
+
+
+def test_the_table_has_the_layers_and_their_exceptions_as_they_are_checked() -> None:
+    section = TEXT[TEXT.index("## Layers") : TEXT.index("## Six walks")]
+    layers = re.findall(r"^\| `([a-z]+)/` \|", section, re.MULTILINE)
+    assert [*reversed(layers)] == [layer for layer in listed("layers", "layers") if layer != "__main__"]
+    excepted = {
+        line.partition(" -> ")[0].removeprefix("slackwater.").replace(".", "/") for line in listed("layers", "ignore_imports")
+    }
+    assert {path.removesuffix(".py") for path, _ in _NAMED.findall(section.partition("| layer |")[0])} == excepted
+
+
+def test_code_that_decides_draws_only_with_a_given_seed() -> None:
+    """No contract of imports can say this of numpy, which that code needs for its columns."""
+    for name in listed("pure", "source_modules"):
+        path = SERVICE.parent / name.replace(".", "/")
+        for module in path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]:
+            text = module.read_text("utf-8")
+            assert set(re.findall(r"np\.random\.(\w+)", text)) <= {"default_rng", "Generator"}, module
+            assert "default_rng()" not in text, module
+
+
+#: What each module with worker threads does there, in the page's words. The planning process has threads of its own.
+THREADS: Final = {
+    "adapters/http/ops.py": "encode `/dumpstate`",
+    "controllers/nomination/snapshot_follower.py": "rebuild the nominations' snapshot",
+    "adapters/http/extender.py": "decode large objects and pods",
+    "adapters/kube/slices.py": "decode large objects and pods",
+    "runtime/planner/pipe.py": "encode what the planning process gets",
+    "adapters/kube/history.py": "compress the history",
+    "runtime/record_file.py": "write the record",
+    "app/settings/watched.py": "read the files of the configuration, of TLS and of forwarding",
+    "adapters/http/certificates.py": "of TLS",
+    "adapters/http/forwarding.py": "of forwarding",
+}
+
+
+def test_what_runs_in_worker_threads_is_named() -> None:
+    threaded = {
+        path.relative_to(SERVICE).as_posix()
+        for path in SERVICE.rglob("*.py")
+        if re.search(r"\b(to_thread\.run_sync|in_thread)\(", path.read_text("utf-8"))
+    }
+    assert threaded == {*THREADS, "ports/threads.py", "sandbox/control_plane_demo.py"}
+    sentence = " ".join(TEXT.split()).partition("Worker threads ")[2].partition(". ")[0]
+    assert [words for words in THREADS.values() if words not in sentence] == []

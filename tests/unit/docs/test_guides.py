@@ -1,6 +1,5 @@
 """What guides show can be used as it stands, and what they name is there."""
 
-import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -55,20 +54,6 @@ def test_a_guide_to_the_sources_names_files_that_there_are(name: str) -> None:
     )
     assert len(named) > 8
     assert [path for path in named if not (SOURCES / path).exists() and not Path(path).exists()] == []
-
-
-def test_every_event_that_is_written_is_listed() -> None:
-    """Reasons stand as constants where the Event is made."""
-    written = set()
-    makers = {"Announce", "_event", "_announce"}
-    texts = (path.read_text() for path in SOURCES.rglob("*.py"))
-    for text in (text for text in texts if any(f"{maker}(" in text for maker in makers)):
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in makers:
-                constants = {each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)}
-                written |= {word for word in constants if re.fullmatch(r"([A-Z][a-z]+){2,}", word)}
-    listed = set(re.findall(r"^\| `(\w+)` \| (?:Normal|Warning) \|", Path("docs/names.md").read_text(), re.MULTILINE))
-    assert written == listed
 
 
 def test_pictures_are_drawings_that_say_what_they_show() -> None:
