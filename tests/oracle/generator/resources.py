@@ -84,17 +84,27 @@ def scale_down(made: Obj, wants: Obj) -> None:
 
 
 def resize(draw: Draw, pod: Obj) -> None:
-    """Gives a bound pod a status in which a resize has been asked for, is deferred or cannot be."""
+    """Gives a bound pod a status in which a resize has been asked for, is deferred or cannot be; now and then incomplete.
+
+    The kubelet of 1.37 writes the amounts of the pod as a whole for every pod.
+    """
     status = pod["status"]
     status["containerStatuses"] = [_allocated(draw, made) for made in pod["spec"]["containers"]]
+    if draw.chance(0.15):
+        status["containerStatuses"] = draw.some(status["containerStatuses"], 0, 1)
     if sidecars := [made for made in pod["spec"].get("initContainers", ()) if made.get("restartPolicy")]:
         status["initContainerStatuses"] = [_allocated(draw, made) for made in sidecars]
     if draw.chance(0.6):
         reason = draw.pick(("Infeasible", "Deferred"))
         status["conditions"] = [{"type": "PodResizePending", "status": draw.pick(("True", "True", "False")), "reason": reason}]
-    if pod["spec"].get("resources") and draw.chance(0.7):
-        status["resources"] = {"requests": {"cpu": draw.pick(_MUCH_CPU), "memory": draw.pick(_MUCH_MEMORY)}}
-        status["allocatedResources"] = {"cpu": draw.pick(_MUCH_CPU), "memory": draw.pick(_MUCH_MEMORY)}
+    if draw.chance(0.7 if pod["spec"].get("resources") else 0.3):
+        actual, allocated = ({"cpu": draw.pick(_MUCH_CPU), "memory": draw.pick(_MUCH_MEMORY)} for _ in range(2))
+        if draw.chance(0.1):
+            del actual["memory"]
+        if draw.chance(0.1):
+            del allocated[draw.pick(("cpu", "memory"))]
+        status["resources"] = {"requests": actual}
+        status["allocatedResources"] = allocated
 
 
 def _allocated(draw: Draw, made: Obj) -> Obj:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slackwater.adapters.kube.pod_requests import missing_request, pod_requests
+from slackwater.adapters.kube.pod_requests import held_requests, missing_request, pod_requests
 from slackwater.adapters.kube.structs import PodWire
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
@@ -168,3 +168,33 @@ def test_since_1_37_a_resize_counts_by_the_largest_sum(status: dict[str, Any], w
     """Before 1.37 the amounts of each container counted at their largest; since then the largest of three sums counts."""
     pod = {"spec": {"containers": [container("a", cpu="2"), container("b", cpu="2")]}, "status": status}
     assert pod_requests(wire(pod), KubernetesVersion(minor=37)).cpu == amounts(cpu=want).cpu
+
+
+@pytest.mark.parametrize(
+    ("status", "want_1_36", "want_1_37", "want_held"),
+    [
+        ({}, "4", "0", "4"),
+        ({"containerStatuses": [{"name": "a"}]}, "4", "0", "4"),
+        ({"containerStatuses": [resized("a", actual="1", allocated="1")]}, "3", "1", "3"),
+        ({"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1"}}, {"name": "b"}]}, "4", "1", "3"),
+        ({"initContainerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1"}}]}, "4", "1", "3"),
+    ],
+    ids=["no status", "no amounts", "of one container", "allocated alone", "among the others"],
+)
+def test_an_infeasible_resize_counts_what_the_node_reports_and_since_1_37_nothing_else(
+    status: dict[str, Any], want_1_36: str, want_1_37: str, want_held: str
+) -> None:
+    pod = wire({"spec": {"containers": [container("a", cpu="2"), container("b", cpu="2")]}, "status": status | INFEASIBLE})
+    found = [pod_requests(pod, KubernetesVersion(minor=minor)).cpu for minor in (36, 37)]
+    assert found == [amounts(cpu=want_1_36).cpu, amounts(cpu=want_1_37).cpu]
+    assert held_requests(pod, KubernetesVersion(minor=37)).cpu == amounts(cpu=want_held).cpu
+
+
+def test_an_infeasible_resize_of_the_pod_itself_leaves_out_what_its_status_does_not_name_since_1_37() -> None:
+    spec = {"containers": [container(cpu="1", memory="3Gi")], "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}
+    status = resized("app", actual="1", allocated="1")
+    status["allocatedResources"]["memory"] = "3Gi"
+    reported = {"resources": {"requests": {"cpu": "1"}}, "containerStatuses": [status]}
+    pod = wire({"spec": spec, "status": reported | INFEASIBLE})
+    found = [pod_requests(pod, KubernetesVersion(minor=minor)).memory for minor in (36, 37)]
+    assert found == [0, 3 * 2**30]

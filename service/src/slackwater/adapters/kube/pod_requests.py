@@ -188,8 +188,9 @@ class Ask:
         level_status = status if resized else _NO_STATUS
         #: The pod's request is the largest of these.
         self._views: Sequence[_Containers]
-        if by_sums and placed and _reports(status):
-            self._views = _sums(spec, status, resized=kubernetes.follows(Rule.POD_LEVEL_RESIZE), infeasible=infeasible)
+        if by_sums and placed and (_reports(status) or (infeasible and not held)):
+            resizes = kubernetes.follows(Rule.POD_LEVEL_RESIZE)
+            self._views = _sums(spec, status, resized=resizes, infeasible=infeasible, held=held)
         else:
             self._views = (_by_largest(spec, _statuses(status), infeasible=infeasible),)
         self._whole = _pod_level(spec, level_status, infeasible=infeasible, more=by_sums) if leveled else NOTHING_ASKED
@@ -316,12 +317,13 @@ def _reports(status: PodStatusWire) -> bool:
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
-def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool) -> Sequence[_Containers]:
+def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool, held: bool) -> Sequence[_Containers]:
     """The containers' amounts in three views: in the spec, allocated by the node, and actual.
 
     This is the rule since Kubernetes 1.37. Pod-level amounts in the status replace the last two views. If the resize is
-    infeasible, the spec's view is left out."""
-    statuses, nothing_new = _statuses(status), NOTHING_ASKED if infeasible else None
+    infeasible, the spec's view is left out, and a container whose status has no amounts counts for nothing; with `held` for its
+    spec, since it does have something."""
+    statuses, nothing_new = _statuses(status), NOTHING_ASKED if infeasible and not held else None
     asked = _of_all(spec, lambda container: _requests(container.resources))
     if (
         resized
@@ -382,11 +384,12 @@ def _in_resize(
     names = sorted({*wants, *here, *allowed})
 
     def largest(want: int | None, has: int | None, may: int | None) -> int | None:
-        if want is None and has is None and may is None:
+        if has is None and may is None and (want is None or infeasible):
             return None
         return effective_nanos(want or 0, (has or 0, may or 0), infeasible=infeasible)
 
-    rest = ((name, largest(wants.get(name), here.get(name), allowed.get(name)) or 0) for name in names)
+    each = ((name, largest(wants.get(name), here.get(name), allowed.get(name))) for name in names)
+    rest = ((name, nanos) for name, nanos in each if nanos is not None)
     cpu, memory = largest(asked.cpu, now.cpu, grant.cpu), largest(asked.memory, now.memory, grant.memory)
     return ResourceListAmounts(cpu, memory, tuple(rest))
 
@@ -399,8 +402,8 @@ def _pod_level(spec: PodSpecWire, status: PodStatusWire, *, infeasible: bool, mo
     found = _in_resize(wanted, status.resources, status.allocated_resources, infeasible=infeasible)
     if more:
         return found
-    cpu = None if wanted.cpu is None else found.cpu
-    memory, rest = None if wanted.memory is None else found.memory, dict(found.rest)
+    cpu = None if wanted.cpu is None else found.cpu or 0
+    memory, rest = None if wanted.memory is None else found.memory or 0, dict(found.rest)
     return ResourceListAmounts(cpu, memory, tuple((name, rest.get(name) or 0) for name, _ in wanted.rest))
 
 

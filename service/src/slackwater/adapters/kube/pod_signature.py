@@ -82,7 +82,7 @@ def _reported(wire: PodWire) -> tuple[object, ...] | None:
     status = wire.status
     containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     allocated = bytes(status.allocated_resources)
-    pending = resize_pending(status) if containers or status.resources is not None else None
+    pending = resize_pending(status)
     if status.resources is None and allocated == _NOTHING and pending is None and _at_rest(containers, wire.spec):
         return None
     each = ((found.name, bytes(found.allocated_resources), _requests(found.resources)) for found in containers)
