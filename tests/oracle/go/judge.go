@@ -53,6 +53,12 @@ func (b *bench) judge(ctx context.Context, c *cluster, asked mode, tell func(any
 		if pod.Spec.NodeName != "" || finished(pod) {
 			continue
 		}
+		if asked.sequential && untried(pod) {
+			if err := tell(landing{Pod: nameOf(pod)}); err != nil {
+				return err
+			}
+			continue
+		}
 		state := framework.NewCycleState()
 		found := court.place(ctx, state, pod)
 		line := any(found)
@@ -76,6 +82,11 @@ func nameOf(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// untried says whether the scheduler passes over the pod (skipPodSchedule, and the plug-in SchedulingGates).
+func untried(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
 
 // place is findNodesThatFitPod of the scheduler without its sampling: PreFilter once, Filter on every node.

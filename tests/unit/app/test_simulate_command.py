@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from slackwater.app.offline import ClusterError, placement_lines, read_cluster
 from slackwater.cli.main import main
+from slackwater_protocol.names import GATE
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
@@ -92,6 +93,24 @@ def test_one_after_another_each_pod_takes_its_room(file: Path, capsys: pytest.Ca
     file.write_text(json.dumps({**CLUSTER, "items": [*NODES, a_pod("a"), a_pod("b"), a_pod("c")]}))
     want = [{"pod": "shop/a", "node": "small"}, {"pod": "shop/b", "node": "small"}, {"pod": "shop/c", "node": None}]
     assert placed(capsys, file, "--sequential") == want
+
+
+def test_one_after_another_pods_that_no_scheduler_tries_take_no_room(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaving, gated, ours = (a_pod(name) for name in ("leaving", "gated", "ours"))
+    leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": GATE}]
+    ours["spec"]["schedulingGates"] = [{"name": GATE}]
+    file.write_text(json.dumps({**CLUSTER, "items": [*NODES, leaving, gated, a_pod("a"), ours, a_pod("b")]}))
+    assert placed(capsys, file, "--sequential") == [
+        {"pod": "shop/leaving", "node": None, "untried": "terminating"},
+        {"pod": "shop/gated", "node": None, "untried": "gated: example.com/quota"},
+        {"pod": "shop/a", "node": "small"},
+        {"pod": "shop/ours", "node": "small"},
+        {"pod": "shop/b", "node": None},
+    ]
+    assert main(["simulate", "placement", "--cluster", str(file), "--sequential", "-o", "table"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert (table[1].split(maxsplit=1)[1], table[-1]) == ("- (terminating)", "2 of 5 pods placed")
 
 
 def test_the_table_counts_reasons(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

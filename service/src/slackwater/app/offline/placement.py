@@ -27,6 +27,7 @@ from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.runtime.change_collector import as_counted
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater_protocol.names import GATE
 
 
 def placement_lines(
@@ -94,16 +95,33 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
 
 
 def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
-    """Places each pod on its first feasible node; yields the lines."""
-    placed = place_pods(snapshot, kinds, rows=np.arange(snapshot.n_rows))
+    """Places each pod on its first feasible node; yields the lines. Pods that no scheduler tries take no room."""
+    untried = [_untried(pod) for pod in pods]
+    tried = np.flatnonzero([not why for why in untried])
+    placed = place_pods(snapshot, kinds[tried], rows=np.arange(snapshot.n_rows))
     failed = {at for left in placed.left if dict(left.reasons).get(Reason.DEVICES_FAILED) for at in left.pods}
-    for at, (pod, kind, row) in enumerate(zip(pods, kinds.tolist(), placed.rows.tolist(), strict=True)):
-        line: dict[str, Any] = {"pod": str(pod.key), "node": None if row == NOWHERE else snapshot.facts.nodes[row].name}
-        if at in placed.claims:
-            line["devices"] = list(_device_lines(placed.claims[at]))
-        if at in failed:
+    turn = 0
+    for pod, kind, why in zip(pods, kinds.tolist(), untried, strict=True):
+        line: dict[str, Any] = {"pod": str(pod.key), "node": None}
+        if why:
+            yield {**line, "untried": why}
+            continue
+        row = int(placed.rows[turn])
+        line["node"] = None if row == NOWHERE else snapshot.facts.nodes[row].name
+        if turn in placed.claims:
+            line["devices"] = list(_device_lines(placed.claims[turn]))
+        if turn in failed:
             line["failed"] = MEANINGS[Reason.DEVICES_FAILED].text
         yield {**line, **_skipped(snapshot, KindId(kind), cluster)}
+        turn += 1
+
+
+def _untried(pod: Pod) -> str:
+    """Why no scheduler tries a pending pod; empty if one does. Slackwater opens its own gate once there is room."""
+    if pod.deleting:
+        return "terminating"
+    gates = [gate for gate in pod.gates if gate != GATE]
+    return f"gated: {', '.join(gates)}" if gates else ""
 
 
 def _device_lines(claims: Sequence[ResourceClaim]) -> Iterator[dict[str, str]]:

@@ -84,12 +84,12 @@ def run_placement(args: argparse.Namespace) -> int:
 
 def _sequential_table(lines: Answers) -> Iterator[str]:
     found = list(lines)
-    rows = [(line["pod"], line["node"] or "-") for line in found]
+    rows = [(line["pod"], line["node"] or (f"- ({line['untried']})" if "untried" in line else "-")) for line in found]
     if not rows:
         yield NOTHING_PENDING
         return
     yield from columns([("POD", "NODE"), *merged(rows)])
-    placed = sum(node != "-" for _, node in rows)
+    placed = sum(line["node"] is not None for line in found)
     yield f"{placed} of {len(rows)} pods placed"
     yield from not_judged(found)
 
