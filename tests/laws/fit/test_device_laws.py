@@ -52,7 +52,7 @@ def boards(draw: st.DrawFn) -> tuple[Board, Usage]:
     board = Board(
         claims=(ClaimBoard(requests, (same,) if draw(st.booleans()) else ()),),
         devices=devices,
-        pools=(PoolBoard("usable", (left,)),),
+        pools=(PoolBoard("usable", (left,), 0),),
     )
     return board, Usage(alone=draw(flags), consumed=(None,) * n, counters=((left,),))
 

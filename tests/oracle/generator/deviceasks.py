@@ -33,8 +33,36 @@ _SELECTORS: Final = (
     f'{_ATTRIBUTES}.model.lowerAscii() != "x" && quantity("1Gi").isGreaterThan(quantity("1G"))',
     'device.attributes.exists(domain, domain.endsWith("example.com"))',
 )
+_MEMORY: Final = 'device.capacity["gpu.example.com"].memory'
+#: Selectors with macros, bound variables, computed domains, and the functions of quantities.
+_MACROS: Final = (
+    f'{_ATTRIBUTES}.exists(k, k == "index") && cel.bind(m, ["h100"], {_ATTRIBUTES}.?model.orValue("") in m)',
+    f'{_ATTRIBUTES}.all(k, k != "fast") || {_ATTRIBUTES}.?index.optMap(i, i < 3).orValue(false)',
+    "[1, 2].exists(k, k == 1) && cel.bind(a, 5, cel.bind(b, 6, a + b == 11))",
+    f'["a100", "h100"].map(m, [m, "x"].exists(k, k == m) ? cel.bind(n, m, n == {_ATTRIBUTES}.?model.orValue("")) : false)[1]',
+    f'{_ATTRIBUTES}.exists_one(k, k.startsWith("f")) ? {_ATTRIBUTES}.filter(k, k == "numa").size() == 1 : true',
+    "has(device.attributes[device.driver].fast)",
+    '["nowhere.example.com", "rack.example.com"].exists(d, device.attributes[d].?row.orValue("") == "r1")',
+    'cel.bind(all, device.attributes, all["rack.example.com"].?row.hasValue() && !has(all["nowhere.example.com"].row))',
+    'device.capacity["nowhere." + "example.com"].?memory.hasValue()',
+    f"sign({_MEMORY}) == 1 && {_MEMORY}.isInteger()",
+    f'{_MEMORY} == quantity("81920Mi") || {_MEMORY}.sub(quantity("2000m")).add(2).isInteger()',
+    'quantity("2000m").isInteger() || quantity("2") == quantity("2000m")',
+    f"{_MEMORY}.asInteger() >= 42949672960 && {_MEMORY}.asApproximateFloat() > 1.0",
+    f'{_ATTRIBUTES}.?version.orValue("none") != "1.2.0"',
+    f'"1.2.0" == {_ATTRIBUTES}.?version.orValue("1.2.0")',
+    f'{_ATTRIBUTES}.?version.orValue(semver("1.2.0")) == semver("1.2", true)',
+)
 #: kube-scheduler fails on devices without the attribute.
-_STRICT: Final = (f"{_ATTRIBUTES}.fast", f"{_ATTRIBUTES}.version.major() >= 1", f"{_ATTRIBUTES}.numa == 1")
+_STRICT: Final = (
+    f"{_ATTRIBUTES}.fast",
+    f"{_ATTRIBUTES}.version.major() >= 1",
+    f"{_ATTRIBUTES}.numa == 1",
+    f'{_ATTRIBUTES}.version == "1.2.0"',
+    f'{_ATTRIBUTES}.exists(k, {_ATTRIBUTES}[k] == "1.2.0")',
+    'quantity("2") == quantity("1").add(1)',
+    'quantity("2000m").asInteger() == 2',
+)
 _COMPARED: Final = (
     *("gpu.example.com/numa", "gpu.example.com/model", "gpu.example.com/index", "gpu.example.com/fast"),
     "rack.example.com/row",
@@ -74,6 +102,8 @@ def _ask(draw: Draw) -> Obj:
         selectors = []
     else:
         selectors = draw.some(_SELECTORS, 0, 2)
+        if draw.chance(0.3):
+            selectors.append(draw.pick(_MACROS))
         if draw.chance(0.05):
             selectors.append(draw.pick(_STRICT))
     if selectors:

@@ -14,6 +14,8 @@ from tests.oracle.generator.labels import NODE_LABELS, ZONE
 _API: Final = "resource.k8s.io/v1"
 GPU: Final = "gpu.example.com"
 NIC: Final = "nic.example.com"
+#: The resources that are named for classes, two of which back one resource in addition.
+_IMPLICIT: Final = tuple(f"deviceclass.resource.kubernetes.io/{name}" for name in ("big", "gpu", "gpu-two"))
 _TAINTS: Final = (
     {"key": "gpu.example.com/sick", "effect": "NoSchedule"},
     {"key": "gpu.example.com/sick", "value": "yes", "effect": "NoExecute"},
@@ -46,7 +48,7 @@ NO_LIMITS: Final = DeviceLimits()
 def add_devices(draw: Draw, items: list[Obj], namespaces: Sequence[str], limits: DeviceLimits = NO_LIMITS) -> list[Obj]:
     """The items with devices, and with pods that use them."""
     nodes = [item["metadata"]["name"] for item in items if item["kind"] == "Node"]
-    local, networked = _local(draw, nodes), _networked(draw, nodes)
+    local, networked = _local(draw, nodes, limits), _networked(draw, nodes)
     if limits.one_pool:
         local, networked = (local, []) if draw.chance(0.8) else ([], networked[:1])
     slices = [*local, *networked]
@@ -102,7 +104,7 @@ def _classes(draw: Draw) -> list[Obj]:
 # --- slices -----------------------------------------------------------------------------------------------------------------
 
 
-def _local(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
+def _local(draw: Draw, nodes: Sequence[str], limits: DeviceLimits) -> list[Obj]:
     """Slices of single nodes: most nodes have one pool, of one or two slices."""
     made: list[Obj] = []
     for node in nodes:
@@ -110,6 +112,8 @@ def _local(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
             continue
         if draw.chance(0.25):
             made += _partitioned(draw, node)
+            if draw.chance(0.5) and not limits.one_pool:
+                made += _second_driver(draw, node)
             continue
         sizes = draw.pick(([1], [2], [3], [4], [2, 1], [8], [0]))
         first = 0
@@ -209,6 +213,25 @@ def _partitioned(draw: Draw, node: str) -> list[Obj]:
     ]
 
 
+def _second_driver(draw: Draw, node: str) -> list[Obj]:
+    """A pool of another driver that has the same name, with counters of the same name or another."""
+    return _counted(draw, node, draw.pick(("gpu", "nic")), nodeName=node)
+
+
+def _counted(draw: Draw, pool: str, counters: str, **where: Any) -> list[Obj]:
+    """A pool of network cards that draw on counters; now and then one that is not complete."""
+    nics = _nics(draw, 4)
+    for nic in nics:
+        amount = {"value": draw.pick(("20Gi", "30Gi", "40Gi"))}
+        nic["consumesCounters"] = [{"counterSet": counters, "counters": {"memory": amount}}]
+    shared = [{"name": counters, "counters": {"memory": {"value": draw.pick(("40Gi", "80Gi"))}}}]
+    count = 3 if draw.chance(0.1) else 2
+    return [
+        _slice(f"{pool}-nic-counters", NIC, pool, [], generation=1, count=count, sharedCounters=shared, **where),
+        _slice(f"{pool}-nics", NIC, pool, nics, generation=1, count=count, **where),
+    ]
+
+
 def _networked(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
     """Slices that several nodes can use: by labels, everywhere, or device by device."""
     made: list[Obj] = []
@@ -217,6 +240,9 @@ def _networked(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
         for zone in NODE_LABELS[ZONE]
         if draw.chance(0.5)
     ]
+    if draw.chance(0.4):
+        zone = draw.pick(NODE_LABELS[ZONE])
+        made += _counted(draw, f"counted-{zone}", "nic", nodeSelector=_in(draw, zone))
     if draw.chance(0.4):
         made.append(_slice("everywhere", NIC, "everywhere", _nics(draw, 2), generation=1, count=1, allNodes=True))
     if draw.chance(0.4):
@@ -304,7 +330,7 @@ def _use(draw: Draw, pod: Obj, claims: Sequence[Obj]) -> list[Obj]:
         body["resourceClaims"] = uses
     if draw.chance(0.25):
         container = draw.pick([*body["containers"], *body.get("initContainers", ())])
-        amounts = {draw.pick((RESOURCE, RESOURCE, "deviceclass.resource.kubernetes.io/big")): draw.pick(("1", "1", "2"))}
+        amounts = {draw.pick((RESOURCE, RESOURCE, *_IMPLICIT)): draw.pick(("1", "1", "2"))}
         resources = container.setdefault("resources", {})
         for key in ("requests", "limits"):
             resources[key] = {**resources.get(key, {}), **amounts}

@@ -245,6 +245,21 @@ def test_kube_schedulers_own_pod_says_version_and_gates() -> None:
     assert found.source == "as of the pod kube-system/kube-scheduler"
 
 
+@pytest.mark.parametrize(
+    ("flags", "on"),
+    [
+        ([], False),
+        (["--min-compatibility-version=1.36"], False),
+        (["--min-compatibility-version", "1.37"], True),
+        (["--min-compatibility-version=1.37", "--feature-gates=DRAFractionalCapacityRange=false"], False),
+    ],
+)
+def test_kube_schedulers_compatibility_turns_gates_on(flags: list[str], on: bool) -> None:
+    pod = of_scheduler("registry.k8s.io/kube-scheduler:v1.37.2", *flags)
+    found = read_cluster({"kind": "List", "items": [a_node(), pod]}).kubernetes.version
+    assert found.enabled("DRAFractionalCapacityRange") is on
+
+
 @pytest.mark.parametrize("image", ["mirror/kube-scheduler", "kube-scheduler:latest", "kube-scheduler@sha256:ab", "x:v1.2.3.4"])
 def test_an_image_that_names_no_version_says_nothing(image: str) -> None:
     found = read_cluster({"kind": "List", "items": [a_node(), of_scheduler(image)]}).kubernetes

@@ -14,6 +14,8 @@ def row(rule: Rule) -> str:
         return f"| {value.plugin} {value.effect} | 1.{value.minor} |"
     gate = GATES[value.gate]
     on = "off by default" if gate.on is None else f"on by default since 1.{gate.on}"
+    if gate.compatible is not None:
+        on += f" (on with `--min-compatibility-version` 1.{gate.compatible})"
     return f"| {value.plugin} {value.effect} | gate `{value.gate}`, {on} |"
 
 

@@ -58,6 +58,100 @@ def test_an_expression_that_cannot_be_evaluated_is_an_error(expression: str) -> 
         says(expression)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[1, 2].exists(k, k == 1) && cel.bind(m, 7, m == 7)",
+        "[1, 2].all(k, k == 2) || cel.bind(m, 7, cel.bind(n, 8, m == 7 && n == 8))",
+        "[1, 2].exists(k, k == 1) && optional.of(7).optMap(m, m == 7).orValue(false)",
+        "[1, 2].exists(k, k == 1) && optional.of(7).optFlatMap(m, optional.of(m == 7)).orValue(false)",
+        "[1, 2].map(k, [k, 3].exists(j, j == k) ? cel.bind(m, k, m * 10) : -1) == [10, 20]",
+        '{"a": {"b": [1, 2].exists(k, k == 1) && cel.bind(m, 7, m == 7)}}.a.b',
+        "[1, 2].exists(k, [5, 6].exists(j, j == 5)) && cel.bind(m, 7, [9].exists(x, cel.bind(o, 9, m == 7 && o == x)))",
+    ],
+)
+def test_a_bound_variable_is_not_that_of_a_macro_that_ended_early(expression: str) -> None:
+    assert says(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        ('["elsewhere.example.com"].exists(d, has(device.attributes[d].thing))', False),
+        (f'["elsewhere.example.com", "{DRIVER}"].exists(d, has(device.attributes[d].model))', True),
+        ('cel.bind(a, device.attributes, a["elsewhere.example.com"].?thing.hasValue())', False),
+        ("device.capacity[device.driver].?memory.hasValue()", True),
+        ('device.capacity["else" + "where"].?memory.hasValue()', False),
+        ("has(device.attributes.elsewhere.thing)", False),
+        ("has(device.attributes.elsewhere)", True),
+        ('device.attributes[?"elsewhere"].hasValue() && !device.attributes.?elsewhere.?thing.hasValue()', True),
+        ('["elsewhere"].exists(d, d in device.attributes)', False),
+    ],
+)
+def test_a_computed_domain_that_a_device_lacks_is_an_empty_map(expression: str, want: bool) -> None:
+    assert says(expression) is want
+
+
+_VERSION = f"{ATTRIBUTES}.version"
+
+
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        (f'{_VERSION} == "1.10.0"', None),
+        (f"{_VERSION} == {ATTRIBUTES}.model", None),
+        (f'semver("1.10.0") == {ATTRIBUTES}.model', None),
+        (f'quantity("3") == {ATTRIBUTES}.index', None),
+        (f'cel.bind(v, {_VERSION}, v == "1.10.0")', None),
+        (f'[{_VERSION}].exists(v, v == "1.10.0")', None),
+        (f'{_VERSION} < "2"', None),
+        (f"size({_VERSION}) > 1", None),
+        (f'string({_VERSION}) == "1.10.0"', None),
+        (f'{_VERSION} != "1.10.0"', True),
+        (f'"1.10.0" == {_VERSION}', False),
+        (f'{_VERSION} in ["1.10.0"]', False),
+        (f'{_VERSION} == semver("1.10.0+build")', True),
+        (f'{_VERSION} == "1.10.0" || {ATTRIBUTES}.fast', True),
+        (f'{ATTRIBUTES}.model == "h100" && {ATTRIBUTES}.index != 4', True),
+    ],
+)
+def test_a_version_is_not_compared_with_text(expression: str, want: bool | None) -> None:
+    if want is None:
+        with pytest.raises(SelectorError, match="no such overload"):
+            says(expression)
+    else:
+        assert says(expression) is want
+
+
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        (f'sign(device.capacity["{DRIVER}"].memory) == 1 && sign(quantity("-1")) == -1 && sign(quantity("0")) == 0', True),
+        ('quantity("2000m").isInteger()', False),
+        ('quantity("2.0").isInteger() || quantity("1Pi").isInteger() || quantity("1.5Gi").isInteger()', False),
+        ('quantity("2").isInteger() && quantity("1Ti").isInteger() && quantity("1.5k").isInteger()', True),
+        ('quantity("1500m").add(quantity("500m")).isInteger() || quantity("2").add(quantity("1000m")).isInteger()', False),
+        ('quantity("50k").sub(20).isInteger() && quantity("0").add(quantity("2")).isInteger()', True),
+        ('quantity("2000m") == quantity("2") && quantity("1500m").add(quantity("500m")) == quantity("2")', True),
+        ('quantity("2") != quantity("1").add(1)', True),
+        (f'device.capacity["{DRIVER}"].cores == quantity("2") && !device.capacity["{DRIVER}"].cores.isInteger()', True),
+        ('isSemver("1.2-rc", true) || isSemver("1.0.0-01") || isSemver("1.0.0+a..b")', False),
+    ],
+)
+def test_quantities_are_integers_where_kubernetes_reads_them_so(expression: str, want: bool) -> None:
+    two = Capacity(name="cores", amount=2 * 10**9, unreduced=True)
+    assert says(expression, Device(name="gpu-3", capacity=(*GPU.capacity, two))) is want
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ['quantity("2000m").asInteger() == 2', 'quantity("2") == quantity("1").add(1)', 'quantity("10E").asInteger() > 0'],
+)
+def test_what_kubernetes_cannot_convert_is_an_error(expression: str) -> None:
+    with pytest.raises(SelectorError):
+        says(expression)
+
+
 def test_an_attribute_that_kube_scheduler_cannot_read_is_an_error_for_every_selector() -> None:
     listed = Device(name="gpu-1", attributes=(("models", None),))
     with pytest.raises(SelectorError, match="attribute models: unsupported attribute value"):
@@ -67,7 +161,7 @@ def test_an_attribute_that_kube_scheduler_cannot_read_is_an_error_for_every_sele
         says("true", wrong)
 
 
-@pytest.mark.parametrize("expression", ["sets.contains([1], [1])", "no such syntax", "1 == 'x'"])
+@pytest.mark.parametrize("expression", ["sets.contains([1], [1])", "no such syntax", "1 == 'x'", 'quantity("1").sign() == 1'])
 def test_an_expression_that_cannot_be_compiled_is_not_modelled(expression: str) -> None:
     with pytest.raises(UnsupportedSelector, match="CEL selector"):
         says(expression)

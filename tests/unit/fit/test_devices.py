@@ -230,6 +230,26 @@ def test_an_extended_resource_is_a_claim_on_nodes_that_do_not_offer_it_themselve
     assert in_turn(node_body("a"), *items, *pods) == [("a", ["a/gpu-0"]), ("a", ["a/gpu-1"]), (None, [])]
 
 
+@pytest.mark.parametrize(
+    ("created", "asked", "want"),
+    [
+        (("1", "2"), "deviceclass.resource.kubernetes.io/a", ["a"]),
+        (("1", "2"), "deviceclass.resource.kubernetes.io/b", ["a"]),
+        (("2", "1"), "deviceclass.resource.kubernetes.io/b", []),
+        (("1", "1"), "deviceclass.resource.kubernetes.io/b", []),
+        (("2", "1"), "example.com/gpu", ["a"]),
+    ],
+)
+def test_a_class_whose_resource_a_newer_one_backs_is_passed_over_with_its_own_name(
+    created: tuple[str, str], asked: str, want: list[str]
+) -> None:
+    """kube-scheduler takes the classes in by name: the older one is passed over only if it comes after the newer one."""
+    classes = [class_body(name, resource="example.com/gpu") for name in ("a", "b")]
+    for each, day in zip(classes, created, strict=True):
+        each["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+    assert fitting(*NODES[:1], *classes, gpus("a", 1), pod_body("p", requests={asked: "1"})) == want
+
+
 def test_without_a_class_the_extended_resource_is_insufficient() -> None:
     (line,) = judged(node_body("a"), class_body(), gpus("a", 2), pod_body("p", requests={"example.com/gpu": "2"}))
     want = {"plugin": "NodeResourcesFit", "reasons": ["Insufficient example.com/gpu"], "code": "UnschedulableAndUnresolvable"}

@@ -119,24 +119,89 @@ def test_all_devices_include_one_whose_capacity_is_in_use_since_1_37(version: st
 
 
 @pytest.mark.parametrize(
-    ("asked", "used", "want_1_36", "want_1_37"),
+    ("asked", "used", "want_off", "want_on"),
     [("1500m", "1500m", _SHORT, "feasible"), ("1100m", "1600m", _SHORT, _SHORT), ("100u", "1600m", "feasible", "feasible")],
 )
-def test_steps_of_capacity_have_thousandths_since_1_37(asked: str, used: str, want_1_36: str, want_1_37: str) -> None:
+def test_steps_of_capacity_have_thousandths_with_the_gate(asked: str, used: str, want_off: str, want_on: str) -> None:
     shared = device("gpu-0", more={"allowMultipleAllocations": True}, memory="3")
     span = {"min": "500m", "max": "3", "step": "500m"}
     shared["capacity"]["memory"]["requestPolicy"] = {"default": "500m", "validRange": span}
     other = claim_body("theirs", devices_of(ask(1)), "a/gpu-0", users=["u"], shareID="s", consumedCapacity={"memory": used})
     spec = devices_of(ask(1, capacity={"requests": {"memory": asked}}))
     there = with_claim(slice_body("a", shared), other, spec=spec)
-    assert (verdict("1.36", *there), verdict("1.37", *there)) == (want_1_36, want_1_37)
+    assert (verdict("1.36", *there), verdict("1.37", *there, DRAFractionalCapacityRange=True)) == (want_off, want_on)
+    if asked != "100u":
+        assert verdict("1.37", *there) == want_off, "the gate is off by default"
 
 
-def test_an_amount_without_a_thousandth_part_ends_the_cycle_since_1_37() -> None:
+def test_an_amount_without_a_thousandth_part_ends_the_cycle_with_the_gate() -> None:
     shared = device("gpu-0", more={"allowMultipleAllocations": True}, memory="3")
     shared["capacity"]["memory"]["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "1"}}
     there = with_claim(slice_body("a", shared), spec=devices_of(ask(1, capacity={"requests": {"memory": "1500001u"}})))
-    assert (verdict("1.36", *there), verdict("1.37", *there)) == ("feasible", "failed")
+    by_gate = [verdict("1.37", *there, DRAFractionalCapacityRange=on) for on in (False, True)]
+    assert [verdict("1.36", *there), *by_gate] == ["feasible", "feasible", "failed"]
+
+
+def test_an_amount_beyond_64_bits_ends_the_cycle_since_1_37() -> None:
+    shared = device("gpu-0", more={"allowMultipleAllocations": True}, memory="3")
+    shared["capacity"]["memory"]["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    there = with_claim(slice_body("a", shared), spec=devices_of(ask(1, capacity={"requests": {"memory": "10E"}})))
+    assert (verdict("1.36", *there), verdict("1.37", *there)) == (_SHORT, "failed")
+
+
+def of_counters(node: str, pool: Obj, counters: str = "set", **more: Any) -> Obj:
+    found = slice_body(node, pool=pool, sharedCounters=[{"name": counters, "counters": {"memory": {"value": "40Gi"}}}], **more)
+    del found["spec"]["devices"]
+    return found
+
+
+def partition(name: str, amount: str, counters: str = "set") -> Obj:
+    return device(name, more={"consumesCounters": [{"counterSet": counters, "counters": {"memory": {"value": amount}}}]})
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "want"),
+    [
+        ("1.36", {}, "failed"),
+        ("1.37", {}, "feasible"),
+        ("1.37", {"DRADeviceBindingConditions": False}, "feasible"),
+        ("1.37", {"DRAConsumableCapacity": False}, "feasible"),
+        ("1.37", {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}, "failed"),
+    ],
+)
+@pytest.mark.parametrize("selected", [False, True])
+def test_counters_count_on_the_nodes_of_their_slice_since_1_37(
+    version: str, gates: dict[str, bool], want: str, selected: bool
+) -> None:
+    """A pool of another node that is not complete: a request for all devices fails where its counters count."""
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}]
+    chosen: Obj = {"nodeSelector": {"nodeSelectorTerms": terms}} if selected else {}
+    pool = {"name": "zone-2", "generation": 1, "resourceSliceCount": 3}
+    elsewhere = of_counters("b", pool, name="counters", **chosen)
+    there = with_claim(gpus("a", 2), elsewhere, spec=devices_of(ask("All")))
+    assert verdict(version, *there, **gates) == want
+
+
+@pytest.mark.parametrize(
+    ("counters", "amount", "want_1_36", "want_1_37"),
+    [("nics", "30Gi", "feasible", _SHORT), ("set", "20Gi", _SHORT, "feasible")],
+)
+def test_drivers_whose_pools_have_one_name_share_counters_before_1_37(
+    counters: str, amount: str, want_1_36: str, want_1_37: str
+) -> None:
+    """1.36 keeps counters by the pool's name: those of the driver that is tried first. A counter that this driver lacks is not
+    checked, and one that it has is drawn by both."""
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 2}
+    nics = [partition(f"nic-{at}", amount, counters) for at in range(2)]
+    there = with_claim(
+        class_body("nic", 'device.driver == "nic.example.com"'),
+        of_counters("a", pool, name="gpu-counters"),
+        slice_body("a", partition("gpu-0", "30Gi"), name="gpus", pool=pool),
+        of_counters("a", pool, counters, name="nic-counters", driver="nic.example.com"),
+        slice_body("a", *nics, name="nics", pool=pool, driver="nic.example.com"),
+        spec=devices_of(ask(1), ask(2, of="nic")),
+    )
+    assert (verdict("1.36", *there), verdict("1.37", *there)) == (want_1_36, want_1_37)
 
 
 @pytest.mark.parametrize("version", _NEW)

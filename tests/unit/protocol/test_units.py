@@ -17,6 +17,7 @@ from slackwater_protocol.units import (
     byte_count,
     format_bytes,
     format_milli_cpu,
+    is_integer_text,
     milli_cpu,
     parse_nanos,
     quantity_from_json,
@@ -114,6 +115,21 @@ def test_what_is_no_quantity_in_a_body_is_refused(body: str) -> None:
 )
 def test_kubernetes_gives_the_same_numbers(text: str, want_nanos: int, want_milli: int, want_whole: int) -> None:
     assert (parse_nanos(text), milli_cpu(text), whole(text)) == (want_nanos, want_milli, want_whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        *((text, True) for text in ("0", "2", "-2", "007", "2.", "1.5k", "2e3", "1Ti", "1024Gi", "9E", "1" * 18)),
+        *(
+            (text, False)
+            for text in ("2000m", "2.0", "1.0Ki", "0.5Gi", "100Ti", "1Pi", "1Ei", "10E", "1" * 19, "2e-3", "2e" + "9" * 30)
+        ),
+    ],
+)
+def test_kubernetes_reads_these_as_integers(text: str, want: bool) -> None:
+    """As `ParseQuantity(text).AsInt64()` of k8s.io/apimachinery 0.36.3 does."""
+    assert is_integer_text(text) is want
 
 
 @pytest.mark.parametrize(

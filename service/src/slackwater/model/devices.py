@@ -58,11 +58,13 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """An amount of something that a device has, such as memory. `policy` limits what a request may consume of it."""
+    """An amount of something that a device has, such as memory. `policy` limits what a request may consume of it. `unreduced`:
+    its text is a quantity that Kubernetes does not read as an integer, even if the amount is whole (2000m, 1Pi)."""
 
     name: str
     amount: int
     policy: RequestPolicy | None = None
+    unreduced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

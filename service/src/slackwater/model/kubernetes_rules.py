@@ -26,6 +26,7 @@ class Gate(NamedTuple):
     """A feature gate of kube-scheduler: since which minor version it exists, is on by default, and can no longer be set.
 
     `needs` is the gate without which it does nothing. `split_from` is the gate that governed the same before this one existed.
+    `compatible`: it is on where kube-scheduler's `--min-compatibility-version` is at least this.
     """
 
     since: int
@@ -33,6 +34,7 @@ class Gate(NamedTuple):
     locked: int | None = None
     needs: str | None = None
     split_from: str | None = None
+    compatible: int | None = None
 
 
 #: The gates that change a filter or score plug-in of the default profile, as in pkg/features/kube_features.go.
@@ -42,7 +44,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "DRADeviceTaintRules": Gate(since=35, on=37, needs="DRADeviceTaints", split_from="DRADeviceTaints"),
     "DRADeviceTaints": Gate(since=33, on=36),
     "DRAExtendedResource": Gate(since=34, on=36, locked=37),
-    "DRAFractionalCapacityRange": Gate(since=37, on=37),
+    "DRAFractionalCapacityRange": Gate(since=37, needs="DRAConsumableCapacity", compatible=37),
     "DRAPartitionableDevices": Gate(since=33, on=36),
     "InPlacePodLevelResourcesVerticalScaling": Gate(since=35, on=36),
     "NodeDeclaredFeatures": Gate(since=35, on=36, locked=37),
@@ -114,7 +116,21 @@ class Rule(Enum):
     DEVICES_SCORED = SinceRule(35, "DynamicResources", "scores by the alternatives (`firstAvailable`) that claims get")
     CLAIM_OWNER_CAPITALS = SinceRule(36, "DynamicResources", "names Pods with a capital where a pod does not own its claim")
     COUNTERS_OF_THE_NODE = SinceRule(
-        37, "DynamicResources", "reads shared counters of the node's own slices; before 1.37, those of all nodes make pools"
+        37,
+        "DynamicResources",
+        "counts a slice of shared counters where its nodes are; before 1.37, and where neither capacity is shared nor "
+        "conditions of binding are read, on every node",
+    )
+    COUNTERS_BY_DRIVER = SinceRule(
+        37,
+        "DynamicResources",
+        "keeps the shared counters of two drivers apart whose pools have one name; in 1.35 and 1.36 the counters of the first "
+        "that is tried are those of both",
+    )
+    AMOUNTS_IN_RANGE = SinceRule(
+        37,
+        "DynamicResources",
+        "fails at a request for capacity that it cannot compute with: too large for its steps, or negative",
     )
     ALL_BY_CAPACITY = SinceRule(
         37,
@@ -256,6 +272,11 @@ def read_gates(text: str) -> dict[str, bool]:
             raise ValueError(f"got {part[:60]!r}, want Name=true or Name=false, several with commas")
         gates[name] = value.lower() == "true"
     return gates
+
+
+def gates_of_compatibility(least: KubernetesVersion) -> dict[str, bool]:
+    """The gates that kube-scheduler turns on by `--min-compatibility-version`, whose default is the minor version before."""
+    return {name: True for name, gate in GATES.items() if gate.compatible is not None and least.minor >= gate.compatible}
 
 
 def _by_default(gate: Gate, minor: int) -> bool:

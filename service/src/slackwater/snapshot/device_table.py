@@ -157,11 +157,17 @@ def _add(counts: Counter[DeviceId], device: DeviceId, count: int) -> None:
 
 
 def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Maps each extended resource to the class that backs it: the newest, and of equally old ones the first by name."""
+    """Maps each extended resource to the class that backs it: the newest, and of equally old ones the first by name.
+
+    Like kube-scheduler's ExtendedResourceCache, which takes in the classes by name when it starts, it passes over a class whose
+    resource is backed by a newer one, with the resource that is named for the class.
+    """
     found: dict[str, DeviceClass] = {}
-    for each in sorted(classes, key=lambda one: one.name, reverse=True):
-        found[CLASS_RESOURCE_PREFIX + each.name] = each
-        known = found.get(each.extended_resource) if each.extended_resource is not None else None
-        if each.extended_resource is not None and (known is None or each.created >= known.created):
+    for each in sorted(classes, key=lambda one: one.name):
+        if each.extended_resource is not None:
+            known = found.get(each.extended_resource)
+            if known is not None and each.created <= known.created:
+                continue
             found[each.extended_resource] = each
+        found[CLASS_RESOURCE_PREFIX + each.name] = each
     return found

@@ -57,6 +57,12 @@ def test_amounts_of_any_length_and_opaque_parameters_of_any_depth_are_read() -> 
     assert decode_resource_claim(deep) == decode_resource_claim(_json(body))
 
 
+@pytest.mark.parametrize(("text", "want"), [("80Gi", False), ("2000m", True), ("100Ti", True), ("1500m", False)])
+def test_a_capacity_remembers_that_kubernetes_reads_no_integer_where_it_is_whole(text: str, want: bool) -> None:
+    (gpu,) = decode_slice(_json(slice_body("a", device("gpu-0", memory=text)))).devices
+    assert [each.unreduced for each in gpu.capacity] == [want]
+
+
 def test_a_slice_has_its_devices_with_exact_amounts() -> None:
     more: Obj = {
         "allowMultipleAllocations": True,

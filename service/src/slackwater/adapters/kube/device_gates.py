@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from slackwater.model.devices import (
     AllocatedDevice,
-    Capacity,
     ClaimSpec,
     Device,
     DeviceAsk,
@@ -44,7 +43,7 @@ def _device(device: Device, kubernetes: KubernetesVersion) -> Device:
     if not kubernetes.follows(Rule.BINDING_CONDITIONS):
         device = replace(device, binding=None, binds_to_node=False, failures=())
     if not kubernetes.follows(Rule.CONSUMABLE_CAPACITY):
-        plain = tuple(Capacity(name=each.name, amount=each.amount, policy=None) for each in device.capacity)
+        plain = tuple(replace(each, policy=None) for each in device.capacity)
         device = replace(device, shareable=False, capacity=plain)
     return device
 

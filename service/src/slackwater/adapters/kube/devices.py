@@ -63,7 +63,7 @@ from slackwater.model.devices import (
 )
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.pod_constraints import NodeSelectorTerm
-from slackwater_protocol.units import parse_nanos
+from slackwater_protocol.units import is_integer_text, parse_nanos
 
 V = TypeVar("V", SliceWire, ClassWire, ClaimWire, TemplateWire)
 _API: Final = "resource.k8s.io/v1"
@@ -150,7 +150,13 @@ def _attribute(wire: AttributeWire) -> Attribute:
 
 def _capacity(name: str, wire: CapacityWire) -> Capacity:
     policy = wire.request_policy
-    return Capacity(name=name, amount=parse_nanos(wire.value), policy=None if policy is None else _policy(policy))
+    amount = parse_nanos(wire.value)
+    return Capacity(
+        name=name,
+        amount=amount,
+        policy=None if policy is None else _policy(policy),
+        unreduced=amount % 10**9 == 0 and not is_integer_text(wire.value),
+    )
 
 
 def _policy(wire: PolicyWire) -> RequestPolicy:

@@ -15,11 +15,12 @@ import msgspec
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.structs import Wire
 from slackwater.app.offline.objects import Found
-from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, read_gates
+from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, gates_of_compatibility, read_gates
 
 _SCHEDULER: Final = "kube-scheduler"
 _NAMESPACE: Final = "kube-system"
 _GATES: Final = "--feature-gates"
+_COMPATIBLE: Final = "--min-compatibility-version"
 _TAG: Final = re.compile(r":(v1\.[^@]+)(?:@.*)?")
 
 
@@ -107,8 +108,12 @@ def _versions(pod: Found) -> Iterable[KubernetesVersion]:
 
 def _gates_of(arguments: list[str]) -> dict[str, bool]:
     gates: dict[str, bool] = {}
+    by_compatibility: dict[str, bool] = {}
     for at, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
+        value = value if equals else "".join(arguments[at + 1 : at + 2])
         if name == _GATES:
-            gates |= read_gates(value if equals else "".join(arguments[at + 1 : at + 2]))
-    return gates
+            gates |= read_gates(value)
+        if name == _COMPATIBLE:
+            by_compatibility = gates_of_compatibility(KubernetesVersion.parse(value))
+    return by_compatibility | gates

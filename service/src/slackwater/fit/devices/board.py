@@ -28,6 +28,8 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 
 #: The states of pools whose devices may be allocated.
 ALLOCATED_FROM = frozenset({"usable", "partial"})
+#: The amount of a counter that other pools have and this one lacks: kube-scheduler does not check it.
+_NO_LIMIT = 1 << 200
 _PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -88,10 +90,12 @@ class DeviceBoard(NamedTuple):
 
 
 class PoolBoard(NamedTuple):
-    """A pool: its state, which says whether its devices can be allocated, and the amounts of its counters."""
+    """A pool: its state, which says whether its devices can be allocated, and the amounts of its counters. `shares` is the
+    index of the first pool that draws from the same counters, usually its own."""
 
     state: str
     counters: tuple[int, ...]
+    shares: int
 
 
 class SearchRules(NamedTuple):
@@ -102,6 +106,8 @@ class SearchRules(NamedTuple):
     - `any_effect`: a taint keeps its device from a request whatever the effect is, `None` too.
     - `all_by_capacity`: a request for all devices includes devices whose capacity is in use.
     - `thousandths`: requested capacity is rounded to thousandths.
+    - `in_range`: a requested amount that kube-scheduler cannot compute with makes the pod's scheduling fail.
+    - `counters_by_name`: pools of one name draw from the counters of the first of them that is tried, whatever their drivers.
     - `every_share`: a device that requests share counts as shared even if they consume none of its capacity.
     - `distinct_from_all`: a distinct value must differ from those of all devices of the claim, not only from the latest of each
       request.
@@ -112,6 +118,8 @@ class SearchRules(NamedTuple):
     any_effect: bool
     all_by_capacity: bool
     thousandths: bool
+    in_range: bool
+    counters_by_name: bool
     every_share: bool
     distinct_from_all: bool
 
@@ -124,6 +132,10 @@ class SearchRules(NamedTuple):
             any_effect=not kubernetes.follows(Rule.ONLY_KNOWN_EFFECTS),
             all_by_capacity=kubernetes.follows(Rule.ALL_BY_CAPACITY),
             thousandths=kubernetes.follows(Rule.FRACTIONAL_CAPACITY),
+            in_range=kubernetes.follows(Rule.AMOUNTS_IN_RANGE),
+            # 1.34 keeps counters by slice.
+            counters_by_name=kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED)
+            and not kubernetes.follows(Rule.COUNTERS_BY_DRIVER),
             every_share=kubernetes.follows(Rule.SHARES_WITHOUT_AMOUNT),
             distinct_from_all=kubernetes.follows(Rule.DISTINCT_FROM_ALL),
         )
@@ -179,14 +191,11 @@ def lay_out(
     boards: list[DeviceBoard] = []
     pools: list[PoolBoard] = []
     consumers = []
-    for at, pool in enumerate(nodes.pools):
-        lines = {
-            (each.name, name): line
-            for line, (each, name) in enumerate((each, name) for each in pool.counters for name, _ in each.counters)
-        }
+    for at, (pool, (first, lines)) in enumerate(zip(nodes.pools, _counter_lines(nodes, rules), strict=True)):
         devices.extend(pool.devices)
         boards.extend(DeviceBoard(at, each.device.shareable, _lines(each.device, lines)) for each in pool.devices)
-        pools.append(PoolBoard(pool.state, tuple(amount for each in pool.counters for _, amount in each.counters)))
+        amounts = {(each.name, name): amount for each in pool.counters for name, amount in each.counters}
+        pools.append(PoolBoard(pool.state, tuple(amounts.get(line, _NO_LIMIT) for line in lines), first))
         drawing = (*pool.devices, *pool.others) if lines else ()
         consumers.append(tuple((each, _lines(each.device, lines)) for each in drawing if each.device.consumes))
     view = _View(devices, classes, selectors, rules)
@@ -205,6 +214,19 @@ def lay_out(
     )
 
 
+def _counter_lines(nodes: NodePools, rules: SearchRules) -> list[tuple[int, dict[tuple[str, str], int]]]:
+    """For each pool the first pool that shares its counters, and the indexes of these counters by their names."""
+    known: dict[object, tuple[int, dict[tuple[str, str], int]]] = {}
+    found = []
+    for at, pool in enumerate(nodes.pools):
+        first, lines = known.setdefault(pool.id[1] if rules.counters_by_name else pool.id, (at, {}))
+        for each in pool.counters:
+            for name, _ in each.counters:
+                lines.setdefault((each.name, name), len(lines))
+        found.append((first, lines))
+    return found
+
+
 def _lines(device: Device, lines: Mapping[tuple[str, str], int]) -> tuple[tuple[int, int], ...]:
     return tuple((lines[each.name, name], amount) for each in device.consumes for name, amount in each.counters)
 
@@ -219,8 +241,7 @@ class _View:
         self.devices = devices
         self._classes = classes
         self._selectors = selectors
-        self._thousandths = rules.thousandths
-        self._any_effect = rules.any_effect
+        self._rules = rules
         self._known: dict[object, AskBoard] = {}
 
     def of(self, ask: DeviceAsk) -> AskBoard:
@@ -231,7 +252,7 @@ class _View:
         return found._replace(name=ask.name, wanted=ask.count, admin=ask.admin)
 
     def _tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
-        preventing = (taint for taint in taints if self._any_effect or taint.effect in _PREVENTING)
+        preventing = (taint for taint in taints if self._rules.any_effect or taint.effect in _PREVENTING)
         return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in preventing)
 
     def _board(self, ask: DeviceAsk) -> AskBoard:
@@ -254,7 +275,7 @@ class _View:
 
     def _consumption(self, ask: DeviceAsk, device: Device) -> Consumption | DeviceError | None:
         try:
-            return consumption(device, ask.consumes, thousandths=self._thousandths)
+            return consumption(device, ask.consumes, thousandths=self._rules.thousandths, in_range=self._rules.in_range)
         except AmountError as err:
             return DeviceError(str(err))
 

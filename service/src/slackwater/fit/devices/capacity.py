@@ -19,43 +19,52 @@ class AmountError(Exception):
     """A requested amount that kube-scheduler cannot compute with: it ends the pod's scheduling cycle with an error."""
 
 
-def consumption(device: Device, asked: tuple[tuple[str, int], ...], *, thousandths: bool = False) -> Consumption | None:
+def consumption(
+    device: Device, asked: tuple[tuple[str, int], ...], *, thousandths: bool = False, in_range: bool = False
+) -> Consumption | None:
     """What a request for these amounts consumes of an idle device; None if the device never has that much.
 
-    `thousandths`: ranges are counted in thousandths (since 1.37), and `AmountError` is raised for an amount that is not a whole
-    number of them.
+    `thousandths`: ranges of whole thousandths are counted in thousandths. `in_range`: raises `AmountError` for an amount that
+    is negative, too large, or not a whole number of thousandths where these are counted.
     """
     amounts = dict(asked)
     if amounts and amounts.keys() - {each.name for each in device.capacity}:
         return None
-    consumed = [(each, _consumed(each, amounts.get(each.name), thousandths=thousandths)) for each in device.capacity]
+    consumed = [
+        (each, _consumed(each, amounts.get(each.name), thousandths=thousandths, in_range=in_range)) for each in device.capacity
+    ]
+    if in_range and any(amount < 0 for _, amount in consumed):
+        raise AmountError("a capacity value is negative")
     if any(amount > each.amount or _violates(amount, each.policy, thousandths=thousandths) for each, amount in consumed):
         return None
     return tuple((each.name, amount, each.amount) for each, amount in consumed)
 
 
-def _consumed(capacity: Capacity, asked: int | None, *, thousandths: bool) -> int:
+def _consumed(capacity: Capacity, asked: int | None, *, thousandths: bool, in_range: bool) -> int:
     policy = capacity.policy
     if asked is None:
         return capacity.amount if policy is None or policy.default is None else policy.default
     if policy is None:
         return asked
     if policy.least is not None:
-        return _rounded(asked, policy, policy.least, thousandths=thousandths)
+        return _rounded(asked, policy, policy.least, thousandths=thousandths, in_range=in_range)
     return next((value for value in policy.values if asked <= value), asked)
 
 
-def _rounded(asked: int, policy: RequestPolicy, least: int, *, thousandths: bool) -> int:
+def _rounded(asked: int, policy: RequestPolicy, least: int, *, thousandths: bool, in_range: bool) -> int:
     if asked < least:
         return least
     if policy.step is None:
         return asked
     unit = _unit(policy, thousandths=thousandths)
-    if thousandths and (asked > _LARGEST * unit or (unit == _MILLI and asked % unit)):
-        raise AmountError("a capacity request cannot be represented in the range of a device")
     first, stride = _in(least, unit), _in(policy.step, unit)
     steps, rest = divmod(_in(asked, unit) - first, stride)
-    return (first + stride * (steps + bool(rest))) * unit
+    amount = (first + stride * (steps + bool(rest))) * unit
+    # Quantities above 2^63-1 are read as that.
+    too_large = asked >= _LARGEST * _NANO or max(asked, amount) > _LARGEST * unit
+    if in_range and (too_large or (unit == _MILLI and asked % unit)):
+        raise AmountError("a capacity request cannot be represented in the range of a device")
+    return amount
 
 
 def _unit(policy: RequestPolicy, *, thousandths: bool) -> int:

@@ -91,9 +91,9 @@ def _reaches(facts: NodeFacts, row: Row) -> Reaches:
 
 def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: KubernetesVersion) -> NodePools:
     found: dict[PoolId, list[ResourceSlice]] = {}
-    own_counters = kubernetes.follows(Rule.COUNTERS_OF_THE_NODE)
+    own_counters = kubernetes.follows(Rule.COUNTERS_OF_THE_NODE) and not _allocates_by_the_stable_code(kubernetes)
     for one in (*table.local.get(node.name, ()), *table.shared):
-        if _concerns(one, reaches) or (one.counters and not (own_counters and one.nodes.name)):
+        if _concerns(one, reaches) or (one.counters and not own_counters):
             _add(found, one)
     if kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED):
         pools = [pool for each, slices in found.items() if (pool := _pool(table, each, slices, reaches)) is not None]
@@ -103,6 +103,11 @@ def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: Kubern
         pools.extend(_planned(node, table.rule_taints))
     pools.sort(key=lambda pool: (pool.binding, pool.id))
     return NodePools(tuple(pools))
+
+
+def _allocates_by_the_stable_code(kubernetes: KubernetesVersion) -> bool:
+    """Whether kube-scheduler takes the older of its allocators, which lacks these two features."""
+    return not (kubernetes.follows(Rule.CONSUMABLE_CAPACITY) or kubernetes.follows(Rule.BINDING_CONDITIONS))
 
 
 def _planned(node: Node, rule_taints: RuleTaints) -> Iterable[Pool]:

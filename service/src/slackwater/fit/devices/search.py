@@ -108,7 +108,8 @@ class _Search:
         self._results: list[int] = [0] * len(board.claims)
         self._consumed: dict[int, dict[str, int]] = {}
         self._sharers: dict[int, int] = {}
-        self._counters: list[list[int]] = [list(left) for left in usage.counters]
+        #: What is left of counters, by the first pool that shares them (`PoolBoard.shares`).
+        self._counters: dict[int, list[int]] = {}
         self._constraints = [
             [_Constrained(of_all=board.rules.distinct_from_all) for _ in claim.constraints] for claim in board.claims
         ]
@@ -304,7 +305,11 @@ class _Search:
 
     def _draw(self, pool: int, consumes: tuple[tuple[int, int], ...]) -> bool:
         """Takes what a device consumes from its pool's counters. False, and nothing is taken, if a counter would be below 0."""
-        left = self._counters[pool]
+        first = self._board.pools[pool].shares
+        if first not in self._counters:
+            # The pool that is tried first says what there is, also for others of its name.
+            self._counters[first] = list(self._usage.counters[pool])
+        left = self._counters[first]
         for line, amount in consumes:
             left[line] -= amount
         if min(left, default=0) < 0:
@@ -313,7 +318,7 @@ class _Search:
         return True
 
     def _return(self, pool: int, consumes: tuple[tuple[int, int], ...]) -> None:
-        left = self._counters[pool]
+        left = self._counters[self._board.pools[pool].shares]
         for line, amount in consumes:
             left[line] += amount
 

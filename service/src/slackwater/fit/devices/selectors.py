@@ -4,8 +4,8 @@
     selectors.match(('device.driver == "gpu.example.com"',), driver, device)
 
 Google's CEL runtime evaluates the expressions. Kubernetes adds types for quantities and semantic versions; here both are bytes
-with a mark in front, and the functions on them are ours (`fit.devices.cel_values`). If an expression names a domain as text
-(`device.attributes["x.example"]`) and the device has no attributes of that domain, it reads an empty map, as in Kubernetes.
+with a mark in front, and the functions on them are ours (`fit.devices.cel_values`). Compiled expressions are rewritten where
+the runtime evaluates them otherwise than kube-scheduler (`fit.devices.cel_tree`).
 
 Deliberately absent: the API server's cost limit, since the API server has already refused dearer expressions. The runtime ends
 loops that take too many steps.
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from slackwater.fit.devices.cel_tree import compile_selector
 from slackwater.fit.devices.cel_values import FUNCTIONS, quantity_value, version_value
 from slackwater.model.devices import Attribute, Device, Version
 
@@ -28,8 +29,7 @@ except ImportError:  # no wheel for this platform
 #: How many compiled expressions are cached.
 _MOST_COMPILED: Final = 1_024
 _MOST_MATCHES: Final = 1_000_000
-#: `device.attributes["literal"]`, which reads as an empty map if the device has nothing of that domain.
-_DOMAIN: Final = re.compile(r"""\bdevice\s*\.\s*(attributes|capacity)\s*\[\s*("[^"\\]*"|'[^'\\]*')\s*\]""")
+_MAKES_OURS: Final = re.compile(r"\b(?:semver|quantity|add|sub)\s*\(")
 
 
 class SelectorError(Exception):
@@ -46,7 +46,7 @@ class Selectors:
     def __init__(self) -> None:
         #: The answer for a device: a bool, or the text of an error. Keeping the device keeps its id unique.
         self._answers: dict[tuple[str, int], tuple[Device, bool | str]] = {}
-        self._inputs: dict[int, tuple[Device, Any, Any]] = {}
+        self._inputs: dict[int, tuple[Device, dict[str, Any]]] = {}
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
         """Whether the device meets all the expressions. They are evaluated in order, up to the first that the device does not
@@ -69,12 +69,12 @@ class Selectors:
         return True
 
     def _evaluate(self, expression: str, driver: str, device: Device) -> bool | str:
-        program, domains = _compiled(expression)
+        program = _compiled(expression, strict=_has_ours(expression, device))
         unread = [name for name, value in device.attributes if value is None]
         if unread:
             return f"attribute {unread[0]}: unsupported attribute value"
         try:
-            value = program.eval(data={"device": self._input(driver, device, domains)})
+            value = program.eval(data={"device": self._input(driver, device)})
         except (RuntimeError, ValueError) as err:
             return f"selector {_shown(expression)}: {err}"
         answer = value.plain_value()
@@ -84,24 +84,29 @@ class Selectors:
             return f"selector {_shown(expression)}: {_without_status(str(answer))}"
         return f"selector {_shown(expression)}: got {_shown(answer)}, want true or false"
 
-    def _input(self, driver: str, device: Device, domains: frozenset[str]) -> dict[str, Any]:
+    def _input(self, driver: str, device: Device) -> dict[str, Any]:
         known = self._inputs.get(id(device))
         if known is None:
-            attributes = _by_domain(driver, {name: _value(value) for name, value in device.attributes})
-            capacity = _by_domain(driver, {each.name: quantity_value(each.amount) for each in device.capacity})
             if len(self._inputs) >= _MOST_MATCHES:
                 self._inputs.clear()
-            known = self._inputs[id(device)] = (device, attributes, capacity)
-        _, attributes, capacity = known
-        empty: dict[str, dict[str, Any]] = {domain: {} for domain in domains}
-        return {
-            "driver": driver,
-            "allowMultipleAllocations": device.shareable,
-            "attributes": attributes,
-            "capacity": capacity,
-            "_attributes": {**empty, **attributes},
-            "_capacity": {**empty, **capacity},
-        }
+            amounts = {each.name: quantity_value(each.amount, unreduced=each.unreduced) for each in device.capacity}
+            found = {
+                "driver": driver,
+                "allowMultipleAllocations": device.shareable,
+                "attributes": _by_domain(driver, {name: _value(value) for name, value in device.attributes}),
+                "capacity": _by_domain(driver, amounts),
+            }
+            known = self._inputs[id(device)] = (device, found)
+        return known[1]
+
+
+def _has_ours(expression: str, device: Device) -> bool:
+    """Whether an expression may compare quantities or versions of a device in a way that the runtime's bytes do not."""
+    return (
+        _MAKES_OURS.search(expression) is not None
+        or any(isinstance(value, Version) for _, value in device.attributes)
+        or any(each.unreduced for each in device.capacity)
+    )
 
 
 def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -129,11 +134,10 @@ def _shown(answer: object) -> str:
 
 
 @lru_cache(maxsize=_MOST_COMPILED)
-def _compiled(expression: str) -> tuple[Any, frozenset[str]]:
-    """The compiled program, and the domains that the expression names as text. Raises UnsupportedSelector."""
-    domains = frozenset(match[2][1:-1] for match in _DOMAIN.finditer(expression))
+def _compiled(expression: str, *, strict: bool) -> Any:
+    """The compiled program (`compile_selector`). Raises UnsupportedSelector."""
     try:
-        return _environment().compile(_DOMAIN.sub(r"device._\1[\2]", expression)), domains
+        return compile_selector(_environment(), expression, strict=strict)
     except RuntimeError as err:
         first = str(err).removeprefix("INVALID_ARGUMENT: ").splitlines()[0]
         raise UnsupportedSelector(f"CEL selector {_shown(expression)}: {first}") from err
@@ -145,6 +149,7 @@ def _environment() -> Any:
         raise UnsupportedSelector("CEL selectors cannot be evaluated: this platform has no wheel of cel-expr-python")
     known = cel.Type
     types = {"bool": known.BOOL, "int": known.INT, "float": known.DOUBLE, "str": known.STRING, "bytes": known.BYTES}
+    types["any"] = known("google.protobuf.Any")  # the only type of an argument that takes every value at run time
     functions: dict[str, list[Any]] = {}
     for function in FUNCTIONS:
         overload = cel.Overload(
