@@ -29,10 +29,11 @@ _SINCE: Final = {"lastTransitionTime": _LEAVING}
 class DeviceLimits:
     """What clusters leave out because a version of kube-scheduler gets it wrong, or chooses at random.
 
-    `one_pool`: each node reaches one pool at most. Before 1.36 pools come in Go's random order of maps, so which device is
-    taken, and whether a selector that fails is met, differs from run to run. `plain_claims`: no `distinctAttribute`, which 1.34
-    compares by address and the API server of 1.35 does not store; and no `All` among alternatives, where both lose the place.
-    `unallocated_scores`: no allocated claims where scores are compared: 1.35 fails on a pod that has one, and one to allocate.
+    `one_pool`: each node reaches one pool at most. Before 1.36, and later where the older allocator is used, pools come in Go's
+    random order of maps, so which device is taken, and whether a selector that fails is met, differs from run to run.
+    `plain_claims`: no `distinctAttribute`, which 1.34 compares by address and the API server of 1.35 does not store; and no
+    `All` among alternatives, where both lose the place. `unallocated_scores`: no allocated claims where scores are compared:
+    1.35 fails on a pod that has one, and one to allocate.
     `taint_rules`: the version of the API that has DeviceTaintRules; None: none, since the gate is off.
     """
 
