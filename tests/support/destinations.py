@@ -22,6 +22,10 @@ class Destinations:
         self._replica.take(self._collector.rest())
         return self._replica
 
+    def stop(self) -> None:
+        """Collects no further changes."""
+        self._collector.stop()
+
     def answer(self, question: PlannerQuestion) -> bytes:
         return question.answer(self.replica())
 

@@ -88,10 +88,15 @@ class InlineReplica(InlinePlanning):
     def __init__(self, feed: ReplicaFeed) -> None:
         super().__init__(feed)
         feed.begin()
-        self._destinations = Destinations(feed._state_machine)
+        self._state_machine = feed._state_machine
 
     async def ask(self, make: MakeQuestion) -> bytes:
-        return self._destinations.answer(make())
+        """Answers on a replica of its own, which collects nothing between two questions."""
+        destinations = Destinations(self._state_machine)
+        try:
+            return destinations.answer(make())
+        finally:
+            destinations.stop()
 
     async def run(self) -> None:
         await anyio.sleep_forever()
