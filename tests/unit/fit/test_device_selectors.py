@@ -1,8 +1,11 @@
 """CEL selectors: what Kubernetes adds to the language, and what a device that lacks something means."""
 
+from collections.abc import Callable
+
 import pytest
 
 from slackwater.fit.devices import selectors
+from slackwater.fit.devices.cel_tree import compile_selector
 from slackwater.fit.devices.selectors import SelectorError, Selectors, UnsupportedSelector
 from slackwater.model.devices import Capacity, Device, Version
 
@@ -171,6 +174,20 @@ def test_an_expression_that_never_seems_to_end_is_an_error() -> None:
     many = str(list(range(100)))
     with pytest.raises(SelectorError, match="budget"):
         says(f"{many}.all(a, {many}.all(b, {many}.all(c, {many}.all(d, a + b + c + d >= 0))))")
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda n: f"{ATTRIBUTES}.model" + f" + {ATTRIBUTES}.model" * n + ' == "h100"',
+        lambda n: "(" * n + f"{ATTRIBUTES}.model" + f' == "x" ? "x" : {ATTRIBUTES}.model)' * n + ' == "h100"',
+        lambda n: "device.attributes[" * n + "device.driver" + "].model" * n + ' == "h100"',
+    ],
+)
+def test_nested_parts_are_not_multiplied_when_an_expression_is_rewritten(nested: Callable[[int], str]) -> None:
+    """Anybody who may create a claim may write an expression: what it takes must not grow with the power of its depth."""
+    sizes = [len(compile_selector(selectors._environment(), nested(n), strict=True).serialize()) for n in (4, 8)]
+    assert sizes[1] < 3 * sizes[0]
 
 
 def test_later_selectors_are_not_read_once_one_is_not_met() -> None:

@@ -12,7 +12,7 @@ that it changes:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 #: The fields of a message: pairs of tag (8 * the field's number + wire type) and value (an integer, or bytes).
@@ -21,12 +21,12 @@ _Fields = list[tuple[int, int | bytes]]
 # Fields of cel.expr.Expr, one for each sort of node, and of the messages in them.
 _ID, _CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 2, 3, 4, 5, 6, 7, 8, 9
 _TARGET, _FUNCTION, _ARGUMENT = 1, 2, 3
-_ACCUMULATOR, _START, _CONDITION, _RESULT = 3, 4, 5, 7
+_VARIABLE, _RANGE, _ACCUMULATOR, _START, _CONDITION, _STEP, _RESULT = 1, 2, 3, 4, 5, 6, 7
 _CHILDREN: Final[Mapping[int, frozenset[int]]] = {
     _SELECT: frozenset({1}),
     _CALL: frozenset({_TARGET, _ARGUMENT}),
     _LIST: frozenset({1}),
-    _COMPREHENSION: frozenset({2, _START, _CONDITION, 6, _RESULT}),
+    _COMPREHENSION: frozenset({_RANGE, _START, _CONDITION, _STEP, _RESULT}),
 }
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _TYPE_URL_VALUE, _TYPES, _ROOT = 2, 3, 4  # of Any, and of CheckedExpr
@@ -49,8 +49,11 @@ def compile_selector(environment: Any, expression: str, *, strict: bool) -> Any:
     """The program of an expression. Raises the runtime's RuntimeError for an expression that it does not compile."""
     outer = _fields(environment.compile(expression).serialize())
     checked = _fields(_only(outer, _TYPE_URL_VALUE))
-    rewriter = _Rewriter(dict(_types(checked)), strict=strict, late=_BINDS.search(expression) is not None)
+    types, late = dict(_types(checked)), _BINDS.search(expression) is not None
+    rewriter = _Rewriter(types, strict=strict, late=late)
     root = rewriter.node(_only(checked, _ROOT), frozenset())
+    if rewriter.binds and not late:
+        root = _Rewriter(types, strict=strict, late=True).node(_only(checked, _ROOT), frozenset())
     changed = _message([(tag, root if tag >> 3 == _ROOT else value) for tag, value in checked])
     return environment.deserialize(_message([(tag, changed if tag >> 3 == _TYPE_URL_VALUE else value) for tag, value in outer]))
 
@@ -71,6 +74,8 @@ class _Rewriter:
         self._strict = strict
         self._late = late
         self._next_id = _FIRST_ID
+        #: Whether the rewritten expression binds variables that the expression does not.
+        self.binds = False
 
     def node(self, data: bytes, maps: frozenset[str]) -> bytes:
         """Rewrites a node with all below it. `maps` are the variables that are bound to a map of domains."""
@@ -114,17 +119,51 @@ class _Rewriter:
         old = [value for tag, value in body if tag >> 3 == _ARGUMENT and isinstance(value, bytes)]
         arguments = [value for tag, value in new if tag >> 3 in (_TARGET, _ARGUMENT) and isinstance(value, bytes)]
         if function in ("_[_]", "_[?_]", "_?._") and _is_map_of_domains(old[0], maps):
-            found = self._or_empty(self._call("_[_]", *arguments), *arguments)
+            domains, name = arguments
+            found = self._let(name, lambda name: self._or_empty(self._call("_[_]", domains, name), domains, name))
             return found if function == "_[_]" else self._call("optional.of", found)
         if not self._strict or not arguments or not self._may_be_ours(arguments[0]):
             return same
         if function in _COMPARED:
-            verdict = self._call(_COMPARED[function], *arguments)
-            runtime = self._call("_==_", verdict, self._number(2))
-            return self._call("_?_:_", runtime, same, self._call("_==_", verdict, self._number(1)))
+            left, right = arguments
+            return self._let(left, lambda left: self._let(right, lambda right: self._compared(function, left, right)))
         if function in _NOT_FOR_OURS:
-            return self._call("_?_:_", self._call(PLAIN, arguments[0]), same, same)
+            first, *others = arguments
+
+            def checked(value: bytes) -> bytes:
+                return self._call(
+                    "_?_:_", self._call(PLAIN, value), self._call(function, value, *others), self._constant_true()
+                )
+
+            return self._let(first, checked)
         return same
+
+    def _compared(self, function: str, left: bytes, right: bytes) -> bytes:
+        def decided(verdict: bytes) -> bytes:
+            by_runtime = self._call("_==_", verdict, self._number(2))
+            return self._call(
+                "_?_:_", by_runtime, self._call(function, left, right), self._call("_==_", verdict, self._number(1))
+            )
+
+        return self._let(self._call(_COMPARED[function], left, right), decided)
+
+    def _let(self, value: bytes, use: Callable[[bytes], bytes]) -> bytes:
+        """A node that uses a value several times, bound to a variable as cel.bind does, so that no nesting multiplies nodes."""
+        if any(tag >> 3 in (_CONST, _IDENT) for tag, _ in _fields(value)):
+            return use(value)
+        self.binds = True
+        name = f"@{self._next_id}".encode()
+        variable = self._new(_IDENT, [(_tag(1, _BYTES), name)])
+        parts = (
+            (_VARIABLE, b"#unused"),
+            (_RANGE, self._new(_LIST, [])),
+            (_ACCUMULATOR, name),
+            (_START, value),
+            (_CONDITION, self._new(_CONST, [(_tag(2, _VARINT), 0)])),
+            (_STEP, variable),
+            (_RESULT, use(variable)),
+        )
+        return self._new(_COMPREHENSION, [(_tag(field, _BYTES), part) for field, part in parts])
 
     def _may_be_ours(self, data: bytes) -> bool:
         """Whether a value may be a quantity or a version: its type is bytes or unknown."""
