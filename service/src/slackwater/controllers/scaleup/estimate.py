@@ -9,9 +9,11 @@ best (`expanders`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
+from slackwater.controllers.scaleup.alike_pods import AlikePods
 from slackwater.controllers.scaleup.expanders.scarcity import Resources, resources_of
 from slackwater.controllers.scaleup.groups import Budget, counted
 from slackwater.controllers.scaleup.new_nodes import NewNodes, TrackedNodes
@@ -125,7 +127,7 @@ def _filled(
     else:
         with template_nodes.snapshot.fork():
             tracked = TrackedNodes(nodes, stop, together=together)
-            placed, cut = _fill_all(tracked.fill, runs, stop)
+            placed, cut = _fill_alike(tracked, runs, template_nodes.alike, stop)
             cut = cut or tracked.cut
     whole = _whole_groups(template_nodes, nodes)
     groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
@@ -188,6 +190,21 @@ def _fill_all(
             return placed, True
         with concerning(run.kind):
             placed.append((run, fill(run.kind, len(run.pods))))
+    return placed, False
+
+
+def _fill_alike(
+    tracked: TrackedNodes, runs: Sequence[Run], alike: AlikePods, stop: Callable[[], bool]
+) -> tuple[list[tuple[Run, Rows]], bool]:
+    """Places the runs one after another as `_fill_all` does; those next to each other that are alike together."""
+    if len({run.kind for run in runs}) < len(runs):
+        return _fill_all(tracked.fill, runs, stop)
+    placed: list[tuple[Run, Rows]] = []
+    for (_, count), same in groupby(runs, key=lambda run: (alike.key(run.kind), len(run.pods))):
+        if stop():
+            return placed, True
+        together = list(same)
+        placed += zip(together, tracked.fill_alike([run.kind for run in together], count), strict=False)
     return placed, False
 
 

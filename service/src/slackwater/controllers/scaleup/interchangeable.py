@@ -39,6 +39,7 @@ class SharedEstimates:
 
     def forget(self) -> None:
         self._options.clear()
+        self._of.alike.forget()
 
     def known(self, group: int, budget: Budget) -> Option | None:
         """The estimate of the group, made for one with which it is interchangeable; None if there is none, or if the group may

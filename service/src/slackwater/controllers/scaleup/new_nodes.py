@@ -9,9 +9,9 @@ that of placing pod by pod. Nodes are opened in the smallest group first, so tha
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,9 @@ import numpy as np
 from slackwater.controllers.scaleup.groups import Budget, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import Mark
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
-from slackwater.fit.binpacking import NOWHERE, place_planned, place_pods
+from slackwater.fit.binpacking import NOWHERE, copies_on, place_planned, place_pods
+from slackwater.fit.failure import concerning
+from slackwater.fit.filter.node_volume_limits import sets_within_limits
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import NodeName
 from slackwater.snapshot.equivalence_groups import KindId
@@ -147,6 +149,7 @@ def opening(nodes: NewNodes, kind: KindId, count: int) -> list[int]:
 
 #: Up to so many nodes are opened one by one, with the same result as placing pod by pod.
 _ONE_BY_ONE: Final = 64
+_NO_ROWS: Final = np.zeros(0, np.intp)
 
 
 class TrackedNodes:
@@ -168,7 +171,55 @@ class TrackedNodes:
         self._snapshot = nodes.template_nodes.snapshot
         self._first = self._snapshot.n_rows
         self._stop = stop
+        #: By the key of alike groups, and the number of their pods: the rows of the snapshot that the pods of one of these
+        #: groups got without any new node, and how many rows there were.
+        self._patterns: dict[tuple[int, int], tuple[int, Rows]] = {}
         self.cut = False
+
+    def fill_alike(self, kinds: Sequence[KindId], count: int) -> Iterator[Rows]:
+        """Places `count` pods of each of these equivalence groups, which are alike (`alike_pods`), and of which no pods have
+        been placed here yet. Yields what `fill` would return for each.
+
+        Alike groups take room from one another, and nothing else. If the pods of one got their rows without a new node, those
+        of the next get the same rows for as long as these have room: rows that were full before stay full.
+        """
+        key = self._nodes.template_nodes.alike.key(kinds[0]), count
+        at = 0
+        while at < len(kinds) and not self.cut:
+            n_rows, rows = self._patterns.get(key, (NOWHERE, _NO_ROWS))
+            times = self._repeat(kinds[at:], rows) if n_rows == self._snapshot.n_rows else 0
+            if times:
+                new = rows >= self._first
+                yield from repeat(np.where(new, rows - self._first, ~rows), times)
+            else:
+                before = self._snapshot.n_rows
+                with concerning(kinds[at]):
+                    placed = self.fill(kinds[at], count)
+                if before == self._snapshot.n_rows and len(placed) in (0, count):
+                    self._patterns[key] = before, np.where(placed >= 0, placed + self._first, ~placed)
+                yield placed
+                times = 1
+            at += times
+
+    def _repeat(self, kinds: Sequence[KindId], rows: Rows) -> int:
+        """Places pods of as many of the alike groups as have room, from the first on: one pod for each entry of `rows`. Returns
+        the number of groups."""
+        if not len(rows):
+            return len(kinds)
+        snapshot, numbered = self._snapshot, self._snapshot.of(kinds[0])
+        where, counts = np.unique(rows, return_counts=True)
+        sets = sets_within_limits(snapshot, numbered, where) if numbered.asks.claims else None
+        room = copies_on(snapshot, numbered, where) // counts
+        times = int(min(len(kinds), room.min(), len(kinds) if sets is None else sets.min()))
+        if times <= 0:
+            return 0
+        self._nodes.note(kinds[0], np.tile(rows[rows >= self._first] - self._first, times))
+        if sets is None:  # nothing depends on which of the groups took the room
+            snapshot.place_many(kinds[0], where, counts * times)
+        else:
+            for kind in kinds[:times]:
+                snapshot.place_many(kind, where, counts)
+        return times
 
     def fill(self, kind: KindId, count: int) -> Rows:
         """Places as many of `count` pods as possible. Returns the node of each, shape (placed,)."""

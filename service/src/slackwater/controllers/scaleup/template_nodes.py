@@ -5,12 +5,13 @@ judged on it by every rule. What is free on a template node is free on each new 
 of the demand affect one another (`inter_pod_constraints`, `new_nodes`).
 """
 
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
+from slackwater.controllers.scaleup.alike_pods import AlikePods
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
 from slackwater.fit.devices.extended import backed_resources
@@ -54,7 +55,8 @@ class TemplateNodes:
     `empty`: what is free on a new node; shape (lines, groups), with one line for each resource of the snapshot; if our
     accounting is judged too, then one line for its CPU and one for its memory. `total`: the same for a node without pods.
     `codes[kind]`: the verdicts on the template
-    nodes, shape (groups,). `inter_pod_constraints`: how the equivalence groups affect one another.
+    nodes, shape (groups,). `inter_pod_constraints`: how the equivalence groups affect one another. `alike`: which of them an
+    estimate places in the same way.
     """
 
     def __init__(
@@ -69,6 +71,9 @@ class TemplateNodes:
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         self._takers: Mask | None = None
         self.inter_pod_constraints = InterPodConstraints(snapshot, kinds)
+        pods = [pod for _, template in self._templates for pod in template.running_pods]
+        self._running_pods = set(map(KindId, snapshot.number(pods).tolist()))
+        self.alike = AlikePods(snapshot, kinds if self.inter_pod_constraints.moving else (), self._running_pods)
         with self.template_rows() as rows:
             self.empty, self.total = _left(snapshot, rows, len(groups))
             self._judge(kinds, range(snapshot.n_rows - len(rows), snapshot.n_rows))
@@ -76,16 +81,14 @@ class TemplateNodes:
     def _judge(self, kinds: Sequence[KindId], rows: range) -> None:
         """Judges every equivalence group on the template nodes. Groups that no rule about other pods affects are judged once
         for each different set of demands on a node; only amounts are compared for each group."""
-        pods = [pod for _, template in self._templates for pod in template.running_pods]
-        running_pods = set(map(KindId, self.snapshot.number(pods).tolist()))
         known: dict[object, Codes] = {}
         for kind in sorted(kinds):
             with concerning(kind):
-                self.codes[kind] = self._on_empty(kind, rows, running_pods, known)
+                self.codes[kind] = self._on_empty(kind, rows, known)
 
-    def _on_empty(self, kind: KindId, rows: range, running_pods: Set[KindId], known: dict[object, Codes]) -> Codes:
+    def _on_empty(self, kind: KindId, rows: range, known: dict[object, Codes]) -> Codes:
         numbered = self.snapshot.of(kind)
-        alone = not self.inter_pod_constraints.is_free_on_empty(kind, running_pods)
+        alone = not self.inter_pod_constraints.is_free_on_empty(kind, self._running_pods)
         if alone or lacks_request(self.snapshot, numbered.kind):
             return self._codes(numbered, rows)
         asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)

@@ -10,13 +10,13 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from slackwater.model.columns import Codes, Mask, Rows
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
-from slackwater.snapshot.ports_and_volumes import PORTWORX, PORTWORX_DRIVER, Handle, NeededDriver, VolumeCounts
+from slackwater.snapshot.ports_and_volumes import NO_LIMIT, PORTWORX, PORTWORX_DRIVER, Handle, NeededDriver, VolumeCounts
 from slackwater.snapshot.row_journal import Selection, coded
 
 
@@ -50,6 +50,18 @@ def judge_node_volume_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, row
     for needed in _needed_drivers(snapshot, kind):
         codes[_lacking(snapshot, needed, wanted)] = Reason.CSI_DRIVER_MISSING
     return codes
+
+
+def sets_within_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64 | None:
+    """How many sets of new volumes like those of the pod each of `rows` may attach; None if no limit applies to them."""
+    counts = snapshot.volume_counts
+    found: Int64 = np.full(len(rows), NO_LIMIT, np.int64)
+    for driver, count in _by_driver(counts.handles(kind)).items():
+        if counts.portworx_apart and driver in (PORTWORX, PORTWORX_DRIVER):
+            return np.zeros(len(rows), np.int64)  # its limit depends on the node: nothing is known beforehand
+        limits = counts.limits(driver)[rows]
+        np.minimum(found, (limits - counts.present(driver)[rows]) // count, out=found, where=limits != NO_LIMIT)
+    return None if (found == NO_LIMIT).all() else found
 
 
 def missing_driver_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> str:

@@ -117,6 +117,13 @@ def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | Non
     )
 
 
+def gets_new_volumes(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    """Whether a volume would be made for each claim of the pod, whatever its node, because no existing volume suits any."""
+    bound, waiting = _split(snapshot, kind)
+    wanted = [_wanted(snapshot, claim) for claim in waiting]
+    return not bound and all(each.node is None and each.like is None for each in wanted)
+
+
 def binding_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:
     """Version numbers that change whenever a volume that the group's claims may choose is taken or becomes free."""
     _, waiting = _split(snapshot, kind)
