@@ -142,7 +142,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "NodeTable._compact": (20, "the names of the last question"),
     "NumberedGroup.labels": (10_000, "with the snapshot"),
     "ClusterSnapshot.kept": (3 * 4_096, "4,096 answers; three snapshots"),
-    "PodDecoder._plain": (32_768, "rules of these kinds, and KiB of their pods' JSON"),
+    "PodDecoder._plain": (10_000, "weak: as long as a pod has one"),
     "Recorder._entries": (4_096, "4,096 Events"),
     "RoomScores._kept": (128, "128 sizes"),
     "RowJournal._rows": (3 * 131_072, "131,072 rows; three of them"),

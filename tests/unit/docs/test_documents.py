@@ -14,7 +14,7 @@ from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import wiring
 from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policies import dispatcher_config_of
-from slackwater.app.process import _GC_THRESHOLD
+from slackwater.app.process import _GC_THRESHOLDS
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.sample_misses import MAX_NOMINATIONS
@@ -194,7 +194,7 @@ BIND_SHARE = dispatcher_config_of(Settings()).bind_seconds / seconds(Settings().
         ("operations", f"at first after {REFLECTOR.first_backoff_seconds:g} s"),
         ("operations", f"at most every {REFLECTOR.longest_backoff_seconds:g} s"),
         ("operations", f"have {_GRACE_SECONDS} s to end, writes {DispatcherConfig().flush_seconds:g} s"),
-        ("operations", f"only after {_GC_THRESHOLD:,} new objects"),
+        ("operations", f"only after {_GC_THRESHOLDS[0]:,} new objects"),
         ("operations", f"the ops listener ({LISTENERS.ops.address.port})"),
         ("ARCHITECTURE", f"or after {Policy().confirm_seconds:g} s by reading the pod"),
         ("ARCHITECTURE", f"a tick every {1000 * TICK_SECONDS:g} ms"),

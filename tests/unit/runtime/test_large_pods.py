@@ -139,6 +139,29 @@ def test_large_pods_that_are_gone_are_forgotten() -> None:
     played(story)
 
 
+def test_groups_of_pods_that_are_gone_are_dropped_at_rest() -> None:
+    async def story(cluster: Cluster) -> None:
+        pods = [cluster.decoder.decode(stored(SHAPES["preferred pods"](20), number)) for number in range(100)]
+        for pod in pods:
+            cluster.apply(PodSeen(pod))
+        await anyio.sleep(1)
+        for pod in pods:
+            assert cluster.choosing.of(pod, cluster.rows) is not None
+            cluster.apply(PodGone(pod.uid, pod.key))
+        assert len(cluster.snapshot.kinds) >= 100
+        del pod
+        pods.clear()
+        await anyio.sleep(70)
+        assert len(cluster.snapshot.kinds) == 0
+        gc.collect()
+        assert (len(cluster.decoder._plain), len(cluster.decoder.kinds)) == (0, 0)
+        plain = cluster.decoder.decode(stored(pod_json("plain"), 200))
+        await cluster.comes(plain)
+        assert cluster.choosing.of(plain, cluster.rows) is not None
+
+    played(story)
+
+
 def test_many_pods_with_preferences_of_their_own_cost_one_column_for_others() -> None:
     async def story(cluster: Cluster) -> None:
         for number in range(40):

@@ -122,7 +122,7 @@ class RoomScores:
 
     def forget(self) -> None:
         """Drops all scores. Called when our own score may have changed."""
-        self._kept.clear()
+        self._snapshot, self._kept = None, {}
 
     def of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Int64:
         """The room score of each row, as `score_room` computes it."""
@@ -183,8 +183,9 @@ class Samples:
         self._as_of = (-1, -1, -1)
 
     def forget(self) -> None:
-        """Drops the room scores. Called when our own score may have changed."""
+        """Drops what is cached. Called when our own score may have changed."""
         self._rooms.forget()
+        self._snapshot, self._comparing = None, {}
 
     def best_of(self, snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Best | None:
         """Finds the best of `rows`, an array of shape (rows,) with at least one row. None: too many selectors would have to be

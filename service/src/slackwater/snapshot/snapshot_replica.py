@@ -41,6 +41,7 @@ _FEW: Final = 2_000
 #: rules has grown by this factor, the snapshot is rebuilt without them.
 _GROWTH: Final = 3
 _FEW_RULES: Final = 20_000
+_FEW_GROUPS: Final = 64
 #: Up to this many changes cost less one by one than as columns.
 _HANDFUL: Final = 64
 _UNNUMBERED: Final = KindId(-1)
@@ -215,6 +216,13 @@ class SnapshotReplica:
         """Whether groups that may be unused have many times as many rules as all groups had when the snapshot was built."""
         rules = self.snapshot.kinds.n_rules
         return rules > _FEW_RULES and rules > _GROWTH * self._rules_at_first
+
+    def shed(self) -> None:
+        """Drops cached answers, and groups without pods where they may be many: that rebuilds the snapshot."""
+        used = {running_pod.kind for running_pod in self.bound_pods()}
+        if len(self.snapshot.kinds) > len(used) + len(self.pending) + _FEW_GROUPS:
+            self._build()
+        self.snapshot.forget_answers()
 
     def _is_large_change(self, n_pods: int, n_nodes: int) -> bool:
         known = len(self._place) + len(self.pending)

@@ -8,6 +8,7 @@ the caller skips and reports such an object.
 
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -38,7 +39,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.interning import Shared, cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_preempting
-from slackwater.model.pod_constraints import MOST_RULES, Kind, KindInterner, Toleration
+from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
@@ -57,9 +58,6 @@ _CREATED: Final = "metadata.creationTimestamp"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 #: How many messages of schedulers are cached: many pods share the latest few, and none needs the old ones.
 _PHRASES: Final = 4_096
-#: The size up to which equivalence groups of plain pods are cached, in use or not: KiB of their pods' JSON, and rules. Larger
-#: ones than `MOST_RULES` are not.
-_PLAIN_KINDS: Final = 32_768
 #: The `unhealthyPodEvictionPolicy` with which a budget lets every pod go that is not ready.
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
 #: How many distinct lists of tolerations are cached, and the greatest length of their JSON.
@@ -131,9 +129,8 @@ class PodDecoder:
     kinds: KindInterner
     #: What a pod requests depends on the version while the pod is resized.
     kubernetes: KubernetesVersion = DEFAULT_VERSION
-    #: Kinds of plain pods by namespace and pod signature: most pods equal an earlier one.
-    _plain: dict[tuple[str, tuple[object, ...]], Kind] = field(default_factory=dict)
-    _plain_size: int = 0
+    #: Kinds of plain pods by namespace and pod signature, while anybody uses them: most pods equal an earlier one.
+    _plain: WeakValueDictionary[tuple[str, tuple[object, ...]], Kind] = field(default_factory=WeakValueDictionary)
     _names: Shared[str] = field(default_factory=Shared)
     _labels: Shared[Labels] = field(default_factory=lambda: Shared(unit=1))
     _phrases: Shared[str] = field(default_factory=lambda: Shared(_PHRASES))
@@ -148,7 +145,7 @@ class PodDecoder:
         unschedulable, ready, disruption = _conditions(status.conditions)
         vertical, vertical_problem = _vertical(wire, self.kubernetes)
         exempt = vertical is not None
-        kind = self._kind(namespace, labels, wire, len(raw), exempt=exempt)
+        kind = self._kind(namespace, labels, wire, exempt=exempt)
         return Pod(
             uid=PodUid(meta.uid),
             key=PodKey(namespace, meta.name),
@@ -177,24 +174,15 @@ class PodDecoder:
             disruption=disruption,
         )
 
-    def _kind(self, namespace: str, labels: Labels, wire: PodWire, n_bytes: int, *, exempt: bool) -> Kind:
-        """The pod's `Kind`. `n_bytes`: the size of its JSON. `exempt`: the pod grows in place, so it needs no requests: it
-        counts by its own annotations."""
+    def _kind(self, namespace: str, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind:
+        """The pod's `Kind`. `exempt`: the pod grows in place, so it needs no requests: it counts by its own annotations."""
         plain = plain_signature(wire)
         if plain is None or exempt:
             return self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes, exempt=exempt))
         key = (namespace, plain)
         kind = self._plain.get(key)
         if kind is None:
-            kind = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
-            size = 1 + kind.n_rules + n_bytes // 1024
-            if size > MOST_RULES:
-                return kind
-            self._plain_size += size
-            if self._plain_size > _PLAIN_KINDS:
-                self._plain.clear()
-                self._plain_size = size
-            self._plain[key] = kind
+            self._plain[key] = kind = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
         return kind
 
     def _successor(self, kind: Kind, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind | None:

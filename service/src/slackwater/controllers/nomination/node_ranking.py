@@ -190,7 +190,7 @@ class Chooser:
 
     def forget(self) -> None:
         """Drops all rankings. Called when our own score or the images on nodes, which no journal shows, may have changed."""
-        self._rankings.clear()
+        self._snapshot, self._rankings = None, {}
 
     def choose(
         self,

@@ -73,7 +73,8 @@ class NominationSnapshot:
         self._samples.forget()
 
     async def rest(self, now: Instant, after_seconds: float) -> None:
-        """Drops what is cached for groups of pods if no node was chosen for `after_seconds`, and returns the memory."""
+        """Drops what is kept for groups of pods that are gone, or cached, if no node was chosen for `after_seconds`, and
+        returns the memory."""
         if now < self.rest_at:
             return
         used, self.used, self.rest_at = self.used, False, Instant(now + after_seconds)
@@ -82,7 +83,9 @@ class NominationSnapshot:
             return
         self._rested = True
         self.forget_scores()
-        self.replica.snapshot.forget_answers()
+        self._behind = True
+        await in_thread(self.replica.shed)
+        self._behind = False
         await in_thread(return_memory)
 
     async def catch_up(self) -> None:
