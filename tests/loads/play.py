@@ -44,8 +44,7 @@ class Outcome:
     """What happened in the hours of one shape; the first hour does not count.
 
     `hasty`: machines bought and removed within an hour. `again`: machines bought within an hour after a removal. `helpless`:
-    machines bought above the group's minimum that worked and never had a pod or a placeholder. With slack, the first hour does
-    not count here either, since nobody knows yet where a scheduler will put the pods for which nodes are still coming.
+    machines bought above the group's minimum that worked and never had a pod or a placeholder; here the first hour counts too.
     `homeless`: evicted pods whose successor found no room at once.
     """
 
@@ -239,7 +238,7 @@ class LoadScene(ShrinkScene):
         now, late = self.time.seconds, self.time.seconds > HOUR
         there = {machine.name: machine for machine in self._pool.machines}
         for number, name in enumerate(there.keys() - self._there.keys()):
-            must_help = len(self._there) + number >= self._pool.min_size and (late or self.slack is None)
+            must_help = len(self._there) + number >= self._pool.min_size
             waiting = frozenset(pod.uid for pod in self.pods.values() if pod.node is None)
             self._bought[name] = _Bought(now, must_help=must_help, waiting=waiting)
             self.outcome.bought += late

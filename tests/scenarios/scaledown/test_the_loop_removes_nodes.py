@@ -318,3 +318,21 @@ async def test_pods_that_may_preempt_expendable_ones_request_no_node_whatever_th
     scenario.wants(a_pod("wants", cpu="3", memory="1Gi", priority=cutoff))
     await scenario.pass_time(60)
     assert [call for record in scenario.records for call, _ in record.asked] == []
+
+
+async def test_a_drain_whose_room_was_needed_does_not_begin_again_at_once() -> None:
+    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    nodes = pool(scenario, 2)
+    scenario.runs("web", nodes[:1])
+    scenario.runs("other", nodes[1:], cpu="2500m")
+    await scenario.pass_time(85)
+    drains = scenario.state_machine.removals.drains
+    assert list(drains.nodes) == nodes[:1]
+    scenario.wants_many(2, cpu="1500m", tag="burst")
+    await scenario.pass_time(20)
+    assert [end.unremovable_reason for end in scenario.watched.ended] == [UnremovableReason.ROOM_NEEDED]
+    scenario.finishes([pod for pod in scenario.pods if "burst" in pod])
+    await scenario.pass_time(200)  # three times as long as a node has to be unneeded
+    assert (list(drains.nodes), scenario.cordoned) == ([], set())
+    await scenario.pass_time(300)
+    assert scenario.sizes() == {"a": 1}

@@ -116,3 +116,13 @@ async def test_a_pod_on_a_node_requested_for_slack_makes_it_a_node_like_any_othe
     plan = scenario.records[-1].slack
     assert plan is not None
     assert (plan.alone, scenario.sizes()) == (0, {"a": 1})
+
+
+async def test_placeholders_wait_for_pods_whose_nodes_are_to_come() -> None:
+    """Packed as planned, five pods leave room for three of five placeholders on two nodes. Spread, they leave room for all."""
+    scenario = a_scene(0, least=amounts("2", "80Gi"))
+    scenario.wants_many(5, cpu="1", tag="burst")
+    await scenario.pass_time(40)
+    assert (scenario.sizes(), slack(scenario)) == ({"a": 2}, (5, 3, 0))
+    await scenario.pass_time(260)  # the scheduler of this scene packs pods
+    assert (scenario.sizes(), slack(scenario)) == ({"a": 3}, (5, 5, 0))

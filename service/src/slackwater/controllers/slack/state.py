@@ -32,14 +32,18 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
     loop; None: there were none.
 
     The former size stays while it is allowed and at least half of the size in `cut`; the number of pieces compensates for the
-    difference. If more pieces are needed, they are kept at once, since the rule's room must not fall short. Fewer are kept only
-    after too many were kept for `shrink_seconds` without a break, and then the largest number that was needed in that time.
+    difference. It does not stay if so many pieces, without the last, held over a quarter more of a resource than was asked for:
+    the shape of pieces differs from that of the room then, and the excess would buy a node. If more pieces are needed, they are
+    kept at once, since the rule's room must not fall short. Fewer are kept only after too many were kept for `shrink_seconds`
+    without a break, and then the largest number that was needed in that time.
     """
     if held is None or not held.pieces.count:
         return PreviousPieces(pieces=cut.pieces)
     total = cut.pieces.total
     size = held.pieces.size if _is_size_allowed(held.pieces.size, cut) else cut.pieces.size
     needed = _n_pieces(total, size, _largest_bound(size, cut))
+    if any(4 * (needed - 1) * have > 5 * want for have, want in zip(size, total, strict=True)):
+        size, needed = cut.pieces.size, cut.pieces.count
     most = held.pieces.count if size == held.pieces.size else 0
     if needed >= most:
         return PreviousPieces(pieces=Pieces(size=size, count=needed, total=total))

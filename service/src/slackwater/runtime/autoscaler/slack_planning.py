@@ -37,11 +37,14 @@ from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.fit.assumed_claims import assume_free_devices, has_claims
 from slackwater.fit.binpacking import NOWHERE
+from slackwater.fit.feasible_nodes import admitting
+from slackwater.model.columns import Int64
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod, is_daemon
 from slackwater.model.placeholders import HeadroomRequests
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -247,7 +250,7 @@ def _with_placeholders(
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
-        more = stage.grow(found.settled.homeless, policy=policy, clock=clock, most=left)
+        more = stage.grow(stage.in_need(found.settled.homeless), policy=policy, clock=clock, most=left)
         budget = stage.budget(found, slack.policy.headroom, requests)
         more = _within(budget, more, found)
     together = _together(plan, stage, found, more)
@@ -385,6 +388,31 @@ class _Stage:
             for of_row in sources.values():
                 budget.hold(of_row)
         return budget
+
+    def in_need(self, homeless: Sequence[Placeholder]) -> list[Placeholder]:
+        """The placeholders without a place that need a node wherever a scheduler puts the pods for which nodes are to come.
+
+        This plan packs these pods, and a scheduler may spread them. So a placeholder waits for them if the room left on the
+        nodes to come, in sum over those that are large enough for it, suffices for it and for those that wait already.
+        """
+        facts, coming = self._snapshot.facts, np.array([*self._upcoming, *self.new], np.intp)
+        if self._real.isdisjoint(coming.tolist()):
+            return list(homeless)
+        has = facts.allocatable[[CPU, MEMORY]][:, coming]
+        free = has - self._snapshot.used_by_others()[[CPU, MEMORY]][:, coming]
+        room: dict[Kind, Int64] = {}
+        found: list[Placeholder] = []
+        waiting = np.zeros(2, np.int64)
+        for each in homeless:
+            kind = each.pod.kind
+            asks = np.array(kind.requests, np.int64)
+            if kind not in room:
+                room[kind] = free[:, admitting(kind, facts)[coming] & (asks[:, None] <= has).all(axis=0)].sum(axis=1)
+            if (waiting + asks <= room[kind]).all():
+                waiting += asks
+            else:
+                found.append(each)
+        return found
 
     def grow(
         self, homeless: Sequence[Placeholder], *, policy: ScaleUpPolicy, clock: Callable[[], float], most: int | None
