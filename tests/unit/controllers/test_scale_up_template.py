@@ -150,8 +150,18 @@ def nodes_with(count: int, *taints: Taint) -> list[Node]:
         ([a_node("n", taints=[REPAIR]), a_node("m")], ()),
         ([*nodes_with(3, REPAIR), *nodes_with(1)], ()),
         ([a_node("n", taints=[DEDICATED])], (DEDICATED,)),
+        ([*(replace(node, created_at=UnixTime(2.0)) for node in nodes_with(15, REPAIR)), *nodes_with(5)], ()),
     ],
-    ids=["one of 20 under repair", "all", "all but one", "one has more", "one of two", "three of four", "one alone"],
+    ids=[
+        "one of 20 under repair",
+        "all",
+        "all but one",
+        "one has more",
+        "one of two",
+        "three of four",
+        "one alone",
+        "15 of 20",
+    ],
 )
 def test_a_taint_that_most_nodes_lack_is_no_property_of_their_group(nodes: list[Node], want: tuple[Taint, ...]) -> None:
     assert found(*nodes, said=False).node.taints == want

@@ -9,7 +9,7 @@ state of one node are in `model.node_taints`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,12 +18,12 @@ import numpy as np
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.typical_node import differing_labels, newest_of, shortfalls, typical_node
+from slackwater.controllers.scaleup.typical_node import common_taints, differing_labels, newest_of, shortfalls, typical_node
 from slackwater.fit.filter.node_affinity import judge_node_affinity
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules
+from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules, taint_id
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
@@ -161,10 +161,18 @@ def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VER
 
 def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
     """The newest of the real nodes to derive a template from: the ready and complete ones; of all nodes, if there is no such
-    node and the provider has no template."""
+    node and the provider has no template. Without taints that are not those of the group: all nodes vote on these, since the
+    newest may be just those that a detector of problems found."""
     there = list(nodes)
     good = [node for node in there if _is_usable_example(node, group)]
-    return newest_of(good if good or group.template is not None else there)
+    voters = good if good or group.template is not None else there
+    common = {taint_id(taint) for taint in common_taints(voters)}
+    return [_with_taints(node, common) for node in newest_of(voters)]
+
+
+def _with_taints(node: Node, ids: Collection[tuple[str, str]]) -> Node:
+    kept = tuple(taint for taint in node.taints if taint_id(taint) in ids)
+    return node if kept == node.taints else replace(node, taints=kept)
 
 
 def _is_usable_example(node: Node, group: NodeGroup) -> bool:

@@ -73,12 +73,17 @@ def _taints(nodes: Sequence[Node], said: Node | None, rules: TaintRules) -> tupl
     stated = () if said is None else tuple(taint for taint in said.taints if not rules.is_own(taint.key))
     if stated or (said is not None and len(nodes) == 1):
         return stated
+    return tuple(common_taints(nodes))
+
+
+def common_taints(nodes: Sequence[Node]) -> list[Taint]:
+    """The taints that nearly all of the nodes have, in the order in which they are met; each once, whatever its value."""
     found: dict[tuple[str, str], Taint] = {}
     for node in nodes:
         for taint in node.taints:
             found.setdefault(taint_id(taint), taint)
     carriers = Counter(id_ for node in nodes for id_ in {taint_id(taint) for taint in node.taints})
-    return tuple(taint for id_, taint in found.items() if len(nodes) - carriers[id_] <= _LACKING * len(nodes))
+    return [taint for id_, taint in found.items() if len(nodes) - carriers[id_] <= _LACKING * len(nodes)]
 
 
 def _scalars(nodes: Sequence[Node], said: Node | None) -> Iterator[tuple[str, int]]:
