@@ -42,6 +42,7 @@ from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import agents_app
 from slackwater.app.autoscaler import AutoscalerService
+from slackwater.app.broken_objects import BrokenObjects
 from slackwater.app.event_sources import families, status_of
 from slackwater.app.explain.object_state import HeldBack
 from slackwater.app.explain.service import Clocks, ExplainService
@@ -113,7 +114,7 @@ class Service:
         self._leads: Callable[[], bool] = _always if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
-        kinds = KindInterner()
+        kinds, self._broken_objects = KindInterner(), BrokenObjects()
         self._reflectors = self._kube_event_sources(client, kinds, rng, kubernetes)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
@@ -189,12 +190,12 @@ class Service:
         """The reflectors of the objects that are always watched, by type."""
         config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
         resources = (
-            nodes(_report_broken),
-            pods(kinds, _report_broken, kubernetes),
-            budgets(_report_broken),
-            machines(_report_broken),
-            migrations(_report_broken),
-            pauses(_report_broken),
+            nodes(self._broken_objects),
+            pods(kinds, self._broken_objects, kubernetes),
+            budgets(self._broken_objects),
+            machines(self._broken_objects),
+            migrations(self._broken_objects),
+            pauses(self._broken_objects),
         )
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=self._times.monotonic) for each in resources}
 
@@ -281,7 +282,7 @@ class Service:
             self.state_machine,
             kinds,
             submit=self._submit_decided,
-            on_broken=_report_broken,
+            on_broken=self._broken_objects,
             on_record=self.decision_log.loop,
             rng=rng,
             times=self._times,
@@ -396,7 +397,3 @@ def _state_machine(policy: Policy, seed: int, recording: Recording | None) -> St
 
 def _always() -> bool:
     return True
-
-
-def _report_broken(resource: str, name: str, error: Exception) -> None:
-    _log.error("object cannot be read", resource=resource, name=name, error=str(error))
