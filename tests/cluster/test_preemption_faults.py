@@ -166,7 +166,7 @@ async def test_a_victim_that_does_not_leave_opens_the_gate_after_the_time_out(
 ) -> None:
     high, middle = await priorities(ground)
     service = await stage.up({**SETTINGS, "preemption": {"timeout": "3s"}}, kubeconfig=proxy.kubeconfig)
-    nodes = await full_nodes(ground, ["a"], middle)
+    nodes = await full_nodes(ground, ["a"], middle, terminationGracePeriodSeconds=1)
     path = f"{ground.pods_path}/low-a"
     await patch(ground, path, {"metadata": {"finalizers": ["slackwater.test/stays"]}})
     await preemptors(ground, nodes, high)

@@ -63,7 +63,7 @@ def test_each_version_adds_its_rules() -> None:
     assert following("1.34") == always
     assert following("1.35") == always | since_35
     assert following("1.36") == always | since_35 | since_36
-    assert following("1.37") == set(Rule) - {Rule.COMPARING_TOLERATIONS}
+    assert following("1.37") == set(Rule) - {Rule.COMPARING_TOLERATIONS, Rule.FRACTIONAL_CAPACITY}
 
 
 def test_versions_that_are_not_known_follow_the_nearest_one_and_say_so() -> None:

@@ -1,7 +1,7 @@
 """Logs objects that cannot be read, each once for each problem, so that an object that changes often does not fill the log.
 
-In: what the reflectors could not read. Out: log lines. The metric `slackwater_event_source_broken_objects_total` counts every
-event, and `/dumpstate` has the nodes that are closed.
+In: what the reflectors could not read. Out: log lines. The metrics of the event sources count every event, and `/dumpstate`
+has the nodes that are closed.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,7 @@ _LONGEST: Final = 500
 
 
 class BrokenObjects:
-    """Implements `adapters.kube.resource_type.OnBroken`."""
+    """What reflectors call for an object that they cannot read; see the module."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], int] = OrderedDict()

@@ -33,7 +33,7 @@ from slackwater.model.resources import Amounts
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
 #: How long no preemption may choose a pod as victim: after the API server refused to delete it; after it did not terminate.
 _REFUSED_SECONDS, _STUCK_SECONDS = 60.0, 600.0
-#: How much longer than the longest grace period of its victims a preemption waits for them at least.
+#: How much longer than the longest grace period of its victims a preemption waits for them, unless its timeout is shorter.
 _BEYOND_GRACE_SECONDS: Final = 60.0
 #: How long a pod may not preempt after the API server could not be reached: its victims may be leaving already.
 _REST_SECONDS: Final = 5.0
@@ -296,7 +296,8 @@ class Preemptions:
         """Until when the victims may take to leave, by the grace periods of those that are still there. Another set of victims
         before that would be deleted in vain."""
         graces = (victim.grace_seconds for uid in found.waiting if (victim := self._pods.get(uid)) is not None)
-        return Instant(found.since + max((grace + _BEYOND_GRACE_SECONDS for grace in graces), default=0.0))
+        beyond = min(_BEYOND_GRACE_SECONDS, found.timeout_seconds)
+        return Instant(found.since + max((grace + beyond for grace in graces), default=0.0))
 
     # --- end --------------------------------------------------------------------------------------------------------------
 
