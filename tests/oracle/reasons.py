@@ -84,7 +84,7 @@ _INVALID_POOL: Final = "invalid resource pools were encountered"
 _DEVICE_TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "NodeResourcesFit": (
         r"Insufficient example\.com/accelerator",
-        r"Insufficient deviceclass\.resource\.kubernetes\.io/big",
+        r"Insufficient deviceclass\.resource\.kubernetes\.io/\S+",
     ),
     "DynamicResources": (
         "cannot allocate all claims",

@@ -6,9 +6,11 @@ import pytest
 
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, OpenGate, WritePreempting
-from slackwater.model.events import BudgetSeen, Synced
+from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodSeen, Synced, TimePassed
+from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import GATE
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
@@ -162,23 +164,23 @@ def test_a_gated_pod_is_not_activated() -> None:
 
 def test_a_tick_judges_gated_pods_up_to_a_bound_of_work_and_goes_on_in_the_next() -> None:
     """200 important pods at once on full nodes with budgets that allow nothing: judging them all took a tick of a second."""
-    nodes = [a_node(f"n{number}", cpu="10") for number in range(120)]
-    running = [a_pod(f"v{number}", on=f"n{number % 120}", cpu="980m", labels={"app": "web"}) for number in range(1200)]
-    cluster = Cluster(*nodes, *running)
-    cluster.take(BudgetSeen(a_budget("b", allowed=0, app="web")))
-    gated = [replace(a_pod(f"p{number}", cpu="1500m", priority=9), gates=(GATE,)) for number in range(20)]
-    for pod in gated:
-        cluster.has(pod)
-    begun, most = [], 0
-    for _ in range(20):
-        before = examined(cluster)
-        cluster.after(0.1)
-        most = max(most, examined(cluster) - before)
-        begun.append(cluster.state_machine.preemptions.counts.attempts)
-    assert begun[0] < 20
-    assert begun[-1] == 20
-    assert most <= 1500, "pods looked at in one tick"
+    state_machine, now = StateMachine(POLICY), 0.0
 
+    def after(seconds: float, *events: Event) -> int:
+        """Applies the events, then a tick; how many pods were looked at as victims."""
+        nonlocal now
+        now += seconds
+        before = state_machine._scheduling_gates._potential_victims.examined
+        for event in (*events, TimePassed()):
+            state_machine.apply(event, Instant(now))
+        return state_machine._scheduling_gates._potential_victims.examined - before
 
-def examined(cluster: Cluster) -> int:
-    return cluster.state_machine._scheduling_gates._potential_victims.examined
+    nodes = [NodeSeen(a_node(f"n{number}", cpu="10")) for number in range(100)]
+    running = [PodSeen(a_pod(f"v{n}", on=f"n{n % 100}", cpu="980m", labels={"app": "web"})) for n in range(1000)]
+    after(0.0, *nodes, *running, BudgetSeen(a_budget("b", allowed=0, app="web")), Synced())
+    gated = [replace(a_pod(f"p{number}", cpu="1500m", priority=9), gates=(GATE,)) for number in range(10)]
+    looked_at = [after(0.1, *(PodSeen(pod) for pod in gated))]
+    assert state_machine.preemptions.counts.attempts < 10
+    looked_at += [after(0.1) for _ in range(10)]
+    assert state_machine.preemptions.counts.attempts == 10
+    assert max(looked_at) <= 1500

@@ -51,7 +51,6 @@ _MACROS: Final = (
     f"{_MEMORY}.asInteger() >= 42949672960 && {_MEMORY}.asApproximateFloat() > 1.0",
     f'{_ATTRIBUTES}.?version.orValue("none") != "1.2.0"',
     f'"1.2.0" == {_ATTRIBUTES}.?version.orValue("1.2.0")',
-    f'{_ATTRIBUTES}.?version.orValue(semver("1.2.0")) == semver("1.2", true)',
 )
 #: kube-scheduler fails on devices without the attribute.
 _STRICT: Final = (
