@@ -56,7 +56,7 @@ def cached_texts(
     *, most: int, longest: int
 ) -> Callable[[Callable[Concatenate[Text, P], Read]], Callable[Concatenate[Text, P], Read]]:
     """A decorator for functions that read a text, their first argument: caches `most` results, least recently used first. Texts
-    longer than `longest` are read anew each time, so the cached ones have at most `most` times `longest` bytes."""
+    longer than `longest` are read again each time, so the cached ones have at most `most` times `longest` bytes."""
 
     def decorate(read: Callable[Concatenate[Text, P], Read]) -> Callable[Concatenate[Text, P], Read]:
         kept = lru_cache(maxsize=most)(read)

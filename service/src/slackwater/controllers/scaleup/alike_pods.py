@@ -9,7 +9,7 @@ another but by the room that it takes, and all of them get the same verdicts on 
 placed already is alike no other one: its pods are where no other's are.
 """
 
-from collections import Counter as Tally
+import collections
 from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ class AlikePods:
         #: Groups that a rule about pods connects with another group.
         self._connected: set[KindId] = set()
         #: How many groups use each claim.
-        self._users: Tally[ClaimKey] = Tally()
+        self._users = collections.Counter[ClaimKey]()
         here = running_pods | set(kinds)
         counted_by: dict[Counter, list[KindId]] = {}
         for kind in kinds:
@@ -71,7 +71,7 @@ class AlikePods:
         return found
 
     def _demands(self, numbered: NumberedGroup) -> Hashable | None:
-        """All that verdicts read of a group, without whose pods they are; None if that cannot be told."""
+        """All that verdicts read of a group but its owner; None if the group is alike to no other one."""
         snapshot, kind, asks = self._snapshot, numbered.kind, numbered.asks
         if asks.host_ports or asks.disks or asks.inline_disks or needs_devices(snapshot, numbered):
             return None

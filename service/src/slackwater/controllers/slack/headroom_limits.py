@@ -23,7 +23,7 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomCut:
-    """Headroom that is not kept: of `wanted` placeholders of a source only `kept`. `pod`: the pod to which people are told."""
+    """Headroom that is not kept: of `wanted` placeholders of a source only `kept`. `pod`: the pod that gets the Event."""
 
     source: str
     pod: Pod | None
