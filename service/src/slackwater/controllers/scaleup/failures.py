@@ -51,12 +51,10 @@ class Remaining:
 
     def leave_out_unread(self) -> None:
         """Leaves out pods whose selectors read labels that the snapshot was built without."""
-        pods = (*self.demand.counted, *self.demand.nominated)
-        try:
-            self.snapshot.number(pods)
-        except UnreadLabel as error:
-            read = self.snapshot.kinds.keys
-            self._leave_out([pod for pod in pods if pod.kind.keys_read - read], error)
+        known = self.snapshot.kinds.keys
+        unread = [pod for pod in (*self.demand.counted, *self.demand.nominated) if not pod.kind.keys_read <= known]
+        if unread:
+            self._leave_out(unread, UnreadLabel(unread[0].kind.keys_read - known))
 
     def leave_out(self, failed: PlanningFailed) -> None:
         """Leaves out what failed. Raises the error itself if that is no part of the demand and no group."""
