@@ -18,9 +18,9 @@ class Preemption(Section):
     enabled: Switch = True
     """Whether Slackwater deletes less important pods there. true by default; with false a pod waits for room."""
     timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration that the victims of one pod may take to terminate; if the grace period of one of them is longer, it may take a
-    minute more than that. 5m by default: longer than most grace periods. After it the pod is tried again, and a victim that has
-    not terminated is not chosen again for ten minutes."""
+    """Duration that the victims of one pod may take to terminate. The longest of their grace periods and a minute (`timeout`,
+    if it is shorter than a minute) are waited for in any case. 5m by default: longer than most grace periods. After it the pod
+    is tried again, and a victim that has not terminated is not chosen again for ten minutes."""
     delay: Delay = Field(default=Duration(0), examples=["0s", "1m"])
     """Duration for which a pod is refused before pods are deleted for it. 0s by default: at once. A longer duration suits
     clusters in which nodes are added automatically."""
