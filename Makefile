@@ -304,6 +304,10 @@ image-test: controlplane ## Builds the image twice, compares, and runs it with p
 packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them
 	$(BIN)/python -m pytest tests/packaging
 
+.PHONY: size
+size: $(STAMP) ## How large the code is, and how far a reader walks (COMMITS="f7cde3cc HEAD": at these commits)
+	$(BIN)/python -m tests.size $(COMMITS)
+
 .PHONY: format
 format: $(STAMP)
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
