@@ -137,7 +137,7 @@ slos: $(STAMP) ## The same on fresh traces; SEED=n plays those
 	SLACKWATER_TEST_FRESH=1 SLACKWATER_SLO_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/slos
 
 .PHONY: loads
-loads: $(STAMP) ## The autoscaler under forty load shapes for HOURS (12 unless given) of virtual time each; SEED=n; ONLY=wave chooses some
+loads: $(STAMP) ## The autoscaler under 64 load shapes for HOURS (12 unless given) of virtual time each; SEED=n; ONLY=wave chooses some
 	@$(BIN)/python -m tests.loads --verbose --seed $(if $(call given,SEED),$(SEED),1) --hours $(if $(call given,HOURS),$(HOURS),12) --only "$(ONLY)"
 
 .PHONY: laws-fresh

@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from tests.loads.play import play
-from tests.loads.shapes import HOURS, all_shapes
+from tests.loads.shapes import HOURS, all_shapes, further_shapes
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     print(f"{'shape':26} {'nodes':>5} {'bought':>6} {'removed':>7} {'evicted':>7} {'hasty':>5} {'again':>5} {'helpless':>8} "
           f"{'homeless':>8} {'given up':>8} {'loops':>5} {'CPU s':>6}")  # fmt: skip
     broken, seconds = 0, 0.0
-    for shape in all_shapes(options.seed, hours=options.hours):
+    for shape in (*all_shapes(options.seed, hours=options.hours), *further_shapes(options.seed, hours=options.hours)):
         if options.only not in shape.name:
             continue
         found = play(shape, hours=options.hours)

@@ -24,7 +24,9 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.node_taints import repels
 from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.resources import amounts_of
+from slackwater.model.selectors import Requirement
 from tests.loads.shapes import HOUR, LoadEvent, Shape
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import BEGAN, Fate, Machine, Pool
@@ -97,7 +99,7 @@ class LoadScene(ShrinkScene):
         self.shape, self.outcome = shape, Outcome()
         self._rng = Random(f"{shape.name} {shape.seed}")
         if shape.slack_ppm:
-            self.slack = SlackPolicy(rules=(SlackRule(name="cluster", rate_ppm=shape.slack_ppm),))
+            self.slack = SlackPolicy(rules=_rules(shape))
         self.wanted: dict[str, int] = {}
         self._rollouts: dict[str, set[PodUid]] = {}
         self._bought: dict[str, _Bought] = {}
@@ -109,13 +111,28 @@ class LoadScene(ShrinkScene):
         for name, replicas in shape.load.workloads.items():
             self.workloads[name] = Workload(name, replicas.least)
         self._sizes = {name: amounts_of([each.cpu, each.memory]) for name, each in shape.load.workloads.items()}
+        self._slack_of = {name: each.slack for name, each in shape.load.workloads.items()}
+        #: Of the workloads of which a node takes only one pod.
+        self._constraints = {name: _alone(name) for name, each in shape.load.workloads.items() if each.alone}
         self._sizes["big"] = amounts_of([_ODD, 1 << 30])
         self.workloads["big"] = Workload("big")
-        self._pool = self._a_pool()
+        self._pools = self._some_pools() if shape.group == "mixed" else [self._a_pool()]
+        self._there = self._machines()
+
+    def _some_pools(self) -> list[Pool]:
+        sizes = {"small": ("2", "8Gi"), "a": ("4", "16Gi"), "large": ("8", "32Gi")}
+        templates = {
+            name: replace(a_node("template", cpu=cpu, memory=memory, labels={"size": name}), scalars=(("pods", 110),))
+            for name, (cpu, memory) in sizes.items()
+        }
+        return [self.cloud.has(name, size=1, min_size=1, max_size=60, template=each) for name, each in templates.items()]
+
+    def _machines(self) -> dict[str, Machine]:
+        return {machine.name: machine for pool in self._pools for machine in pool.machines}
 
     def _a_pool(self) -> Pool:
         group = self.shape.group
-        template = replace(a_node("template", cpu="4", memory="16Gi"), scalars=(("pods", 110),))
+        template = replace(a_node("template", cpu="4", memory="16Gi", labels={"size": "a"}), scalars=(("pods", 110),))
         least = 20 if group == "minimum" else 0
         pool = self.cloud.has("a", size=4 if group == "odd" else least * 3 // 4, min_size=least, max_size=60, template=template)
         pool.template_known = group != "odd" or self._rng.random() < 0.5
@@ -126,7 +143,6 @@ class LoadScene(ShrinkScene):
             pool.machines[self._rng.randrange(4)].template = odd
         if group in {"failing", "minimum"}:
             pool.fate = partial(_fate, first=pool.asked)
-        self._there = {machine.name: machine for machine in pool.machines}
         return pool
 
     # --- the scheduler ----------------------------------------------------------------------------------------------------
@@ -137,14 +153,20 @@ class LoadScene(ShrinkScene):
             return
         usable = {node.name: node for node in self._shown.values() if node.ready and not node.unschedulable}
         free = {name: list(node.allocatable) for name, node in usable.items()}
+        taken: set[tuple[NodeName, str]] = set()  #: nodes on which a workload has a pod
         for pod in self.pods.values():
             if pod.node in free:
                 _take(free[pod.node], pod)
+                taken.add((pod.node, dict(pod.labels)["app"]))
         for pod in pending:
+            app = dict(pod.labels)["app"]
             fitting = [node for node in usable.values() if _fits(free[node.name], pod) and _welcomes(node, pod)]
+            if app in self._constraints:
+                fitting = [node for node in fitting if (node.name, app) not in taken]
             if fitting:
                 best = max(fitting, key=partial(_rank, free))
                 _take(free[best.name], pod)
+                taken.add((best.name, app))
                 self.wants(replace(pod, node=best.name, resource_version=pod.resource_version + 1))
 
     # --- controllers ------------------------------------------------------------------------------------------------------
@@ -158,8 +180,8 @@ class LoadScene(ShrinkScene):
         for _ in range(count):
             workload.made += 1
             pod = a_pod(f"{name}-{workload.made}", labels={"app": name})
-            kind = replace(pod.kind, requests=self._sizes[name])
-            facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name))
+            kind = replace(pod.kind, requests=self._sizes[name], pod_constraints=self._constraints.get(name))
+            facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name), slack=self._slack_of.get(name, ""))
             self.wants(replace(pod, kind=kind, eviction_facts=facts, created_at=created))
             if runs_for is not None:
                 self._ends[pod.uid] = self.time.seconds + 60 + runs_for
@@ -221,7 +243,7 @@ class LoadScene(ShrinkScene):
     def _break_one(self) -> None:
         """A machine that works stops to; its pods are deleted later."""
         working = [
-            machine for machine in self._pool.machines if machine.fate == "fine" and NodeName(machine.name) in self._shown
+            machine for machine in self._machines().values() if machine.fate == "fine" and NodeName(machine.name) in self._shown
         ]
         if working:
             machine = self._rng.choice(working)
@@ -236,9 +258,10 @@ class LoadScene(ShrinkScene):
     def _note_machines(self) -> None:
         """Counts what was bought and removed since the last call, and what helped."""
         now, late = self.time.seconds, self.time.seconds > HOUR
-        there = {machine.name: machine for machine in self._pool.machines}
-        for number, name in enumerate(there.keys() - self._there.keys()):
-            must_help = len(self._there) + number >= self._pool.min_size
+        there = self._machines()
+        beyond = {machine.name for pool in self._pools for machine in pool.machines[pool.min_size :]}
+        for name in there.keys() - self._there.keys():
+            must_help = name in beyond
             waiting = frozenset(pod.uid for pod in self.pods.values() if pod.node is None)
             self._bought[name] = _Bought(now, must_help=must_help, waiting=waiting)
             self.outcome.bought += late
@@ -290,7 +313,7 @@ class LoadScene(ShrinkScene):
                 quiet, before = (quiet + 1 if signature == before else 0), signature
                 next_loop = self._grid(_LOOP_SECONDS if quiet < _QUIET_LOOPS else _QUIET_SECONDS)
             self.time.seconds = self._next_time(next_loop, events[0].at if events else seconds)
-        self.outcome.nodes = len(self._pool.machines)
+        self.outcome.nodes = len(self._machines())
         self.outcome.evicted = self.watched.evicted
         for name, bought in self._bought.items():
             if not bought.helped and bought.must_help and self._there[name].fate == "fine" and bought.at < seconds - HOUR:
@@ -337,6 +360,19 @@ class LoadScene(ShrinkScene):
         if (at := self.cloud.next_at()) is not None:
             times.append(at)
         return max(min(times), self.time.seconds + 1)
+
+
+def _rules(shape: Shape) -> tuple[SlackRule, ...]:
+    rule = SlackRule(name="cluster", rate_ppm=shape.slack_ppm, sizing="v1" if shape.slack == "v1" else "v2")
+    amounts = SlackRule(name="amounts", least=amounts_of([3000, 5 << 30]), node_labels=(("size", "a"),))
+    return (rule, amounts) if shape.slack == "rules" else (rule,)
+
+
+def _alone(name: str) -> PodConstraints:
+    term = PodTerm(
+        topology_key="kubernetes.io/hostname", selector=(Requirement("app", "In", (name,)),), namespaces=("default",)
+    )
+    return PodConstraints(anti_affinity=(term,))
 
 
 def _odd_pods(shape: Shape) -> list[LoadEvent]:

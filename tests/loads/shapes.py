@@ -1,6 +1,7 @@
-"""Forty load shapes: five loads, each with and without slack, on four kinds of node groups.
+"""Load shapes: forty, five loads, each with and without slack, on four kinds of node groups; and some more that mix what these
+leave apart.
 
-    for shape in all_shapes(seed): print(shape.name, shape.load.events)
+    for shape in (*all_shapes(seed), *further_shapes(seed)): print(shape.name, shape.load.events)
 
 A load is a list of events: from a time on a workload wants so many replicas, is rolled out again, or a batch of pods comes that
 ends by itself. Sizes, periods and numbers follow the seed. Deliberately absent: what plays them (`play`).
@@ -8,28 +9,37 @@ ends by itself. Sizes, periods and numbers follow the seed. Deliberately absent:
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 from typing import Final, Literal
 
 HOUR: Final = 3600
 HOURS: Final = 12
 
-LoadName = Literal["constant", "wave", "sine", "batch", "rolling"]
+LoadName = Literal["constant", "wave", "sine", "batch", "rolling", "edge"]
 #: plain: machines that work. odd: one node made by hand, and pods that would fit on no other. failing: some machines never
-#: arrive, some die. minimum: a group that must keep more nodes than the load needs, of which some fail.
-GroupName = Literal["plain", "odd", "failing", "minimum"]
+#: arrive, some die. minimum: a group that must keep more nodes than the load needs, of which some fail. mixed: three groups,
+#: nodes of 2, 4 and 8 CPU, each with a minimum of one. spread: one workload has at most one pod on a node.
+GroupName = Literal["plain", "odd", "failing", "minimum", "mixed", "spread"]
+#: bare: none. slack: a quarter of the capacity. v1: the same, sized by the average node alone. rules: a tenth, and amounts for
+#: the nodes of 4 CPU. annotated: room for three more pods of one workload, and a tenth.
+SlackName = Literal["bare", "slack", "v1", "rules", "annotated"]
 LOADS: Final[tuple[LoadName, ...]] = ("constant", "wave", "sine", "batch", "rolling")
 GROUPS: Final[tuple[GroupName, ...]] = ("plain", "odd", "failing", "minimum")
+_RATES: Final[dict[SlackName, int]] = {"bare": 0, "slack": 250_000, "v1": 250_000, "rules": 100_000, "annotated": 100_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Pods of one workload: milliCPU, bytes, and how many of them a budget keeps ready."""
+    """Pods of one workload: milliCPU, bytes, how many of them a budget keeps ready, whether a node takes only one of them, and
+    their annotation `slackwater.dev/slack`."""
 
     cpu: int
     memory: int
     least: int | None = None
+    alone: bool = False
+    slack: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,34 +61,55 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One of the forty. `slack_ppm`: millionths of the capacity kept as slack. `steady`: the load is constant, or stays within
-    the slack, so nothing that was bought may be removed within an hour."""
+    """One of the shapes. `steady`: the load is constant, or stays within the slack, so nothing that was bought may be removed
+    within an hour."""
 
     load_name: LoadName
     group: GroupName
-    slack_ppm: int
+    slack: SlackName
     seed: int
     load: Load = field(repr=False)
 
     @property
     def name(self) -> str:
-        return f"{self.load_name}-{self.group}-{'slack' if self.slack_ppm else 'bare'}"
+        return f"{self.load_name}-{self.group}-{self.slack}"
+
+    @property
+    def slack_ppm(self) -> int:
+        """Millionths of the capacity kept as slack."""
+        return _RATES[self.slack]
 
     @property
     def steady(self) -> bool:
-        return self.load_name == "constant" or (self.slack_ppm > 0 and self.load_name in {"wave", "sine", "rolling"})
+        return self.load_name == "constant" or (self.slack in {"slack", "v1"} and self.load_name != "batch")
 
 
 def all_shapes(seed: int, *, hours: int = HOURS) -> Iterator[Shape]:
     for load in LOADS:
         for group in GROUPS:
-            for slack_ppm in (0, 250_000):
-                yield a_shape(load, group, slack_ppm=slack_ppm, seed=seed, hours=hours)
+            yield a_shape(load, group, "bare", seed=seed, hours=hours)
+            yield a_shape(load, group, "slack", seed=seed, hours=hours)
 
 
-def a_shape(load: LoadName, group: GroupName, *, slack_ppm: int, seed: int, hours: int = HOURS) -> Shape:
-    rng = Random(f"{seed} {load} {group} {slack_ppm}")
-    return Shape(load_name=load, group=group, slack_ppm=slack_ppm, seed=seed, load=_MAKERS[load](rng, hours * HOUR))
+def further_shapes(seed: int, *, hours: int = HOURS) -> Iterator[Shape]:
+    loads: tuple[LoadName, ...] = ("constant", "edge", "batch", "rolling")
+    groups: tuple[GroupName, ...] = ("mixed", "spread")
+    slacks: tuple[SlackName, ...] = ("v1", "rules", "annotated")
+    for load, group, slack in product(loads, groups, slacks):
+        yield a_shape(load, group, slack, seed=seed, hours=hours)
+
+
+def a_shape(load: LoadName, group: GroupName, slack: SlackName, *, seed: int, hours: int = HOURS) -> Shape:
+    rng = Random(f"{seed} {load} {group} {_RATES[slack] if slack in {'bare', 'slack'} else slack}")
+    made = _MAKERS[load](rng, hours * HOUR)
+    if slack == "annotated":
+        name = rng.choice(sorted(made.workloads))
+        made = replace(made, workloads={**made.workloads, name: replace(made.workloads[name], slack="3")})
+    if group == "spread":
+        alone = Replicas(cpu=rng.choice((500, 1500)), memory=_GIB, alone=True, slack="2" if slack == "annotated" else "")
+        begin = LoadEvent(at=0, workload="alone", replicas=rng.randint(3, 8))
+        made = Load(workloads={**made.workloads, "alone": alone}, events=(begin, *made.events))
+    return Shape(load_name=load, group=group, slack=slack, seed=seed, load=made)
 
 
 _GIB: Final = 1 << 30
@@ -116,6 +147,16 @@ def _wave(rng: Random, seconds: int) -> Load:
     return _load(_a_mix(rng, 8), events, wave=Replicas(cpu=rng.choice((1000, 2000)), memory=_GIB))
 
 
+def _edge(rng: Random, seconds: int) -> Load:
+    """Every other half hour so many more pods that they take the slack of a quarter, but for a pod."""
+    half, low = rng.choice((1200, 1800, 2700)), rng.randint(18, 30)
+    events = [
+        LoadEvent(at=at, workload="wave", replicas=low + (low // 3 - 1) * (number % 2))
+        for number, at in enumerate(range(0, seconds, half))
+    ]
+    return _load(_a_mix(rng, 4), events, wave=Replicas(cpu=rng.choice((500, 1000)), memory=_GIB))
+
+
 def _sine(rng: Random, seconds: int) -> Load:
     """A fifth more and less than the mean, in two to six hours, a step every five minutes."""
     period, mean = rng.uniform(2, 6) * HOUR, rng.randint(20, 40)
@@ -149,4 +190,5 @@ _MAKERS: Final[dict[LoadName, Callable[[Random, int], Load]]] = {
     "sine": _sine,
     "batch": _batch,
     "rolling": _rolling,
+    "edge": _edge,
 }

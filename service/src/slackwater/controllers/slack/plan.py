@@ -194,7 +194,27 @@ class SlackFound:
 def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
     """Plans slack: which placeholders there are, and on which node each is placed. `before`: the state of the previous loop.
 
+    Pieces of a former size or number (`steadied`) hold more than was asked for. So that the excess buys no node, they stay only
+    while all of them have room, and while no other placeholder would find room beside the pieces that `cut` returns.
+
     Raises `UnreadLabel` if `pod_headroom` has constraints on labels that the snapshot was built without."""
+    with snapshot.fork() as trial:
+        found = _planned(snapshot, before, demand, now)
+        former = {name for name, whole in found.cuts.items() if found.state.held[name].pieces != whole.pieces}
+        homeless = found.settled.homeless
+        if not (former and homeless):
+            trial.commit()
+            return found
+    with snapshot.fork() as trial:
+        kept = {name: pieces for name, pieces in before.held.items() if name not in former}
+        anew = _planned(snapshot, replace(before, held=kept), demand, now)
+        if len(anew.settled.homeless) < len(homeless) or any(each.source in former for each in homeless):
+            trial.commit()
+            return anew
+    return _planned(snapshot, before, demand, now)
+
+
+def _planned(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, now: UnixTime) -> SlackFound:
     wanted, cuts, held = _wanted(before, demand, now)
     found = settled(snapshot, assigned(wanted, before.placeholders))
     capped = {each.source: each.kind.namespace for each in demand.pod_headroom if each.capped}

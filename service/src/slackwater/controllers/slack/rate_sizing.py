@@ -14,7 +14,7 @@ the sum is exactly what was asked for. A kubelet takes 110 pods, so smaller piec
 what was kept in the previous loop (`state`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -56,14 +56,16 @@ class RuleSizes:
     """The sizes of one rule's placeholders. `asked`: the room that the rule asks for in all. `largest`: the placeholders that
     are as large as any pod. `pieces`: the placeholders for the rest of `asked`.
 
-    `bounds`: the largest size of a piece for each shape of node; a piece must be within one of them. `short`: more than
-    `MOST_PIECES` pieces are needed, so `pieces` hold less than was asked for.
+    `bounds`: the largest size of a piece for each shape of node; a piece must be within one of them. `former_bounds`: the same
+    for a former size, which may exceed the average node's share by a quarter. `short`: more than `MOST_PIECES` pieces are
+    needed, so `pieces` hold less than was asked for.
     """
 
     asked: Amounts = NOTHING
     largest: tuple[Amounts, ...] = ()
     pieces: Pieces = Pieces()
     bounds: tuple[Amounts, ...] = ()
+    former_bounds: tuple[Amounts, ...] = ()
     short: bool = False
 
 
@@ -85,7 +87,8 @@ def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
         largest=largest,
         pieces=_at_most(pieces, MOST_PIECES),
         short=pieces.count > MOST_PIECES,
-        bounds=tuple(dict.fromkeys(amounts_of([ceil(each) for each in bound]) for bound in bounds)),
+        bounds=_distinct(bounds),
+        former_bounds=_distinct(_bounds(rule, slack_input, rooms, pods, tolerated=Fraction(5, 4))),
     )
 
 
@@ -108,13 +111,24 @@ def _largest(pods: Sequence[Amounts], rooms: Sequence[Amounts]) -> tuple[Amounts
     return (by_cpu, by_memory)
 
 
-def _bounds(rule: SlackRule, slack_input: SlackInput, rooms: Sequence[Amounts], pods: Sequence[Amounts]) -> list[_Pair]:
+def _distinct(bounds: Iterable[_Pair]) -> tuple[Amounts, ...]:
+    return tuple(dict.fromkeys(map(_whole, bounds)))
+
+
+def _bounds(
+    rule: SlackRule,
+    slack_input: SlackInput,
+    rooms: Sequence[Amounts],
+    pods: Sequence[Amounts],
+    *,
+    tolerated: Fraction = Fraction(1),
+) -> list[_Pair]:
     """The largest size of a piece (CPU, memory) for each shape of node; `rooms` has what an empty node of each shape can take.
-    If the rule has no nodes, the mean of `rooms` takes the place of the average node."""
+    If the rule has no nodes, the mean of `rooms` takes the place of the average node. `tolerated` multiplies its share."""
     n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
         n_nodes, capacity = len(rooms), _sum(rooms)
-    piece = [Fraction(has, n_nodes * rule.granularity) for has in capacity]
+    piece = [tolerated * Fraction(has, n_nodes * rule.granularity) for has in capacity]
     if rule.sizing == "v2" and pods:
         # A resource that no pod requests does not bound pieces by pods: the user asked for room in it all the same.
         least = [Fraction(has, n_nodes * max(_PODS, rule.granularity)) for has in capacity]

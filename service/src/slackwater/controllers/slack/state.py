@@ -33,9 +33,9 @@ def steadied(cut: RuleSizes, held: PreviousPieces | None, *, now: UnixTime, shri
 
     The former size stays while it is allowed and at least half of the size in `cut`; the number of pieces compensates for the
     difference. It does not stay if so many pieces, without the last, held over a quarter more of a resource than was asked for:
-    the shape of pieces differs from that of the room then, and the excess would buy a node. If more pieces are needed, they are
-    kept at once, since the rule's room must not fall short. Fewer are kept only after too many were kept for `shrink_seconds`
-    without a break, and then the largest number that was needed in that time.
+    the shape of pieces differs from that of the room then, and the excess would keep nodes (`plan_slack` sees to it that it
+    buys none). If more pieces are needed, they are kept at once, since the rule's room must not fall short. Fewer are kept only
+    after too many were kept for `shrink_seconds` without a break, and then the largest number that was needed in that time.
     """
     if held is None or not held.pieces.count:
         return PreviousPieces(pieces=cut.pieces)
@@ -60,7 +60,7 @@ def _is_size_allowed(size: Amounts, cut: RuleSizes) -> bool:
     ideal = cut.pieces.size
     if not cut.pieces.count:
         return True
-    fits = any(size.within(bound) for bound in cut.bounds)
+    fits = any(size.within(bound) for bound in cut.former_bounds)
     whole = all(bool(have) == bool(want) and 2 * have >= want for have, want in zip(size, ideal, strict=True))
     return fits and whole
 
