@@ -390,6 +390,20 @@ def test_an_unreadable_permit_counts_the_maximum_but_no_more_than_the_node_has(c
     assert cluster.cpu("late") == {"R": 1000, **NO_BUFFER}
 
 
+@pytest.mark.parametrize("vertical", [plain(ONE, maximum=HUGE), a_vertical(using=ONE, maximum=HUGE)], ids=["pod", "machine"])
+def test_a_forged_permit_counts_no_more_than_the_node_has(cluster: Growing, vertical: Vertical) -> None:
+    """Whoever may change the annotation can write one that reads as ours."""
+    forged = PersistedPermit(permit=ONE, permit_limit=HUGE).text()
+    pod = cluster.has_pod("p", on="n", vertical=replace(vertical, permit=forged, machine=None))
+    cluster.restarts(pods_first=True)
+    assert cluster.cpu("n") == {"R": 10_000, **NO_BUFFER, "B": 9000}
+    cluster.ask(pod, ONE, last=ONE)
+    cluster.passes(3)
+    cluster.write()
+    cluster.restarts()
+    assert cluster.cpu("n") == {"R": 1000, **NO_BUFFER}
+
+
 def test_a_machine_without_a_permit_keeps_its_maximum_as_buffer(cluster: Growing) -> None:
     cluster.has_pod("vm-pod", on="n", vertical=a_vertical(using=ONE, maximum=EIGHT))
     cluster.restarts()

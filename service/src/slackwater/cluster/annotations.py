@@ -4,7 +4,7 @@
 - `unreadable_annotations`, `unreadable_permit`: Events that report unreadable annotations to people, once for each text.
 
 With unreadable sizes a pod counts by its requests. With an unreadable permit it counts by its Max, a plain pod by at most what
-its node has.
+its node has. With a readable one it counts by that, and by at most what its node has.
 """
 
 from dataclasses import replace

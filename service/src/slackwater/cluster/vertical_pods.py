@@ -207,7 +207,8 @@ class VerticalPods:
         if not vertical.scaling or _is_target(vertical):
             return _placed_resources(vertical)
         if own is not None:
-            return restored_resources(vertical, permit=own.permit, permit_limit=own.permit_limit)
+            most = self._allocatable(pod)
+            return restored_resources(vertical, permit=own.permit, permit_limit=own.permit_limit, most=most)
         if migration is None and (pod.kind.scheduler_name != scheduler_name or _is_new(vertical, text, written)):
             return _placed_resources(vertical)
         if vertical.resizing is not None:

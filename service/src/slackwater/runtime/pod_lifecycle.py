@@ -144,7 +144,7 @@ class PodLifecycle:
         return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
 
     def _recount_vertical_pods(self, node: NodeName, policy: Policy) -> None:
-        """Counts the vertical pods on the node again: unknown permits count no more than the node has to allocate."""
+        """Counts the vertical pods on the node again: permits found in annotations count no more than the node has."""
         for uid in self._cluster_state.reservations.on_node(node):
             pod, reservation = self._cluster_state.pods.get(uid), self._cluster_state.reservations.get(uid)
             if pod is not None and pod.vertical is not None and reservation is not None:

@@ -58,13 +58,16 @@ def resources_of_unknown_permit(pod: Vertical, *, most: Amounts | None = None) -
     return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
 
 
-def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts) -> PodResources:
-    """The resources of a vertical pod after a restart, computed from its permit annotation.
+def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts, most: Amounts | None = None) -> PodResources:
+    """The resources of a vertical pod after a restart, computed from its permit annotation. Whoever may change the pod can
+    write that, so what is above `most` does not count.
 
     The agent was permitted `permit` when the annotation was written, and at most `permit_limit` since. Use beyond
     `permit_limit` counts too, as Buffer: the pod may still show an amount that it has given back, and other pods may have that
     room now.
     """
+    if most is not None:
+        permit, permit_limit = permit.at_most(most), permit_limit.at_most(most)
     reserved = permit_limit.at_least(permit).at_least(pod.using)
     return PodResources(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)
 
