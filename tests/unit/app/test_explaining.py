@@ -16,6 +16,8 @@ from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
+from slackwater.controllers.slack.headroom_limits import HeadroomCut
+from slackwater.controllers.slack.state import SlackState
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -27,6 +29,7 @@ from slackwater.model.pod_constraints import ClaimMount, PodConstraints, SpreadC
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.scheduler_profile import FilterProfile, SpreadSources
 from slackwater.model.storage import Storage
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
@@ -307,3 +310,13 @@ async def test_a_pod_is_explained_by_the_filters_of_its_profile() -> None:
     assert answer["state"] == "pending"
     assert {reason["code"] for reason in answer["reasons"]} >= {"spread_skew", "resources_above_node"}
     assert (await bench.get("pods/default/asks"))["state"] == "schedulable"
+
+
+@pytest.mark.anyio
+async def test_a_pod_is_told_what_of_its_slack_is_not_kept() -> None:
+    asking, other = a_pod("asking", on="n1"), a_pod("other", on="n1")
+    cut = HeadroomCut(source="Pod default/asking", pod=asking, wanted=50, kept=8, why="the namespace gets no more nodes")
+    slack = SlackPlan(state=SlackState(), coming={}, unhelpable=(), cuts={}, pushed=(), alone_in={}, cuts_of_headroom=(cut,))
+    bench = Bench(roomy("n1"), asking, other, group_registry=replace(a_group_registry("n1"), slack=slack))
+    assert (await bench.get("pods/default/asking"))["remarks"] == [cut.text]
+    assert "remarks" not in await bench.get("pods/default/other")

@@ -98,8 +98,8 @@ class Instead:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The answer about one object. `facts` are figures about the object. `notes` say what could not be judged. `remarks` apply
-    to every answer at present, such as a pause. `history` is what happened to the object last. `instead` is set only for a
-    placed pod."""
+    to every answer at present, such as a pause, or say what is not kept of the slack that a pod asks for. `history` is what
+    happened to the object last. `instead` is set only for a placed pod."""
 
     object: str
     state: str

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.slack.headroom_limits import within_nodes, within_quotas
+from slackwater.controllers.slack.headroom_limits import HeadroomCut, joined, within_nodes, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackNode
 from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
-from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.eviction_facts import EvictionFacts, Owner
+from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import ResourceQuota
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, SpreadConstraint
@@ -111,3 +112,18 @@ async def test_no_annotation_buys_more_than_two_machines(selecting: bool) -> Non
         "Pod default/p0: room is kept for 32 of 50000 pods: annotations of namespace default get no more nodes"
         " (autoscaler.slack.headroomLimits)"
     ]
+
+
+def test_what_several_limits_cut_is_said_once() -> None:
+    """Of 100 pods the quota leaves 40, the nodes 32, and the budget 30."""
+    pod = replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
+    steps = [
+        HeadroomCut(source="p", pod=pod, wanted=wanted, kept=kept, why=why)
+        for wanted, kept, why in ((100, 40, "quota"), (40, 32, "nodes"), (32, 30, "budget"))
+    ]
+    other = HeadroomCut(source="q", pod=None, wanted=2, kept=1, why="quota")
+    (cut, rest) = joined([steps[0], other], [steps[1]], [steps[2]])
+    assert (cut.text, rest) == ("p: room is kept for 30 of 100 pods: budget", other)
+    twin, stranger = replace(pod, uid=PodUid("twin")), a_pod("stranger")
+    assert [cut.concerns(each) for each in (pod, twin, stranger)] == [True, True, False]
+    assert not other.concerns(stranger)

@@ -90,7 +90,7 @@ class Explanation(BaseModel):
     facts: Annotated[dict[str, Any], Field(description="Figures about the object.")]
     groups: Annotated[list[GroupVerdict], Field(description="Of a pending pod. Left out where there are no groups.")] = []
     notes: Annotated[list[str], Field(description="What could not be judged. Left out where everything was.")] = []
-    remarks: Annotated[list[str], Field(description="What holds for every answer, such as a pause. Left out if empty.")] = []
+    remarks: Annotated[list[str], Field(description="Pauses, and what is not kept of the pod's slack. Left out if empty.")] = []
     instead: Annotated[Instead | None, Field(description="Of a placed pod. Left out otherwise.")] = None
     history: Annotated[list[HistoryEntry], Field(description="What happened last, see /history. Left out if empty.")] = []
 

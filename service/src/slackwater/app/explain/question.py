@@ -58,7 +58,8 @@ class ExplainQuestion:
     `columns`: our accounting of all nodes. `row_of`: the row of each node in `columns`. `watched`: an autoscaler runs, so the
     replica has the auxiliary objects too (namespaces, storage, devices, pods' controllers). The others are from the
     autoscaler's last loop: `group_status`; `slack`, the plan for placeholders, set only if the question is about a node group;
-    and `priorities`, those of the expander `priority`.
+    `slack_cuts`, what is not kept of the room that a pod's annotation asks for; and `priorities`, those of the expander
+    `priority`.
     """
 
     read: Read
@@ -68,6 +69,7 @@ class ExplainQuestion:
     watched: bool
     group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
     slack: SlackPlan | None = None
+    slack_cuts: tuple[str, ...] = ()
     priorities: Priorities | None = None
     settings: Settings
     pauses: tuple[Pause, ...]
@@ -94,6 +96,7 @@ class ExplainQuestion:
         finally:
             explain_input.snapshot.judge_by(None)
         remarks = tuple(f"{pause.activity} is paused {pause.note}; `slackwater resume` ends that" for pause in self.pauses)
+        remarks += self.slack_cuts
         return msgspec.json.encode(document(replace(explanation, remarks=remarks, history=self.history)))
 
     def _input(self, replica: SnapshotReplica) -> ExplainInput:

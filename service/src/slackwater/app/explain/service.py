@@ -10,6 +10,7 @@ from typing import Any
 
 from slackwater.app.explain.object_state import (
     HeldBack,
+    PodRead,
     read_gate,
     read_migration,
     read_node,
@@ -82,6 +83,7 @@ class ExplainService:
         group_registry, clocks = self._group_registry(), self._clocks
         read, columns = self._read(what, key, group_registry)
         watched = group_registry is not None
+        slack = None if group_registry is None else group_registry.slack
         return ExplainQuestion(
             read=read,
             name=key.name,
@@ -89,7 +91,8 @@ class ExplainService:
             row_of=dict(self._state_machine.state.nodes.row_of),
             watched=watched,
             group_status=group_registry.group_status if group_registry is not None else {},
-            slack=group_registry.slack if group_registry is not None and what == "group" else None,
+            slack=slack if what == "group" else None,
+            slack_cuts=slack.cuts_for(read.pod) if slack is not None and isinstance(read, PodRead) else (),
             priorities=group_registry.priorities if group_registry is not None else None,
             settings=self._settings(),
             pauses=self._state_machine.pausing.pauses,

@@ -12,6 +12,7 @@ them. In: the requested headroom. Out: what is left of it, and what was cut, wit
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackNode
@@ -34,6 +35,22 @@ class HeadroomCut:
     @property
     def text(self) -> str:
         return f"{self.source}: room is kept for {self.kept} of {self.wanted} pods: {self.why}"
+
+    def concerns(self, pod: Pod) -> bool:
+        """Is `pod` the pod that asks, or one of the same controller?"""
+        if self.pod is None or self.pod.key.namespace != pod.key.namespace:
+            return False
+        owner = self.pod.eviction_facts.owner
+        return self.pod.uid == pod.uid or (owner is not None and owner == pod.eviction_facts.owner)
+
+
+def joined(*stages: Iterable[HeadroomCut]) -> tuple[HeadroomCut, ...]:
+    """One cut for each source, with all that the stages cut of it, one after the other. `why` is that of the last one."""
+    found: dict[str, HeadroomCut] = {}
+    for cut in chain(*stages):
+        before = found.get(cut.source)
+        found[cut.source] = cut if before is None else replace(cut, wanted=before.wanted)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

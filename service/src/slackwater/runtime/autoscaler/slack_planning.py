@@ -27,7 +27,7 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved, source_of, with_quota
-from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, within_nodes, within_quotas
+from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, joined, within_nodes, within_quotas
 from slackwater.controllers.slack.kept_nodes import SlackLoad, SlackPurchase, kept_nodes
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of, works
@@ -188,6 +188,10 @@ class SlackPlan:
         """The number of nodes kept for slack alone, in all groups."""
         return sum(self.alone_in.values())
 
+    def cuts_for(self, pod: Pod) -> tuple[str, ...]:
+        """Texts that say what is not kept of the room that the pod's annotation, or its controller's, asks for."""
+        return tuple(cut.text for cut in self.cuts_of_headroom if cut.concerns(pod))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopPlans:
@@ -274,7 +278,7 @@ def _with_placeholders(
         pushed=found.settled.pushed,
         alone_in=alone,
         headroom=slack.headroom,
-        cuts_of_headroom=(*slack.headroom.cuts, *limited.cuts, *budget.cuts(limited.pod_headroom)),
+        cuts_of_headroom=joined(slack.headroom.cuts, limited.cuts, budget.cuts(limited.pod_headroom)),
     )
     failures = (*plan.failures, *more.failures)
     return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups, failures=failures), slack=own)
