@@ -24,7 +24,7 @@ install: $(STAMP) ## Makes the virtual environment from the lock file
 
 .PHONY: demo
 demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTROL_PLANE=real: a real one); Ctrl-C ends it
-	$(BIN)/slackwater demo $(if $(filter real,$(CONTROL_PLANE)),--control-plane) $(DEMO_ARGS)
+	$(BIN)/$(if $(filter real,$(CONTROL_PLANE)),python -m tests.support.controlplane.demo $(KUBERNETES_FLAG),slackwater demo) $(DEMO_ARGS)
 
 # tests/stages/plan.py says which targets these two run, and which of them side by side.
 .PHONY: test
@@ -78,7 +78,7 @@ KUBERNETES_FLAG = $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 export SLACKWATER_TEST_KUBERNETES = $(KUBERNETES)
 .PHONY: controlplane
 controlplane: $(STAMP) ## Builds the real control plane into the cache (KUBERNETES=1.35.4: of another version)
-	$(BIN)/python -m slackwater.sandbox.controlplane $(KUBERNETES_FLAG)
+	$(BIN)/python -m tests.support.controlplane $(KUBERNETES_FLAG)
 
 .PHONY: alerts
 alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
@@ -223,7 +223,7 @@ bench-quick: controlplane ## The benchmarks at a size that fits CI
 
 .PHONY: openapi
 openapi: $(STAMP) ## Writes openapi/ from the code
-	$(BIN)/python -m slackwater.app.openapi openapi
+	$(BIN)/python -m deploy.documents.openapi openapi
 
 .PHONY: examples
 examples: controlplane ## Records the ops listener's bodies on a real control plane, and writes openapi/ from them
@@ -232,7 +232,7 @@ examples: controlplane ## Records the ops listener's bodies on a real control pl
 
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
-	$(BIN)/python -m slackwater.app.documents docs deploy deploy/chart deploy/chart/files
+	$(BIN)/python -m deploy.documents.pages docs deploy deploy/chart deploy/chart/files
 	cp deploy/monitoring/alerts.yaml deploy/chart/files/alerts.yaml
 
 .PHONY: manifests

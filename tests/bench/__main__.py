@@ -17,9 +17,6 @@ from typing import Final
 import anyio
 from rich.console import Console
 
-from slackwater.sandbox.controlplane.build import build
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-from slackwater.sandbox.controlplane.progress import shown_on
 from tests.bench import (
     agents,
     autoscaler_loop,
@@ -39,6 +36,9 @@ from tests.bench import (
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, WriteFrame, installed_service
 from tests.bench.report import Report
+from tests.support.controlplane.build import build
+from tests.support.controlplane.errors import ControlPlaneError
+from tests.support.controlplane.progress import shown_on
 
 #: Cheapest first, so that what is broken shows early.
 BENCHES: Final[dict[str, Callable[[Options, WriteFrame], Awaitable[Report]]]] = {

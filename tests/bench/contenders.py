@@ -10,10 +10,10 @@ import yaml
 
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings, loads
-from slackwater.sandbox.controlplane.component import Launch
-from slackwater.sandbox.controlplane.layout import LOOPBACK
+from slackwater.sandbox.free_ports import LOOPBACK
 from tests.bench.options import ServiceCommand
 from tests.bench.stage import Stage
+from tests.support.controlplane.component import Launch
 
 ALONE: Final = "kube-scheduler alone"
 NOTHING: Final = "decides nothing"

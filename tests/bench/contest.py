@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import anyio
 
-from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.contenders import Entrant
 from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 from tests.bench.procstat import cpu_seconds
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.support.controlplane.component import Component
 
 _LOOK_EVERY_SECONDS: Final = 0.5
 

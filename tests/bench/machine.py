@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
+from tests.support.controlplane.recipe import GO_FILES, required_version
 
 _CPU: Final = Path("/proc/cpuinfo")
 _MEMORY: Final = Path("/proc/meminfo")

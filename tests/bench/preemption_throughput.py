@@ -21,7 +21,6 @@ import anyio
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
 from tests.bench.objects import a_node, a_plain_pod
@@ -29,6 +28,7 @@ from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, ServiceC
 from tests.bench.report import Bounds, Goal, Measurement, Report, ratio_of
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
 from tests.support.apiproxy import Call, Fate, api_proxy
+from tests.support.controlplane.component import Component
 
 NAME: Final = "preemption-throughput"
 

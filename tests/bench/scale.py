@@ -17,7 +17,6 @@ import anyio.to_thread
 import orjson
 
 from slackwater.app.settings import loads
-from slackwater.sandbox.controlplane.component import Component
 from slackwater_protocol.names import NODE_GROUP
 from tests.bench import contenders
 from tests.bench.keepalive import KeepAlive, a_request
@@ -29,6 +28,7 @@ from tests.bench.report import Measurement, Report
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.metrics import Samples
+from tests.support.controlplane.component import Component
 
 T = TypeVar("T")
 

@@ -15,13 +15,13 @@ import yaml
 
 from slackwater.app import rbac
 from slackwater.app.settings import Settings
-from slackwater.sandbox.controlplane.build import build
-from slackwater.sandbox.controlplane.component import Component, Launch
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane, until_ready
+from slackwater.sandbox.free_ports import FreePorts
 from tests.bench.objects import NAMESPACE
 from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 from tests.cluster.support.audit_tail import SERVICE_TOO
+from tests.support.controlplane.build import build
+from tests.support.controlplane.component import Component, Launch
+from tests.support.controlplane.stack import ControlPlane, until_ready
 
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"

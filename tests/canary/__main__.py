@@ -13,16 +13,16 @@ import anyio
 
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import KubernetesVersion
-from slackwater.sandbox.controlplane.build import build as build_control_plane
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-from slackwater.sandbox.controlplane.progress import shown_on
-from slackwater.sandbox.controlplane.recipe import version_of
 from tests.canary.report import changes, golden, newest_before, recording_of, write
 from tests.canary.scenes import play
 from tests.oracle.campaign import run
 from tests.oracle.ours import side
 from tests.oracle.program import build as build_oracle
 from tests.oracle.real import Mode
+from tests.support.controlplane.build import build as build_control_plane
+from tests.support.controlplane.errors import ControlPlaneError
+from tests.support.controlplane.progress import shown_on
+from tests.support.controlplane.recipe import version_of
 
 _MODES: Sequence[Mode] = ("placement", "sequential", "scores")
 

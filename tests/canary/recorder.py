@@ -8,7 +8,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.free_ports import FreePorts
 
 _MOST_BYTES: Final = 64 * 2**20
 

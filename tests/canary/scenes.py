@@ -18,12 +18,12 @@ import anyio
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import Extender
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.canary.recorder import ExtenderCall, Recorder, recording
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.controlplane.talk import create, is_ready, read, read_until
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import until
 
 _PODS: Final = "/api/v1/namespaces/default/pods"

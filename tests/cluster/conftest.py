@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from slackwater.app import rbac
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support import asked
 from tests.cluster.support.audit_tail import SERVICE_TOO
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.controlplane.plugin import anyio_backend, binaries, pytest_collection_finish
 from tests.controlplane.talk import create
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 
 __all__ = ["anyio_backend", "binaries", "pytest_collection_finish"]
 

@@ -10,11 +10,11 @@ from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.ports.clock import monotonic
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create
 from tests.support.agents import a_request, an_agent_service
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.desk import GIB, amounts
 from tests.support.waiting import eventually
 

@@ -15,11 +15,11 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import CPU
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

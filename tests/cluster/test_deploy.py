@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.pki import ApiUser, write_kubeconfig
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.controlplane.talk import create, is_running, read, read_until
 from tests.helm.program import Object, build, rendered
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.pki import ApiUser, write_kubeconfig
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

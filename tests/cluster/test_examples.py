@@ -14,9 +14,7 @@ import aiohttp
 import pytest
 import yaml
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.clusterapi import crds as clusterapi
 from tests.cluster.neonvm import crds as neonvm
 from tests.cluster.support.bodies import a_node
@@ -24,6 +22,8 @@ from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.test_deploy import FOREIGN, kubeconfig_of_the_account, path_of
 from tests.controlplane.talk import create, read
 from tests.helm.program import EXAMPLES, NAMES, Object, build, rendered, the
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.externalserver import ExternalServer, Pool, a_template
 from tests.support.waiting import eventually
 

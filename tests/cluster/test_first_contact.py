@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

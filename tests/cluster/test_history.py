@@ -9,12 +9,12 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.cluster.test_preemption_faults import patch, priorities
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -12,7 +12,6 @@ from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.app.cleanup.plan import MANAGER
 from slackwater.model.objects import VICTIM_MESSAGE
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
@@ -21,6 +20,7 @@ from tests.cluster.test_history import until_told
 from tests.cluster.test_preemption import a_priority_class
 from tests.cluster.test_resizing import agents, growing, sized, until_asked
 from tests.cluster.test_scale_up import grant, settings_of
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

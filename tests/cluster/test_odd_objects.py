@@ -15,8 +15,8 @@ from slackwater.adapters.kube.resource_type import pods
 from slackwater.model.events import PodSeen
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import LARGEST_AMOUNT
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import remove
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

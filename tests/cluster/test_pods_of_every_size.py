@@ -22,13 +22,13 @@ import anyio.to_thread
 import msgspec
 import pytest
 
-from slackwater.sandbox.controlplane.component import Component
 from tests.bench import contenders
 from tests.bench.keepalive import KeepAlive, a_request
 from tests.bench.objects import a_plain_pod, a_ready_node, node_name
 from tests.bench.options import ServiceCommand
 from tests.bench.procstat import resident_bytes
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
+from tests.support.controlplane.component import Component
 from tests.support.large_objects import SHAPES, Json, stored, within
 from tests.support.seeds import a_seed
 

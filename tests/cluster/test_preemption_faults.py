@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
 from tests.support.apiproxy import ApiProxy, Call, Fate, api_proxy
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -19,7 +19,6 @@ from slackwater.app.clouds import KubeApi
 from slackwater.app.settings import Settings, loads
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create
@@ -27,6 +26,7 @@ from tests.providers.clusterapi_rig import CAPACITY, a_provider
 from tests.providers.kwok_rig import SLOW, TEMPLATE, a_group
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 from tests.providers.test_conformance import *  # noqa: F403  # the suite: run here with the rigs of this file
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.flakyapi import FlakyApi
 from tests.support.machines import PLURALS, MachineController, a_scaled, sizes
 from tests.support.waiting import eventually

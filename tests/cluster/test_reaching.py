@@ -15,14 +15,14 @@ import pytest
 import trustme
 import yaml
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.component import Component, Launch
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.component import Component, Launch
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from slackwater.model.kubernetes_rules import KubernetesVersion
-from slackwater.sandbox.controlplane.recipe import version_of
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.test_preemption_faults import full_nodes, patch, priorities
 from tests.controlplane.plugin import KUBERNETES
+from tests.support.controlplane.recipe import version_of
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -14,8 +14,8 @@ from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import nodes, pods
 from slackwater.model.pod_constraints import KindInterner
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.feedreader import EventSourceReader
 from tests.support.seeds import a_seed
 

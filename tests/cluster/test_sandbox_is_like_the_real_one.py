@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from slackwater.sandbox.embedded.server import ApiServer
 from tests.cluster.support.ground import Ground
 from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.sandboxed import held_with_sandbox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

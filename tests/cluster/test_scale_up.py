@@ -15,13 +15,13 @@ from slackwater.adapters.kube.client import open_client
 from slackwater.app import rbac
 from slackwater.app.clouds import KubeApi
 from slackwater.app.settings import loads
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.growth import of_deployment, of_kwok, watched
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.machines import MachineController, a_scaled, sizes
 from tests.support.waiting import eventually
 

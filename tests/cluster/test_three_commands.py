@@ -13,9 +13,9 @@ from typing import Final
 import anyio.to_thread
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -17,9 +17,9 @@ from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create, read, remove
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

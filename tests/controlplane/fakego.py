@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slackwater.sandbox.controlplane.recipe import KWOK_STAGES
+from tests.support.controlplane.recipe import KWOK_STAGES
 
 SCRIPT = """#!/bin/sh
 echo "$@" >> "{calls}"

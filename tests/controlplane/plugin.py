@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from slackwater.sandbox.controlplane.build import Binaries, build
-from slackwater.sandbox.controlplane.progress import shown_on
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from tests.support.controlplane.build import Binaries, build
+from tests.support.controlplane.progress import shown_on
+from tests.support.controlplane.stack import ControlPlane
 
 #: The version of Kubernetes under test; None for the recipe's default.
 KUBERNETES: Final = os.environ.get("SLACKWATER_TEST_KUBERNETES") or None

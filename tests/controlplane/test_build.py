@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slackwater.sandbox.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
-from slackwater.sandbox.controlplane.errors import BuildFailed
-from slackwater.sandbox.controlplane.recipe import TARGETS
-from slackwater.sandbox.controlplane.toolchain import GoCommands, clean_environment
 from tests.controlplane.fakego import install_fake_go
+from tests.support.controlplane.build import STEPS, WAITING, BuildStep, build, find, join_stages
+from tests.support.controlplane.errors import BuildFailed
+from tests.support.controlplane.recipe import TARGETS
+from tests.support.controlplane.toolchain import GoCommands, clean_environment
 
 
 def environ_with(bin_folder: Path, cache: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.cache import cache_root, fill
+from tests.support.controlplane.cache import cache_root, fill
 
 
 def test_an_entry_is_made_once(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from subprocess import PIPE
 
 import pytest
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.errors import ComponentFailed
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.controlplane.talk import a_node, create, is_ready, read, read_until
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.errors import ComponentFailed
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -31,8 +31,8 @@ import signal
 import sys
 from pathlib import Path
 import anyio
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 
 async def main():
     async with ControlPlane(Binaries(directory=Path(sys.argv[1]))) as cp:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from slackwater.sandbox.controlplane import parent_death
+from tests.support.controlplane import parent_death
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
 

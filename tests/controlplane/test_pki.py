@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.pki import Pki, make_pki, write_private
+from tests.support.controlplane.pki import Pki, make_pki, write_private
 
 
 @pytest.fixture

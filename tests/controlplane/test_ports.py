@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.free_ports import FreePorts, NoFreePort
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def taken() -> Iterator[int]:
 
 
 def test_a_port_that_is_listened_on_is_not_given(taken: int) -> None:
-    with pytest.raises(ControlPlaneError, match=f"no free port on 127.0.0.1 in {taken}..{taken}"):
+    with pytest.raises(NoFreePort, match=f"no free port on 127.0.0.1 in {taken}..{taken}"):
         FreePorts(random.Random(1), candidates=range(taken, taken + 1)).take()
 
 
@@ -37,7 +36,7 @@ def test_no_port_is_given_twice() -> None:
 
 GIVES_ONE = """
 import random, sys
-from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.free_ports import FreePorts
 print(FreePorts(random.Random(1), candidates=range(int(sys.argv[1]), int(sys.argv[2]))).take())
 """
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.sandbox.controlplane.build import BuildStep
-from slackwater.sandbox.controlplane.progress import shown_on
+from tests.support.controlplane.build import BuildStep
+from tests.support.controlplane.progress import shown_on
 
 
 def a_step(seconds: float, packages: int = 0) -> BuildStep:

@@ -1,11 +1,14 @@
 """What names a build, and what the recipe builds from."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.recipe import GO_FILES, MODULES, TARGETS, ldflags, recipe_key, required_version
+from tests.support.controlplane.errors import VersionError
+from tests.support.controlplane.modules import module_of
+from tests.support.controlplane.recipe import GO_FILES, MODULES, TARGETS, ldflags, recipe_key, required_version
 
 GO = (1, 26)
 
@@ -15,6 +18,12 @@ def go_files(tmp_path: Path) -> Path:
     copied = tmp_path / "go"
     shutil.copytree(GO_FILES, copied)
     return copied
+
+
+@pytest.mark.parametrize("version", ["1.35", "abc", "1.35.4.1"])
+def test_a_version_that_is_not_full_is_refused(version: str) -> None:
+    with pytest.raises(VersionError, match=rf"^got version '{re.escape(version)}', want a full one like 1.35.4; built here: "):
+        module_of(version)
 
 
 def test_the_key_is_the_same_wherever_the_recipe_lies(go_files: Path) -> None:

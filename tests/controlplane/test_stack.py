@@ -11,11 +11,11 @@ import anyio
 import pytest
 import yaml
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
-from slackwater.sandbox.controlplane.launches import BindRequest, bind_requests
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.controlplane.talk import a_node, a_pod, create, is_ready, is_running, read, read_until, remove
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.errors import ComponentFailed, ControlPlaneError, NotReady
+from tests.support.controlplane.launches import BindRequest, bind_requests
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.toolchain import REQUIREMENTS, Toolchain, install, locate, parse_version
 from tests.controlplane.fakego import install_fake_go
+from tests.support.controlplane.toolchain import REQUIREMENTS, Toolchain, install, locate, parse_version
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
 from tests.support import goprogram
+from tests.support.controlplane.recipe import GO_FILES, required_version
 
 SOURCES: Final = Path(__file__).parent / "go"
 CHART: Final = Path(__file__).parents[2] / "deploy" / "chart"

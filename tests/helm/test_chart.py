@@ -9,9 +9,9 @@ import yaml
 from slackwater import __version__
 from slackwater.app import rbac
 from slackwater.app.settings import loads
-from slackwater.sandbox.controlplane.recipe import GO_FILES, required_version
 from tests.helm.manifests import DEPLOY, manifests
 from tests.helm.program import CHART, EXAMPLES, NAMES, SOURCES, HelmRefused, Object, ask, objects, rendered, the
+from tests.support.controlplane.recipe import GO_FILES, required_version
 from tests.support.deployed import DEPLOYED
 
 GROUP = {"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}

@@ -18,9 +18,7 @@ import anyio.to_thread
 import pytest
 import yaml
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
 from tests.cluster.test_deploy import ACCOUNT, USER, path_of
@@ -28,6 +26,8 @@ from tests.controlplane.talk import create, is_running, read_until
 from tests.helm.program import build, rendered, the
 from tests.image.pod import Account, Pod
 from tests.image.podman import Podman
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 

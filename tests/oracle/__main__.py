@@ -14,14 +14,14 @@ from pathlib import Path
 
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import KubernetesVersion, read_gates
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-from slackwater.sandbox.controlplane.recipe import version_of
 from tests.oracle.campaign import Failure, Ours, Outcome, run, shrunk
 from tests.oracle.generator import SMALL, Size
 from tests.oracle.generator.versions import device_limits
 from tests.oracle.ours import side
 from tests.oracle.program import build
 from tests.oracle.real import Mode
+from tests.support.controlplane.errors import ControlPlaneError
+from tests.support.controlplane.recipe import version_of
 
 _EVERY = 500
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from slackwater.model.kubernetes_rules import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
-from slackwater.sandbox.controlplane.modules import module_of
-from slackwater.sandbox.controlplane.recipe import version_of
 from tests.support import goprogram
+from tests.support.controlplane.modules import module_of
+from tests.support.controlplane.recipe import version_of
 
 SOURCES: Final = Path(__file__).parent / "go"
 #: The minor version whose files need no build tag.

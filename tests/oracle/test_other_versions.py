@@ -10,13 +10,13 @@ import pytest
 
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, SUPPORTED, KubernetesVersion
-from slackwater.sandbox.controlplane.recipe import recipes
 from tests.oracle.campaign import run
 from tests.oracle.generator import Size
 from tests.oracle.generator.versions import device_limits
 from tests.oracle.ours import side
 from tests.oracle.program import find
 from tests.oracle.real import Mode
+from tests.support.controlplane.recipe import recipes
 
 pytestmark = pytest.mark.timeout(1200)
 

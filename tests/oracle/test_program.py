@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.recipe import GO_FILES
 from tests.oracle.program import SOURCES
 from tests.oracle.real import OracleFailed, running
+from tests.support.controlplane.recipe import GO_FILES
 
 
 def _versions(go_mod: Path) -> dict[str, str]:

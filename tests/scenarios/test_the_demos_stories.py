@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from slackwater.sandbox.controlplane.layout import FreePorts
+from slackwater.sandbox.free_ports import FreePorts
 
 #: Longer than the two minutes that the demo names: other tests run beside this one. It ends when every story has been seen.
 _SECONDS = 900

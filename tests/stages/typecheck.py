@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from slackwater.sandbox.controlplane.cache import cache_root
+from tests.support.controlplane.cache import cache_root
 
 OWN: Final = Path(__file__).parents[2] / ".mypy_cache"
 

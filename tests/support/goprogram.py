@@ -11,10 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slackwater.sandbox.controlplane import toolchain as toolchains
-from slackwater.sandbox.controlplane.cache import cache_root, fill
-from slackwater.sandbox.controlplane.recipe import BUILD_FLAGS, DEFAULT, ldflags
-from slackwater.sandbox.controlplane.toolchain import GoCommands
+from tests.support.controlplane import toolchain as toolchains
+from tests.support.controlplane.cache import cache_root, fill
+from tests.support.controlplane.recipe import BUILD_FLAGS, DEFAULT, ldflags
+from tests.support.controlplane.toolchain import GoCommands
 
 
 def find(

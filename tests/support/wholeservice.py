@@ -16,10 +16,10 @@ from slackwater.adapters.kube.client import ApiPort
 from slackwater.app.process import RunningService, serve
 from slackwater.app.settings import Settings
 from slackwater.ports.clock import unix_time
-from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded_demo import EmbeddedApi
+from slackwater.sandbox.free_ports import FreePorts
 from tests.support.garbage import no_freezing
 from tests.support.waiting import until
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.ground import Ground
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.stack import ControlPlane
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 from tests.cluster.test_scale_up import grant, until_nothing_comes
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]

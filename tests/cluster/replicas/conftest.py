@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.ground import Ground
+from tests.support.controlplane.stack import ControlPlane
 
 
 @pytest.fixture

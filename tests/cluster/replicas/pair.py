@@ -16,11 +16,11 @@ import anyio
 
 from slackwater.app import rbac
 from slackwater.app.settings import load
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.controlplane.talk import create
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 _NAMESPACE: Final = "kube-system"

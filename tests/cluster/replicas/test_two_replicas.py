@@ -8,13 +8,13 @@ import aiohttp
 import anyio
 import pytest
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.replicas.pair import Pair
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.requests_formula import total_by_node
 from tests.cluster.support.same_state import same_state
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.sandbox.controlplane.launches import POLICY
+from tests.support.controlplane.launches import POLICY
 
 #: Everything that the service asks, reads and Events too; of all others what the control plane keeps anyway.
 SERVICE_TOO: Final[dict[str, Any]] = {**POLICY, "rules": [{"level": "Metadata", "users": ["slackwater"]}, *POLICY["rules"]]}

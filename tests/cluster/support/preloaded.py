@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final
 
 import anyio
 
-from slackwater.sandbox.controlplane import parent_death
-from slackwater.sandbox.controlplane.component import Launch, environment
+from tests.support.controlplane import parent_death
+from tests.support.controlplane.component import Launch, environment
 
 _PACKET: Final = 1 << 16
 _START_SECONDS: Final = 240.0

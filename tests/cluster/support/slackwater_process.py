@@ -19,11 +19,11 @@ import anyio
 import yaml
 
 from slackwater.cli.main import main
-from slackwater.sandbox.controlplane.component import Component, Launch, open_dying_with_parent
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import until_ready
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.metrics import Samples
 from tests.cluster.support.preloaded import PRELOADED
+from tests.support.controlplane.component import Component, Launch, open_dying_with_parent
+from tests.support.controlplane.stack import until_ready
 
 #: The entry point that `pip install` makes.
 PROGRAM: Final = Path(sys.executable).with_name("slackwater")

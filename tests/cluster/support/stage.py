@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import anyio
 import yaml
 
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.audit_tail import AuditTail, Request, binds
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
+from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 SCHEDULER: Final = "kube-scheduler"

@@ -12,8 +12,8 @@ from typing import Final
 
 import anyio
 
-from slackwater.sandbox.controlplane.stack import ControlPlane
 from tests.cluster.support.slackwater_process import SlackwaterProcess
+from tests.support.controlplane.stack import ControlPlane
 
 _BETWEEN_SECONDS: Final = (2.0, 8.0)
 _DEAD_SECONDS: Final = (0.0, 3.0)

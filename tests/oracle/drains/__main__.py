@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
 from tests.oracle.drains.clusters import generate_drainable
 from tests.oracle.drains.law import StatusSources, answer_of, settings, violations
 from tests.oracle.generator.draw import Obj
 from tests.oracle.program import build
 from tests.oracle.real import OracleFailed, running
 from tests.oracle.shrink import smallest
+from tests.support.controlplane.errors import ControlPlaneError
 
 _EVERY = 500
 

@@ -108,6 +108,6 @@ def test_what_runs_in_worker_threads_is_named() -> None:
         for path in SERVICE.rglob("*.py")
         if re.search(r"\b(to_thread\.run_sync|in_thread)\(", path.read_text("utf-8"))
     }
-    assert threaded == {*THREADS, "ports/threads.py", "sandbox/control_plane_demo.py"}
+    assert threaded == {*THREADS, "ports/threads.py"}
     sentence = " ".join(TEXT.split()).partition("Worker threads ")[2].partition(". ")[0]
     assert [words for words in THREADS.values() if words not in sentence] == []

@@ -8,11 +8,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from deploy.documents.pages import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.adapters.http.uvicorn_listener import _GRACE_SECONDS
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import wiring
-from slackwater.app.documents import FILES, MarksMissing, main, metrics, reasons, renewed, settings
 from slackwater.app.policies import dispatcher_config_of
 from slackwater.app.process import _GC_THRESHOLDS
 from slackwater.app.settings import Settings, schema

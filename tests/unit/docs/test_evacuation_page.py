@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slackwater.app.documents import unremovable_reasons
+from deploy.documents.pages import unremovable_reasons
 from slackwater.fit.drainability import RULES
 from slackwater.model.reasons import UnremovableReason
 

@@ -145,7 +145,7 @@ def test_images_have_a_version_and_no_registry() -> None:
 
 
 def test_kube_scheduler_is_of_the_version_that_is_tested() -> None:
-    built = Path("service/src/slackwater/sandbox/controlplane/go/kubernetes/go.mod").read_text()
+    built = Path("tests/support/controlplane/go/kubernetes/go.mod").read_text()
     (version,) = re.findall(r"k8s\.io/kubernetes (v1\.\d+\.\d+)\b", built)
     assert CONTAINERS["kube-scheduler"]["image"] == f"kube-scheduler:{version}"
 

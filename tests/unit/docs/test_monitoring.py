@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.documents import metrics
+from deploy.documents.pages import metrics
 from slackwater.model.reasons import MEANINGS, Reason
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"

@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 import pytest
 
-from slackwater.app.documents import metrics
+from deploy.documents.pages import metrics
 from slackwater.app.settings import schema
 from slackwater.cli.main import make_parser
 from slackwater.model import effects

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from deploy.documents.pages import settings
 from slackwater.adapters.http import (
     agents,
     authenticator,
@@ -22,7 +23,6 @@ from slackwater.adapters.http import (
 )
 from slackwater.adapters.http.dashboard import stream, update_frames
 from slackwater.adapters.kube import event_recorder, reflector
-from slackwater.app.documents import settings
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.history import policy as history

@@ -16,10 +16,10 @@ import schemathesis
 import yaml
 from pydantic import BaseModel
 
+from deploy.documents.agents_openapi import agent_document
+from deploy.documents.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
 from slackwater.adapters.http import extender_messages
 from slackwater.adapters.kube.decode import NodeDecoder
-from slackwater.app.agents_openapi import agent_document
-from slackwater.app.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone
 from slackwater.model.ids import PodKey, PodUid

@@ -13,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.app.agents_openapi import EXCHANGES, REFUSALS, agent_document
+from deploy.documents.agents_openapi import EXCHANGES, REFUSALS, agent_document
 from slackwater.model.ids import PodKey
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 from tests.support.agents import AgentService, an_agent_service

@@ -12,11 +12,11 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
+from deploy.documents import dumpstate_schema
+from deploy.documents.openapi import ops_document
 from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app import dumpstate_schema
-from slackwater.app.openapi import ops_document
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim

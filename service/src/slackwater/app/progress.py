@@ -1,11 +1,9 @@
 """Shows a command's progress as one changing line on stderr, removed at the end. Shows nothing if stderr is no terminal.
 
-    with shown() as progress:
-        progress.step("reading cluster.json")
-        ...
-        for line in progress.counted(lines, "judging pods", total=len(pending)):
-
-The build of a control plane does not use it: `sandbox.controlplane.progress` writes lines, which CI shows too.
+with shown() as progress:
+    progress.step("reading cluster.json")
+    ...
+    for line in progress.counted(lines, "judging pods", total=len(pending)):
 """
 
 import sys

@@ -27,8 +27,6 @@ from slackwater.app.process import RunningService, serve
 from slackwater.app.progress import Progress, shown
 from slackwater.app.settings import Settings
 from slackwater.ports.clock import unix_time
-from slackwater.sandbox.control_plane_demo import report
-from slackwater.sandbox.controlplane.layout import FreePorts
 from slackwater.sandbox.demo_script import NAMESPACE, Workload, demo_settings, what_to_look_at
 from slackwater.sandbox.embedded.agents import AgentBehavior, Agents, AskPermit, a_machine
 from slackwater.sandbox.embedded.cluster import Sandbox
@@ -37,6 +35,7 @@ from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.kinds import MACHINES
 from slackwater.sandbox.embedded.scheduler import Scheduler
 from slackwater.sandbox.embedded.server import ApiServer
+from slackwater.sandbox.free_ports import FreePorts
 
 _EXTENDER: Final = "/scheduler/"
 
@@ -193,8 +192,18 @@ Ready after {seconds:.1f} s: {n_nodes} nodes of a sandbox cluster inside this pr
 {what_to_look_at(ops)}
   Permits     {_N_MACHINES} virtual machines grow and shrink within a minute
 
-There is no kubectl for it (--control-plane runs a real control plane).
+There is no kubectl for it. In a clone of the repository,
+`make demo CONTROL_PLANE=real` runs a real control plane.
   extender    http://{settings.listeners.extender.address}/scheduler
   agents      http://{settings.listeners.agents.address}
 Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip
+
+
+def report(console: Console, running: RunningService) -> None:
+    """Prints what a demo that ends by itself has done."""
+    event_counts = running.state_machine.state.event_counts
+    console.print(
+        f"{event_counts.confirmed} pods bound and seen, {event_counts.attempts} attempts, {event_counts.failures} failed, "
+        f"{int(event_counts.bind_refusals.sum())} refused, {event_counts.over_total} over Total"
+    )

@@ -1,6 +1,7 @@
-"""`slackwater demo`: runs the service with a small workload on a sandbox cluster or a real control plane, to try it."""
+"""`slackwater demo`: runs the service with a small workload on a sandbox cluster, to try it."""
 
 import argparse
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -14,20 +15,30 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "demo",
         help="a cluster with the service and a small workload, to look at",
         description="Runs the service and a small workload in a sandbox cluster inside this process, and prints the addresses "
-        "to look at. Ctrl-C ends everything. With --control-plane the cluster is a real control plane on this machine: its "
-        "first run builds it from Go modules, which takes some minutes; later runs start in seconds.",
+        "to look at. Ctrl-C ends everything.",
     )
-    parser.add_argument("--control-plane", action="store_true", help="a real control plane instead of the sandbox")
-    parser.add_argument("--kubernetes", metavar="X", help="with --control-plane: its version, e.g. 1.35.4 (default: 1.36.3)")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that a demo has, whatever its cluster is."""
     parser.add_argument("--duration", metavar="TIME", type=_duration, help='end after this time, e.g. "30s"')
     parser.add_argument("--nodes", metavar="N", type=_count, default=20, help="nodes of the cluster (default: 20)")
     parser.add_argument("--pods", metavar="N", type=_count, default=200, help="pods of the workload (default: 200)")
     parser.add_argument("--port", metavar="N", type=_port, help="port of the dashboard (default: a free one)")
     parser.add_argument("--record", metavar="F", help="record every decision there, for `slackwater replay F`")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from slackwater.sandbox.embedded_demo import run_sandbox_demo
+    from slackwater.sandbox.free_ports import NoFreePort
+
+    return play(run_sandbox_demo, args, NoFreePort)
+
+
+def play(demo: Callable[..., Awaitable[None]], args: argparse.Namespace, *failures: type[Exception]) -> int:
+    """Runs a demo with what `add_options` has read. `failures`: errors whose message is all that people need."""
     import logging
 
     import anyio
@@ -35,33 +46,17 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.http.certificates import ListenError
     from slackwater.cli.commands.logs import set_up_logs
     from slackwater.runtime.record_file import RecordError
-    from slackwater.sandbox.control_plane_demo import run_real_demo
-    from slackwater.sandbox.controlplane.errors import ControlPlaneError, VersionError
-    from slackwater.sandbox.embedded_demo import run_sandbox_demo
 
     set_up_logs("console", level=logging.WARNING)
+    options = {"nodes": args.nodes, "pods": args.pods, "duration_seconds": args.duration, "record": args.record}
+    known: tuple[type[Exception], ...] = (RecordError, *failures)
     failed: list[str] = []
     refused: list[str] = []
-    if args.kubernetes is not None and not args.control_plane:
-        raise CommandFailed(["--kubernetes: got it without --control-plane; the sandbox has no version of Kubernetes"])
-    run_demo = partial(run_real_demo, kubernetes=args.kubernetes) if args.control_plane else run_sandbox_demo
     try:
-        anyio.run(
-            partial(
-                run_demo,
-                nodes=args.nodes,
-                pods=args.pods,
-                duration_seconds=args.duration,
-                record=args.record,
-                port=args.port,
-            ),
-            backend_options={"use_uvloop": True},
-        )
-    except* VersionError as group:
-        refused = [f"--kubernetes: {line}" for line in messages(group)]
+        anyio.run(partial(demo, **options, port=args.port), backend_options={"use_uvloop": True})
     except* ListenError as group:
         refused = [*messages(group), *([] if args.port is None else ["--port names another port"])]
-    except* (ControlPlaneError, RecordError) as group:
+    except* known as group:
         failed = messages(group)
     if refused:
         raise CommandFailed(refused)

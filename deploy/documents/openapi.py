@@ -1,4 +1,4 @@
-"""Writes the OpenAPI documents of the service, one for each listener: `python -m slackwater.app.openapi DIR`.
+"""Writes the OpenAPI documents of the service, one for each listener: `python -m deploy.documents.openapi DIR`.
 
 In: the protocol's models of the extender's messages, bodies recorded from a real kube-scheduler in `DIR/examples`, and the ops
 listener's application. Out: OpenAPI 3.1 as YAML with sorted keys, the same on every run.
@@ -20,12 +20,12 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from deploy.documents.agents_openapi import agent_document
+from deploy.documents.dumpstate_schema import STATE, add_examples
 from slackwater import __version__
 from slackwater.adapters.http.extender_messages import ErrorAnswer
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app.agents_openapi import agent_document
-from slackwater.app.dumpstate_schema import STATE, add_examples
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
 from slackwater.ports.clock import monotonic
@@ -325,7 +325,7 @@ def ops_document(examples: Path) -> Json:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the files into DIR. The exit status is 0; 1 if a body cannot be read or a file cannot be written."""
-    parser = argparse.ArgumentParser(prog="python -m slackwater.app.openapi", description="Writes the OpenAPI documents.")
+    parser = argparse.ArgumentParser(prog="python -m deploy.documents.openapi", description="Writes the OpenAPI documents.")
     parser.add_argument("directory", metavar="DIR", type=Path, help="where they go; DIR/examples has the recorded bodies")
     directory: Path = parser.parse_args(argv).directory
     try:

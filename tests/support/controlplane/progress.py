@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress as LiveLine
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from slackwater.sandbox.controlplane.build import BuildStep, Progress
+from tests.support.controlplane.build import BuildStep, Progress
 
 #: The longest time without a line in a log, so that a long build step does not look stuck.
 QUIET_SECONDS: Final = 30.0

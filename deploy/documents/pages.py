@@ -1,4 +1,4 @@
-"""Regenerates the generated parts of the documentation and of deploy: `python -m slackwater.app.documents docs deploy ...`.
+"""Regenerates the generated parts of the documentation and of deploy: `python -m deploy.documents.pages docs deploy ...`.
 
 In: metrics, configuration keys, reasons and RBAC rules from the code. Out: Markdown tables, manifests, and two files of
 deploy/chart (`rights`, `values_schema`). A generated part is between two marks, `generated: NAME` and `end`, each a comment on
@@ -263,7 +263,7 @@ FILES: Final = (*_PARTS, *_WHOLE)
 def main(argv: Sequence[str] | None = None) -> int:
     """Regenerates those of the files that exist in the given directories. The exit status is 0; 1 if no file was found or marks
     are missing."""
-    parser = argparse.ArgumentParser(prog="python -m slackwater.app.documents", description="Renews generated documentation.")
+    parser = argparse.ArgumentParser(prog="python -m deploy.documents.pages", description="Renews generated documentation.")
     parser.add_argument("directories", metavar="DIR", nargs="+", type=Path)
     directories: list[Path] = parser.parse_args(argv).directories
     found = [path for directory in directories for name in FILES if (path := directory / name).exists()]

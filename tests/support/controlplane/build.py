@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from slackwater.sandbox.controlplane import toolchain as toolchains
-from slackwater.sandbox.controlplane.cache import cache_root, fill
-from slackwater.sandbox.controlplane.errors import BuildFailed
-from slackwater.sandbox.controlplane.modules import module_of
-from slackwater.sandbox.controlplane.recipe import (
+from tests.support.controlplane import toolchain as toolchains
+from tests.support.controlplane.cache import cache_root, fill
+from tests.support.controlplane.errors import BuildFailed
+from tests.support.controlplane.modules import module_of
+from tests.support.controlplane.recipe import (
     BUILD_FLAGS,
     DEFAULT,
     GO_FILES,
@@ -29,7 +29,7 @@ from slackwater.sandbox.controlplane.recipe import (
     ldflags,
     recipe_key,
 )
-from slackwater.sandbox.controlplane.toolchain import GoCommands
+from tests.support.controlplane.toolchain import GoCommands
 
 StepState = Literal["running", "done"]
 

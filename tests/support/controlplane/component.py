@@ -18,8 +18,8 @@ from typing import BinaryIO, Final, Protocol
 
 import anyio
 
-from slackwater.sandbox.controlplane import parent_death
-from slackwater.sandbox.controlplane.errors import ComponentFailed, ControlPlaneError
+from tests.support.controlplane import parent_death
+from tests.support.controlplane.errors import ComponentFailed, ControlPlaneError
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 64 * 1024

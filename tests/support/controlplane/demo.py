@@ -1,6 +1,7 @@
-"""`slackwater demo --control-plane`: runs a real control plane on this machine, the service in this process, and a small
+"""`make demo CONTROL_PLANE=real`: runs a real control plane on this machine, the service in this process, and a small
 workload."""
 
+import argparse
 import sys
 from functools import partial
 from random import Random
@@ -16,12 +17,17 @@ from slackwater.app.process import RunningService, serve
 from slackwater.app.progress import Progress, shown
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings
-from slackwater.sandbox.controlplane.build import Binaries, build
-from slackwater.sandbox.controlplane.layout import FreePorts
-from slackwater.sandbox.controlplane.progress import shown_on
-from slackwater.sandbox.controlplane.stack import ControlPlane
+from slackwater.cli.commands import demo
+from slackwater.cli.commands.failure import INTERRUPTED, CommandFailed
 from slackwater.sandbox.demo_script import Workload, demo_settings, what_to_look_at
 from slackwater.sandbox.demo_stories import URGENT, URGENT_PRIORITY
+from slackwater.sandbox.embedded_demo import report
+from slackwater.sandbox.free_ports import FreePorts, NoFreePort
+from tests.support.controlplane.build import Binaries, build
+from tests.support.controlplane.errors import ControlPlaneError
+from tests.support.controlplane.progress import shown_on
+from tests.support.controlplane.recipe import version_of
+from tests.support.controlplane.stack import ControlPlane
 
 
 async def run_real_demo(
@@ -118,14 +124,6 @@ Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip
 
 
-def report(console: Console, running: RunningService) -> None:
-    event_counts = running.state_machine.state.event_counts
-    console.print(
-        f"{event_counts.confirmed} pods bound and seen, {event_counts.attempts} attempts, {event_counts.failures} failed, "
-        f"{int(event_counts.bind_refusals.sum())} refused, {event_counts.over_total} over Total"
-    )
-
-
 async def _send(api: aiohttp.ClientSession, method: str, path: str, body: Any) -> Any:
     async with api.request(method, path, json=body) as answer:
         if answer.status == 404 and method in {"GET", "DELETE"}:
@@ -133,3 +131,21 @@ async def _send(api: aiohttp.ClientSession, method: str, path: str, body: Any) -
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path}: {answer.status} {await answer.text()}")
         return await answer.json()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make demo CONTROL_PLANE=real DEMO_ARGS=...", description=__doc__)
+    demo.add_options(parser)
+    parser.add_argument("--kubernetes", metavar="X", help=f"version of the control plane (default: {version_of()})")
+    args = parser.parse_args()
+    try:
+        return demo.play(partial(run_real_demo, kubernetes=args.kubernetes), args, ControlPlaneError, NoFreePort)
+    except CommandFailed as failed:
+        print(*failed.lines, sep="\n", file=sys.stderr)
+        return failed.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

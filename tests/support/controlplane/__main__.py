@@ -1,4 +1,4 @@
-"""`python -m slackwater.sandbox.controlplane [--kubernetes X] [--print]`: builds the control plane's binaries into the
+"""`python -m tests.support.controlplane [--kubernetes X] [--print]`: builds the control plane's binaries into the
 cache."""
 
 import argparse
@@ -6,16 +6,16 @@ import sys
 import time
 from collections.abc import Sequence
 
-from slackwater.sandbox.controlplane.build import build
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-from slackwater.sandbox.controlplane.progress import shown_on
-from slackwater.sandbox.controlplane.recipe import TARGETS
+from tests.support.controlplane.build import build
+from tests.support.controlplane.errors import ControlPlaneError
+from tests.support.controlplane.progress import shown_on
+from tests.support.controlplane.recipe import TARGETS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Builds the binaries unless they are in the cache. Returns the exit status: 0 if they exist, 1 if they could not be built,
     130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m slackwater.sandbox.controlplane", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.controlplane", description=__doc__)
     parser.add_argument("--kubernetes", metavar="X", help="another version of Kubernetes than the default, for example 1.35.4")
     parser.add_argument("--print", action="store_true", help="print the path of each file, one a line")
     asked = parser.parse_args(arguments)

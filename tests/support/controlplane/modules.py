@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from slackwater.sandbox.controlplane import toolchain as toolchains
-from slackwater.sandbox.controlplane.cache import cache_root, fill
-from slackwater.sandbox.controlplane.errors import ControlPlaneError, VersionError
-from slackwater.sandbox.controlplane.recipe import DEFAULT, recipes
-from slackwater.sandbox.controlplane.toolchain import GoCommands
+from tests.support.controlplane import toolchain as toolchains
+from tests.support.controlplane.cache import cache_root, fill
+from tests.support.controlplane.errors import ControlPlaneError, VersionError
+from tests.support.controlplane.recipe import DEFAULT, recipes
+from tests.support.controlplane.toolchain import GoCommands
 
 _VERSION: Final = re.compile(r"v?(1\.\d{1,3}\.\d{1,4}(?:-(?:alpha|beta|rc)\.\d{1,3})?)", re.ASCII)
 _STAGING: Final = re.compile(r"^\s+(k8s\.io/\S+) => \./staging/", re.MULTILINE)

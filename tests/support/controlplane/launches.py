@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.component import Launch
-from slackwater.sandbox.controlplane.layout import LOOPBACK, Layout
-from slackwater.sandbox.controlplane.pki import Pki
+from slackwater.sandbox.free_ports import LOOPBACK
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.component import Launch
+from tests.support.controlplane.layout import Layout
+from tests.support.controlplane.pki import Pki
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 #: Objects that kube-apiserver creates after its start, and that our components and tests need.

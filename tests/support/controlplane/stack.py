@@ -25,12 +25,13 @@ import aiohttp
 import anyio
 import yaml
 
-from slackwater.sandbox.controlplane import launches
-from slackwater.sandbox.controlplane.build import Binaries
-from slackwater.sandbox.controlplane.component import Component, Launch
-from slackwater.sandbox.controlplane.errors import ControlPlaneError, NotReady
-from slackwater.sandbox.controlplane.layout import FreePorts, Layout
-from slackwater.sandbox.controlplane.pki import ApiUser, make_accounts, make_pki, write_kubeconfig, write_token_file
+from slackwater.sandbox.free_ports import FreePorts
+from tests.support.controlplane import launches
+from tests.support.controlplane.build import Binaries
+from tests.support.controlplane.component import Component, Launch
+from tests.support.controlplane.errors import ControlPlaneError, NotReady
+from tests.support.controlplane.layout import Layout
+from tests.support.controlplane.pki import ApiUser, make_accounts, make_pki, write_kubeconfig, write_token_file
 
 
 def with_kubeconfig(config: str | Path, kubeconfig: Path) -> str:

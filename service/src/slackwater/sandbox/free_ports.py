@@ -1,4 +1,4 @@
-"""Defines the paths of a control plane's files, and chooses free TCP ports on loopback for its components.
+"""Chooses free TCP ports on loopback, for the demo's listeners and for the components of a control plane in tests.
 
 Ports are chosen outside the range from which the kernel takes the local ports of outgoing connections. A port of that range
 could be taken by any client while a component restarts. Worse, a client that keeps connecting to 127.0.0.1:P may get P as its
@@ -11,57 +11,8 @@ import socket
 import sys
 import weakref
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from slackwater.sandbox.controlplane.errors import ControlPlaneError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The paths of a control plane's files, under one folder."""
-
-    root: Path
-
-    @property
-    def pki(self) -> Path:
-        return self.root / "pki"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def etcd_data(self) -> Path:
-        return self.root / "etcd"
-
-    @property
-    def audit_policy(self) -> Path:
-        return self.root / "audit-policy.yaml"
-
-    @property
-    def audit_log(self) -> Path:
-        return self.logs / "audit.log"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "tokens.csv"
-
-    def kubeconfig(self, account: str) -> Path:
-        return self.root / "kubeconfigs" / f"{account}.yaml"
-
-    def log(self, component: str) -> Path:
-        return self.logs / f"{component}.log"
-
-    def scheduler_config(self, component: str) -> Path:
-        return self.root / f"{component}-config.yaml"
-
-    def make(self) -> None:
-        """Creates the folders."""
-        for folder in (self.root, self.pki, self.logs, self.kubeconfig("any").parent):
-            folder.mkdir(parents=True, exist_ok=True)
-
 
 LOOPBACK: Final = "127.0.0.1"
 _LOWEST: Final = 15000
@@ -72,6 +23,10 @@ _ATTEMPTS: Final = 1000
 #: How many ports are held at the same time; more than one test or control plane needs. None are held on other systems than
 #: Linux, where a server cannot listen on a port to which another socket is bound.
 _MOST_HELD: Final = 100 if sys.platform == "linux" else 0
+
+
+class NoFreePort(Exception):
+    """No port of the candidates is free."""
 
 
 class FreePorts:
@@ -92,7 +47,7 @@ class FreePorts:
         weakref.finalize(self, _release, self._held, most=0)
 
     def take(self) -> int:
-        """A free port. Raises ControlPlaneError if none was found in 1,000 tries."""
+        """A free port. Raises NoFreePort if none was found in 1,000 tries."""
         for _ in range(_ATTEMPTS):
             port = self._rng.choice(self._candidates)
             if port not in self._given and (held := _hold(port)) is not None:
@@ -101,7 +56,7 @@ class FreePorts:
                 _release(self._held, most=_MOST_HELD)
                 return port
         seen = f"{self._candidates.start}..{self._candidates.stop - 1}"
-        raise ControlPlaneError(f"no free port on {LOOPBACK} in {seen} after {_ATTEMPTS} tries")
+        raise NoFreePort(f"no free port on {LOOPBACK} in {seen} after {_ATTEMPTS} tries")
 
 
 def _hold(port: int) -> int | None:

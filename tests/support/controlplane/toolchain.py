@@ -23,8 +23,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final, Literal
 
-from slackwater.sandbox.controlplane.cache import cache_root, fill
-from slackwater.sandbox.controlplane.errors import BuildFailed, ToolchainError
+from tests.support.controlplane.cache import cache_root, fill
+from tests.support.controlplane.errors import BuildFailed, ToolchainError
 
 OLDEST: Final = (1, 26)
 REQUIREMENTS: Final = Path(__file__).parent / "go-toolchain.txt"
