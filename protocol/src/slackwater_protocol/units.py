@@ -13,7 +13,9 @@ Kubernetes 1.36.3 gives the same results wherever its code follows its documenta
 - a text without any digit (`"+"`, `"."`, `"m"`): Kubernetes reads most of these as 0; here they are refused;
 - a result that does not fit an int64: Kubernetes' `Value()` of `"100E"` is 0, its `MilliValue()` of `"8Ei"` is -1000;
 - a negative number that has to be rounded: Kubernetes' `Value()` of `"-0.1n"` is 1, of `"-6.0001Ki"` -6143;
-- an exponent of more than 32 bits: Kubernetes reads `"1e4294967296"` as 1.
+- an exponent beyond an int64: Kubernetes refuses it.
+
+As in Kubernetes, only the lowest 32 bits of an exponent count, so `"1e4294967296"` is 1.
 """
 
 import re
@@ -28,6 +30,7 @@ Nanos = NewType("Nanos", int)  # 10^-9 of whatever the quantity counts
 
 #: The largest magnitude of a quantity, and of every result.
 LARGEST: Final = 2**63 - 1
+_INT64_DIGITS: Final = 19
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
 _LARGEST_NANOS: Final = LARGEST * _NANO
@@ -219,8 +222,17 @@ def _read(text: str) -> Nanos:
     if parts is None:
         raise QuantityError(text, f"want {_WANTED}")
     sign, digits, fraction, suffix, exponent = parts.groups(default="")
-    number = _EXACT.create_decimal(f"{digits}.{fraction}e{exponent or _DECIMAL_POWERS.get(suffix, 0)}")
+    power = _power(exponent) if exponent else _DECIMAL_POWERS.get(suffix, 0)
+    number = _EXACT.create_decimal(f"{digits}.{fraction}e{power}")
     nanos = _EXACT.multiply(number, _BINARY_SIZES.get(suffix, 1) * _NANO)
     # Compared first: an integer has all the digits that an exponent stands for.
     magnitude = _LARGEST_NANOS if nanos >= _LARGEST_NANOS else int(nanos.to_integral_value(context=_EXACT))
     return Nanos(-magnitude if sign == "-" else magnitude)
+
+
+def _power(exponent: str) -> str:
+    """The exponent as Kubernetes reads it: an int64, of which an int32 remains. Kubernetes refuses one beyond an int64; here it
+    counts as it is."""
+    sign, digits = ("-" if exponent[0] == "-" else ""), exponent.lstrip("+-").lstrip("0")
+    power = int(f"{sign}0{digits}") if len(digits) <= _INT64_DIGITS else LARGEST + 1
+    return str((power + 2**31) % 2**32 - 2**31) if -LARGEST - 1 <= power <= LARGEST else exponent

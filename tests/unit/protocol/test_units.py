@@ -168,7 +168,7 @@ def test_only_strings_and_finite_numbers_are_quantities(value: object) -> None:
             parse(value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ["8Ei", "10Ei", "100E", "9223372036854775808", "1e20", "1e999999999999999", "9.3E"])
+@pytest.mark.parametrize("text", ["8Ei", "10Ei", "100E", "9223372036854775808", "1e20", "1e999999999", "9.3E"])
 def test_what_passes_an_int64_is_capped(text: str) -> None:
     assert (byte_count(text), milli_cpu(text)) == (LARGEST, LARGEST)
     assert (byte_count(f"-{text}"), milli_cpu(f"-{text}")) == (-LARGEST, -LARGEST)
@@ -186,9 +186,33 @@ def test_numbers_are_capped_like_texts(value: float) -> None:
 
 
 def test_an_exponent_far_below_a_nano_still_rounds_up() -> None:
-    assert parse_nanos("1e-999999999999999") == 1
-    assert parse_nanos("-1e-999999999999999") == -1
-    assert parse_nanos("0e999999999999999") == 0
+    assert parse_nanos("1e-999999999") == 1
+    assert parse_nanos("-1e-999999999") == -1
+    assert parse_nanos("0e999999999") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("1e4294967296", 1000),
+        ("1e4294967297", 10_000),
+        ("2e4294967299", 2_000_000),
+        ("1e-4294967296", 1000),
+        ("3e-4294967293", 3_000_000),
+        ("1.5e+4294967296", 1500),
+        ("1e9223372036854775807", 100),
+        ("-1e-9223372036854775808", -1000),
+        ("1e0000000000000000000000003", 1_000_000),
+    ],
+)
+def test_an_exponent_counts_by_its_lowest_32_bits(text: str, want: int) -> None:
+    """The results are those of MilliValue() of k8s.io/apimachinery 0.36.3."""
+    assert milli_cpu(text) == want
+
+
+def test_an_exponent_beyond_an_int64_is_capped() -> None:
+    assert milli_cpu("1e9223372036854775808") == LARGEST
+    assert parse_nanos("1e-9223372036854775809") == 1
 
 
 @pytest.mark.parametrize(
