@@ -98,7 +98,7 @@ endif
 
 # What docs/versions.md says of every version: the main job, preemption, scale-up and drain.
 MATRIX := tests/cluster/test_binding.py tests/cluster/test_preemption.py tests/cluster/test_own_preemption.py \
-  tests/cluster/test_steering.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
+  tests/cluster/test_node_choice.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
 .PHONY: versions
 versions: ## The main job, preemption, scale-up and drain on the control plane of KUBERNETES=1.35.4 (docs/versions.md)
 	$(MAKE) cluster TESTS="$(MATRIX)" CLUSTER_WORKERS=1
@@ -213,9 +213,9 @@ scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODE
 bench: controlplane ## The full benchmark table (long); results in tests/output/
 	$(BIN)/python -m tests.bench
 
-.PHONY: steering
-steering: controlplane ## N pods (10,000 unless given) with wishes of many kinds, told where to go on a real control plane
-	STEERING_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_steering.py -k wishes
+.PHONY: node-choice
+node-choice: controlplane ## N pods (10,000 unless given) with preferences of many kinds, placed on a real control plane
+	NODE_CHOICE_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_node_choice.py -k bound_where_a_node_was_chosen
 
 .PHONY: bench-quick
 bench-quick: controlplane ## The benchmarks at a size that fits CI

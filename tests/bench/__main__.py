@@ -20,6 +20,7 @@ from rich.console import Console
 from tests.bench import (
     agents,
     autoscaler_loop,
+    choice_quality,
     dashboard,
     devices,
     explaining,
@@ -32,7 +33,6 @@ from tests.bench import (
     show,
     simulation,
     state_machine_events,
-    steering_quality,
 )
 from tests.bench.options import BenchFailed, Options, ServiceCommand, WriteFrame, installed_service
 from tests.bench.report import Report
@@ -53,13 +53,13 @@ BENCHES: Final[dict[str, Callable[[Options, WriteFrame], Awaitable[Report]]]] = 
     first_sync.NAME: first_sync.measure,
     scheduler_throughput.NAME: scheduler_throughput.measure,
     preemption_throughput.NAME: preemption_throughput.measure,
-    steering_quality.NAME: steering_quality.measure,
+    choice_quality.NAME: choice_quality.measure,
 }
 #: Too large for the usual run.
 ON_REQUEST: Final = {scale.NAME: scale.measure}
 
 #: What says nothing at a size that fits CI.
-_NEVER_QUICK: Final = frozenset({steering_quality.NAME})
+_NEVER_QUICK: Final = frozenset({choice_quality.NAME})
 
 
 #: Runs of a bench at a size that fits CI, as long as a ratio was absurd in each.

@@ -33,8 +33,6 @@ _BLOCK: Final = 50
 #: Questions before the rounds, at most, and the pause between two of them.
 _FIRST: Final = 40
 _FIRST_PAUSE_SECONDS: Final = 0.25
-#: No pod is nominated before it is asked about: that would be other work.
-_NOT_IN_ADVANCE: Final = "steering: {minNodes: 1000000}\n"
 _SMALL, _LARGE = ("500m", "1Gi"), ("16", "32Gi")
 _P50, _P99 = Goal(at_most=1.5), Goal(at_most=10.0)
 _BOUNDS: Final = Bounds(
@@ -79,7 +77,7 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
             async with AsyncExitStack() as services:
                 for command in options.services:
                     name = command.name if installed else f"{command.name}, bind: true"
-                    more = _NOT_IN_ADVANCE if installed else contenders.ALL_NODES
+                    more = "" if installed else contenders.ALL_NODES
                     entrant = contenders.service(stage, command, more=more)
                     running = await services.enter_async_context(stage.running(entrant.launch))
                     ports[name], pids[name] = entrant.extender_port, running.pid

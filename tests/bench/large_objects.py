@@ -19,8 +19,8 @@ import anyio
 import numpy as np
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.nomination.loop import NominationLoop
-from slackwater.controllers.policy import NominationPolicy, Policy
+from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
@@ -45,14 +45,12 @@ class Loop:
     """The state machine, node choice and a decoder, driven as the service's event loop drives them."""
 
     n_nodes: int
-    ahead: bool = False
     steps: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        ahead = NominationPolicy(enabled=True, min_nodes=0 if self.ahead else 10**6)
-        self.state_machine = StateMachine(Policy(nomination=ahead, binds=False, scheduler_name="default-scheduler"))
-        self.nominations = NominationLoop(self.state_machine, submit=lambda _: None, clock=self.clock, weight=1)
-        self.choosing = FilterNodeChooser(self.state_machine, self.nominations, self.clock)
+        self.state_machine = StateMachine(Policy(chooses_node=True, binds=False, scheduler_name="default-scheduler"))
+        self.scoring = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
+        self.choosing = FilterNodeChooser(self.state_machine, self.scoring, self.clock)
         self.decoder = PodDecoder(KindInterner())
         for number in range(self.n_nodes):
             labels = {"kubernetes.io/hostname": f"n-{number}", "topology.kubernetes.io/zone": f"z-{number % 3}"}
@@ -66,7 +64,7 @@ class Loop:
 
     def apply(self, event: Event) -> None:
         self.state_machine.apply(event, self.clock())
-        self.nominations.after_event()
+        self.scoring.after_event()
 
     def timed(self, name: str, step: Callable[[], T]) -> T:
         began = time.thread_time()
@@ -85,7 +83,7 @@ class Loop:
             self.note("turn", time.thread_time() - began)
 
     async def settle(self) -> None:
-        """Lets the nomination loop follow."""
+        """Lets the scoring loop follow."""
         await anyio.sleep(0.2)
 
     def filter(self, pod: Pod) -> bool:
@@ -117,9 +115,9 @@ async def measured(loop: Loop, pods: Sequence[bytes]) -> dict[str, float]:
 
 
 async def main(options: argparse.Namespace) -> None:
-    loop = Loop(options.nodes, options.ahead)
+    loop = Loop(options.nodes)
     async with anyio.create_task_group() as group:
-        group.start_soon(loop.nominations.run)
+        group.start_soon(loop.scoring.run)
         group.start_soon(loop.turns)
         await anyio.sleep(1)
         for name, shape in shapes(options.shapes).items():
@@ -146,6 +144,5 @@ if __name__ == "__main__":
     parser.add_argument("--bytes", type=int, default=300_000)
     parser.add_argument("--rules", type=int, default=0)
     parser.add_argument("--copies", type=int, default=1)
-    parser.add_argument("--ahead", action="store_true", help="nominate pods before they are asked about")
     parser.add_argument("shapes", nargs="*")
     anyio.run(main, parser.parse_args())

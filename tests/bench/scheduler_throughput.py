@@ -24,12 +24,12 @@ from typing import Any, Final
 import anyio
 import orjson
 
-from slackwater.controllers.nomination.settings import Steering
+from slackwater.app.settings.serving import Extender
 from tests.bench import contenders
 from tests.bench.bindlog import BindLog
+from tests.bench.choices import choices
 from tests.bench.contenders import ALL_NODES, ALONE, EXTENDER_USER, SCHEDULER_USER, Entrant
 from tests.bench.contest import Contest, a_contest
-from tests.bench.nominations import NOMINATES_ALWAYS, ended, until_nominated
 from tests.bench.objects import a_plain_pod, a_ready_node
 from tests.bench.options import BenchFailed, Options, ServiceCommand, WriteFrame
 from tests.bench.report import Bounds, Goal, Measurement, Ratio, Report, ratio_of
@@ -44,8 +44,7 @@ _ONE_NODE: Final = "answers any one node"
 #: With the share of nodes that Slackwater has kube-scheduler filter.
 _FEW_NODES: Final = f"{ALONE}, few nodes"
 _BINDS: Final = "bind: true, all nodes"
-_NOMINATED: Final = "nominated first"
-#: The size at which advance nomination and Slackwater's own bind run, too.
+#: The size at which Slackwater's own bind runs, too.
 _LARGE_NODES: Final = 5000
 #: kube-scheduler filters so many nodes, or all if there are fewer, whatever share it is told to score.
 _FEWEST_NODES: Final = 100
@@ -77,7 +76,7 @@ class _Contender:
     @property
     def explains(self) -> bool:
         """Whether it only explains the others: no goal is about it."""
-        return self.name in (_BINDS, _NOMINATED)
+        return self.name == _BINDS
 
     def runs_on(self, nodes: int) -> bool:
         """Whether it runs in a cluster of that size. On few nodes, few nodes to score are all of them."""
@@ -94,7 +93,7 @@ class _Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What one run gave. `choices` is what the service counted of its nominations and node choices."""
+    """What one run gave. `choices` is what the service counted of its node choices."""
 
     pods_per_second: float
     cpu_ms_per_pod: Mapping[str, float]
@@ -124,7 +123,7 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
         ratios=tuple(ratios),
         notes=(
             "CPU of a pod: from the scheduler's start to the last bind of the backlog, by the pods of the backlog.",
-            f"Pods over time, {_BINDS} and {_NOMINATED} are of the first {_FIRST_ROUNDS} rounds.",
+            f"Pods over time and {_BINDS} are of the first {_FIRST_ROUNDS} rounds.",
             f"Pods that come over time: {_ARRIVAL_SECONDS:g} s at the rate that kube-scheduler alone bound the backlog with, "
             f"times {' and '.join(f'{factor:g}' for _, factor in _RATES)}. Cores: the CPU seconds of all processes in a second,"
             " with those of the creator of the pods. Where they reach the machine's, pods wait for the machine.",
@@ -162,7 +161,6 @@ def _contenders(commands: Sequence[ServiceCommand]) -> list[_Contender]:
         _Contender(name=_ONE_NODE, entrant=partial(contenders.decides_nothing, one_node=True)),
         _Contender(name=_FEW_NODES),
         of_service(commands[0], _BINDS, ALL_NODES, EXTENDER_USER),
-        of_service(commands[0], _NOMINATED, NOMINATES_ALWAYS),
     ]
 
 
@@ -200,7 +198,7 @@ def _percentile(values: Sequence[float], share: int) -> float:
 
 def _ratios(nodes: int, runs: Mapping[str, Sequence[_Run]]) -> list[Ratio]:
     speeds = {name: [run.pods_per_second for run in done] for name, done in runs.items()}
-    services = [name for name in speeds if name not in (ALONE, _FEW_NODES, _ONE_NODE, _BINDS, _NOMINATED)]
+    services = [name for name in speeds if name not in (ALONE, _FEW_NODES, _ONE_NODE, _BINDS)]
     goal = Goal(at_least=1.3 if nodes >= _LARGE_NODES else 1.0)
     found = [
         ratio_of(
@@ -247,7 +245,6 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, ove
         contender.entrant or (lambda _stage: None),
         nodes=(a_ready_node(number, cpu=_CPU, memory=_MEMORY, pods=_PODS_OF_A_NODE) for number in range(nodes)),
         pods=map(a_plain_pod, range(pods)),
-        before=until_nominated if contender.name == _NOMINATED else None,
         kwok=False,
         edit=_few_nodes if contender.name == _FEW_NODES else None,
     ) as contest:
@@ -263,9 +260,9 @@ async def _run(contender: _Contender, *, nodes: int, pods: int, rate: float, ove
                 waited[part] = await _arrivals(contest, first=len(log.binds) * 2, rate=(rate or speed) * factor)
                 busy[part] = (_cpu_seconds(contest) - before) / (anyio.current_time() - begun_at)
         _check(contender, log)
-        choices = await ended(contest.entrant) if contender.of_service and contest.entrant is not None else {}
+        found = await choices(contest.entrant) if contender.of_service and contest.entrant is not None else {}
         of_a_pod = {process: 1000 * seconds / pods for process, seconds in spent.items()}
-        return _Run(pods_per_second=speed, cpu_ms_per_pod=of_a_pod, choices=choices, bind_seconds=waited, busy_cores=busy)
+        return _Run(pods_per_second=speed, cpu_ms_per_pod=of_a_pod, choices=found, bind_seconds=waited, busy_cores=busy)
 
 
 def _cpu_seconds(contest: Contest) -> float:
@@ -275,7 +272,7 @@ def _cpu_seconds(contest: Contest) -> float:
 
 def _few_nodes(document: dict[str, Any]) -> None:
     for profile in document["profiles"]:
-        profile["percentageOfNodesToScore"] = Steering().percentage_of_nodes_to_score
+        profile["percentageOfNodesToScore"] = Extender().percentage_of_nodes_to_score
 
 
 async def _arrivals(contest: Contest, *, first: int, rate: float) -> list[float]:

@@ -5,7 +5,7 @@
 - preemptor: a pod that only fits once another has left; the order of preempt and filter
 - nominated: a pod whose `status.nominatedNodeName` was set while it was gated, before its first cycle: which nodes does it see?
 
-Slackwater's steering rests on the last two, and nothing promises them (KEP-5278).
+Preemptions and nominations after a sample miss rest on the last two, and nothing promises them (KEP-5278).
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 30
 _FIRST: Final = (
     "test_scale_down.py",
     "test_scale_up.py",
-    "test_steering.py",
+    "test_node_choice.py",
     "test_nearly_full.py",
     "test_explaining.py",
     "test_binding.py",

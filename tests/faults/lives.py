@@ -83,8 +83,8 @@ class Lives:
                 life.ready = True
                 if life.service.autoscaler_service is not None:
                     group.start_soon(life.service.autoscaler_service.run, life.service.replica)
-                if life.service.nomination_loop is not None:
-                    group.start_soon(life.service.nomination_loop.run)
+                if life.service.scoring_loop is not None:
+                    group.start_soon(life.service.scoring_loop.run)
         life.ended.set()
 
     async def kill(self, group: TaskGroup) -> None:

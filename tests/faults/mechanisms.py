@@ -10,12 +10,12 @@ from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
+from slackwater.controllers.binding.binding import Binding
 
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
-from slackwater.controllers.binding.binding import Binding
 from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.state import PermitDecision, Permits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from slackwater.controllers.policy import NominationPolicy, Policy
+from slackwater.controllers.policy import Policy
 from slackwater.model.columns import feasible_mask
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, TimePassed
@@ -51,7 +51,7 @@ class StateMachineRules(RuleBasedStateMachine):
         return Instant(self.now)
 
     def policy(self, system: str) -> Policy:
-        return Policy(nodes=NodePolicy(system=amounts(system, "0")), nomination=NominationPolicy(enabled=True))
+        return Policy(nodes=NodePolicy(system=amounts(system, "0")), chooses_node=True)
 
     def pod(self, data: st.DataObject) -> Pod:
         return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
@@ -95,13 +95,13 @@ class StateMachineRules(RuleBasedStateMachine):
         here = self.state_machine.state.ledger.numbers(Row(int(rows[0])))
         left = here.total.minus(here.reserved).minus(here.held)
         counted, columns, holds = (
-            self.state_machine.advance_nominations.counts.chosen,
+            self.state_machine.chosen_nodes.made,
             self.state_machine.state.ledger.columns.copy(),
             dict(self.state_machine.state.holds),
         )
         passing = self.state_machine.passing(pod, rows, self.at)
         chosen = self.state_machine.choose(pod, Row(int(rows[0])), self.at)
-        assert self.state_machine.advance_nominations.counts.chosen == counted + chosen
+        assert self.state_machine.chosen_nodes.made == counted + chosen
         if chosen:
             assert passing.all()
             assert pod.node is None

@@ -1,6 +1,6 @@
 """Many pods, machines and nodes live their whole lives: afterwards nothing in the service is larger than it was before.
 
-The whole service, as `serve` wires it, with its autoscaler and with steering, beside the sandbox cluster on virtual time. Each
+The whole service, as `serve` wires it, with its autoscaler and node choice, beside the sandbox cluster on virtual time. Each
 generation has names and UIDs of its own; when it has gone, and what is remembered for minutes has been forgotten, every
 container that can be reached from the service has the size that it had after the generation before.
 """
@@ -33,8 +33,7 @@ _EPOCH = 1.8e9
 _SETTINGS = """
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-featureGates: {Steering: true, ResourceSlack: true}
-steering: {minNodes: 1}
+featureGates: {ResourceSlack: true}
 autoscaler:
   enabled: true
   scanInterval: 20s
@@ -82,14 +81,14 @@ class _Cluster:
     async def run(self, group: Any) -> None:
         service = self.service
         assert service.autoscaler_service is not None
-        assert service.nomination_loop is not None
+        assert service.scoring_loop is not None
         group.start_soon(self.box.run)
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
         group.start_soon(service.autoscaler_service.run, service.replica)
         beside = (service.history.loop.run, service.ops.state.observer.run)
-        for task in (service.audit.run, service.nomination_loop.run, self.agents.run, self.scheduler.run, *beside):
+        for task in (service.audit.run, service.scoring_loop.run, self.agents.run, self.scheduler.run, *beside):
             group.start_soon(task)
         if service.wait_events is not None:
             group.start_soon(service.wait_events.run)
@@ -124,14 +123,13 @@ class _Cluster:
 _BOUNDED: dict[str, tuple[int, str]] = {
     "AdmittingRows._masks": (256, "256 kinds"),
     "AgentMetrics._results": (65, "series of nodes that are gone go when they are the larger part, or with the next scrape"),
-    "Announcer._said": (16_384, "16,384 texts"),
+    "Announcer._announced": (16_384, "16,384 texts"),
     "Audit._sampled": (40, "nodes that the present round has not checked yet"),
     "RequestNodes._texts": (5_120, "the names of the latest 256 lists, until a question after a node came or went"),
     "RequestNodesDecoder._short": (256, "256 lists"),
     "Chunk.entries": (12_000, "the rings of the history have a bound of bytes: about 7,800 acts and 3,800 waits"),
     "History._index": (24_000, "the objects of these entries"),
-    "Backlog._heaps": (129, "twice the pods that wait, and 64; two heaps"),
-    "Chooser._rankings": (128, "128 kinds"),
+    "AutoscalerService._document": (200, "what the last loop says"),
     "Counter": (10_000, "with the snapshot"),
     "KindInterner._kinds": (10_000, "weak: as long as a cache below has one"),
     "KindTable": (10_000, "with the snapshot: it is built anew at 20,000 rules where most of them are gone"),

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.controllers.nomination.loop import NominationLoop
-from slackwater.controllers.policy import NominationPolicy, Policy
+from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.placement.scoring_snapshot import Eligibility
+from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import ScoreCurve
-from slackwater.model.effects import Effect, NominateInAdvance, OpenGate
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
 from slackwater.model.pod_constraints import ClaimMount, ClaimUse, PodConstraints, PodTerm, WeightedPodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
+from slackwater.runtime.change_collector import ChosenChangeCollector
 from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
-from slackwater_protocol.names import GATE
 from tests.faults.virtualloop import run_virtually
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
@@ -38,9 +38,8 @@ class Cluster:
     """Four equal nodes, and kube-scheduler's questions."""
 
     def __init__(self, policy: Policy) -> None:
-        self.effects: list[Effect] = []
         self.state_machine = StateMachine(policy)
-        self.loop = NominationLoop(self.state_machine, submit=self.effects.extend, clock=self.clock, weight=1)
+        self.loop = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.loop, self.clock)
         for name in NODES:
             self.apply(NodeSeen(replace(a_node(name), scalars=(("pods", 100),))))
@@ -50,7 +49,7 @@ class Cluster:
         return Instant(anyio.current_time())
 
     def apply(self, event: Event) -> None:
-        self.effects += self.state_machine.apply(event, self.clock())
+        self.state_machine.apply(event, self.clock())
         assert violations(self.state_machine) == []
         self.loop.after_event()
 
@@ -86,16 +85,14 @@ class Cluster:
 
     @property
     def counts(self) -> tuple[int, int]:
-        counts = self.state_machine.advance_nominations.counts
-        return counts.chosen, counts.chosen_met
+        return self.state_machine.chosen_nodes.made, self.state_machine.chosen_nodes.met
 
 
-def played(story: Any, *, steering: dict[str, Any] | None = None, after: float = 0.5, **policy: Any) -> None:
+def played(story: Any, *, after: float = 0.5, chooses_node: bool = True, **policy: Any) -> None:
     """The story of a cluster, on virtual time, `after` seconds since the loop was started."""
-    chosen = NominationPolicy(**({"enabled": True} | (steering or {})))
 
     async def main() -> None:
-        cluster = Cluster(Policy(curve=FLAT, nomination=chosen, **policy))
+        cluster = Cluster(Policy(curve=FLAT, chooses_node=chooses_node, **policy))
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
             await anyio.sleep(after)
@@ -173,7 +170,7 @@ def test_a_hold_that_ends_unused_is_released_and_the_pod_counts_nowhere(binds: b
             assert cluster.held() == {chosen: 1000}
             cluster.apply(PodRead(pod))
         assert cluster.held() == {}
-        assert cluster.state_machine.advance_nominations.node_of(pod.uid) is None
+        assert cluster.state_machine.chosen_nodes.node_of(pod.uid) is None
 
     played(story, binds=binds)
 
@@ -185,7 +182,7 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
         (node,) = cluster.ask(left)
         cluster.apply(PodGone(gone.uid, gone.key))
         cluster.apply(NodeGone(NodeName(node)))
-        assert cluster.state_machine.advance_nominations.node_of(gone.uid) is None
+        assert cluster.state_machine.chosen_nodes.node_of(gone.uid) is None
         rest = [name for name in NODES if name != node]
         assert cluster.ask(left, *rest) == rest
 
@@ -206,7 +203,9 @@ def _asking(pod: Pod, asks: PodConstraints) -> Pod:
     ],
     ids=["nominated", "with a claim", "with a resource claim", "apart from pods of namespaces by label"],
 )
-def test_a_node_is_chosen_for_pods_that_are_never_nominated_in_advance(changed: Callable[[Pod], Pod]) -> None:
+def test_a_node_is_chosen_where_only_kube_schedulers_filters_judge_the_constraints(
+    changed: Callable[[Pod], Pod],
+) -> None:
     async def story(cluster: Cluster) -> None:
         pod = cluster.comes(changed(a_pod("p", cpu="1")))
         await anyio.sleep(1.0)
@@ -221,24 +220,24 @@ def _nothing_more(pod: Pod) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("steering", "changed"),
+    ("chooses_node", "changed"),
     [
-        ({"enabled": False}, _nothing_more),
-        ({}, lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),)))),
-        ({}, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
+        (False, _nothing_more),
+        (True, lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),)))),
+        (True, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
     ],
     ids=["no node choice", "prefers pods of namespaces by label", "of another scheduler"],
 )
-def test_pods_that_are_left_to_kube_scheduler(steering: dict[str, Any], changed: Callable[[Pod], Pod]) -> None:
+def test_pods_that_are_left_to_kube_scheduler(chooses_node: bool, changed: Callable[[Pod], Pod]) -> None:
     async def story(cluster: Cluster) -> None:
         assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="1")))) == list(NODES)
 
-    played(story, steering={"min_nodes": 99} | steering)
+    played(story, chooses_node=chooses_node)
 
 
 def test_before_the_loop_knows_the_cluster_kube_scheduler_chooses() -> None:
     async def main() -> None:
-        cluster = Cluster(Policy(nomination=NominationPolicy(enabled=True)))
+        cluster = Cluster(Policy(chooses_node=True))
         assert cluster.ask(cluster.comes(a_pod("p", cpu="1"))) == list(NODES)
 
     run_virtually(Random(1), main)
@@ -339,24 +338,57 @@ def test_a_pod_that_grows_gets_no_room_that_others_may_be_bound_to() -> None:
     played(story, binds=False)
 
 
-def test_while_kube_scheduler_takes_pods_only_gated_ones_are_nominated() -> None:
+def test_followers_of_the_state_see_a_pod_on_its_chosen_or_nominated_node() -> None:
     async def story(cluster: Cluster) -> None:
-        told = cluster.comes(a_pod("told", cpu="100m"))
-        await anyio.sleep(0.3)
-        assert [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)] == [told.uid], (
-            "it takes none yet"
-        )
+        collector = ChosenChangeCollector(cluster.state_machine)
 
-        cluster.ask(cluster.comes(a_pod("taken", cpu="100m")))
-        plain = cluster.comes(a_pod("plain", cpu="100m"))
-        gated = cluster.comes(replace(a_pod("gated", cpu="100m"), gates=(GATE,)))
-        await anyio.sleep(0.3)
-        steered = [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)]
-        assert steered == [told.uid, gated.uid]
-        assert not [effect for effect in cluster.effects if isinstance(effect, OpenGate)]
+        def shown() -> list[str | None]:
+            return [None if change.pod is None else change.pod.node for change in collector.rest().pods]
 
-        await anyio.sleep(2.0)
-        steered = [effect.uid for effect in cluster.effects if isinstance(effect, NominateInAdvance)]
-        assert steered == [told.uid, gated.uid, plain.uid], "it takes none any more"
+        pod = cluster.comes(a_pod("p", cpu="1"))
+        assert shown() == [None]
+        (chosen,) = cluster.ask(pod)
+        assert shown() == [chosen]
+        cluster.ask(pod)
+        assert shown() == [None], "it was asked about again, and may go anywhere"
+        cluster.comes(replace(a_pod("foreign"), nominated_node=NodeName("n-1")))
+        assert shown() == ["n-1"]
 
     played(story)
+
+
+def test_more_changes_than_filter_would_apply_itself_are_applied_without_a_pause() -> None:
+    async def story(cluster: Cluster) -> None:
+        pods = [cluster.comes(a_pod(f"p-{number}", cpu="1m")) for number in range(300)]
+        assert cluster.ask(pods[0]) == list(NODES)
+        await anyio.sleep(0.01)
+        assert len(cluster.ask(pods[1])) == 1
+
+    played(story)
+
+
+OURS = Eligibility(scheduler_name="slackwater")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("bound", on="n"),
+        a_pod("ended", ended=True),
+        a_pod("leaving", deleting=True),
+        a_pod("asks-nothing", missing_request="app: cpu"),
+        replace(a_pod("odd"), vertical_problem="not a number"),
+        replace(a_pod("other"), kind=replace(a_pod("other").kind, scheduler_name="default-scheduler")),
+        _asking(a_pod("namespaces"), PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),))),
+    ],
+    ids=lambda pod: pod.key.name,
+)
+def test_no_node_is_chosen_for_a_pod_that_is(pod: Pod) -> None:
+    assert not OURS.may_choose(pod)
+
+
+def test_a_request_may_be_missing_where_it_counts_as_zero_and_claims_may_be_mounted_where_no_score_reads_them() -> None:
+    assert replace(OURS, missing_requests_refused=False).may_choose(a_pod("a", missing_request="app: cpu"))
+    claims = _asking(a_pod("c"), PodConstraints(claims=(ClaimMount("c"),)))
+    assert OURS.may_choose(claims)
+    assert not replace(OURS, volumes_scored=True).may_choose(claims)

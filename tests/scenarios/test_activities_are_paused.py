@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.policy import NominationPolicy, Policy
-from slackwater.model.effects import CreateMigration, OpenGate, WritePreempting
+from slackwater.controllers.policy import Policy
+from slackwater.model.effects import CreateMigration, Nominate, WritePreempting
 from slackwater.model.events import NodeSeen, PausesSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.pauses import ACTIVITIES, Activity, Pause, pauses_of, unknown_keys
 from slackwater.model.reasons import Reason
-from slackwater_protocol.names import GATE
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.draining import a_cluster as a_cluster_with_drains
 from tests.support.growing import Growing
@@ -101,17 +100,17 @@ def test_no_migration_begins() -> None:
     assert ask_all()
 
 
-def test_no_pod_is_nominated_in_advance_and_the_gate_opens_without_waiting_for_it() -> None:
-    cluster = SmallStateMachine(Policy(nomination=NominationPolicy(enabled=True, gate_seconds=5.0)))
-    steering = cluster.state_machine.advance_nominations
-    assert steering.may_nominate(cluster.state_machine.policy.nomination, cluster.now) > 0
+def test_no_pod_is_nominated_after_a_sample_miss_and_filter_still_names_one_node() -> None:
+    cluster = SmallStateMachine(Policy(chooses_node=True))
+    cluster.comes(a_pod("there", on=N, cpu="3"))
     cluster.apply(paused("nomination"))
-    assert steering.may_nominate(cluster.state_machine.policy.nomination, cluster.now) == 0
-    gated = cluster.comes(replace(a_pod("p", cpu="1"), gates=(GATE,)))
-    assert OpenGate(gated.uid, gated.key, "judged") in cluster.after(0.1)
-    assert cluster.state_machine.choose(a_pod("q", cpu="1"), cluster.state_machine.state.nodes.row_of[N], cluster.now), (
-        "filter still names one node"
-    )
+    assert cluster.ask(cluster.comes(a_pod("p", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
+    assert cluster.state_machine.state.event_counts.sample_misses == 1
+    assert not [effect for effect in cluster.after(1.0) if isinstance(effect, Nominate)]
+    cluster.apply(RESUMED)
+    assert cluster.ask(cluster.comes(a_pod("q", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
+    assert [effect.uid for effect in cluster.after(1.0) if isinstance(effect, Nominate)] == ["uid-q"]
+    assert cluster.state_machine.choose(a_pod("r", cpu="1"), cluster.state_machine.state.nodes.row_of[N], cluster.now)
 
 
 def test_drains_under_way_are_rolled_back_at_once() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slackwater.controllers.policy import NominationPolicy, Policy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant
@@ -43,7 +43,7 @@ def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() ->
 
 
 def test_a_quarantined_node_is_never_the_one_that_filter_names() -> None:
-    story = SmallStateMachine(Policy(nomination=NominationPolicy(enabled=True)))
+    story = SmallStateMachine(Policy(chooses_node=True))
     story.apply(unreadable(a_pod("odd", on=N)))
     waiting, row_of = story.comes(a_pod("waiting")), story.state_machine.state.nodes.row_of
     assert [story.state_machine.choose(waiting, row_of[node], story.now) for node in (N, M)] == [False, True]

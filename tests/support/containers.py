@@ -1,6 +1,6 @@
 """How many entries every container has that can be reached from some objects: what grows with all that ever came shows here.
 
-Sizes are summed by where a container stands (`Steering._came`, `Claims._by_node[]`), so an object that is kept by mistake shows
+Sizes are summed by where a container stands (`Holds._former`, `Claims._by_node[]`), so an object that is kept by mistake shows
 by the container that keeps it. Followed are the attributes of our own objects, and what closures and bound methods hold.
 """
 

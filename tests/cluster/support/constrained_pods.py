@@ -21,8 +21,6 @@ TAINT: Final = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
 _TOLERATION: Final = {"key": "dedicated", "operator": "Exists"}
 _SIZES: Final = (("100m", "128Mi"), ("250m", "512Mi"), ("1", "1Gi"), ("500m", "2Gi"))
 _SORTS: Final = ("plain", "ssd", "batch", "spread", "loose", "alone", "together", "near")
-#: Where they may go depends on where others of their group are.
-_OF_OTHERS: Final = frozenset({"spread", "alone", "together"})
 _N_SORTS: Final = len(_SORTS)
 _PREFIX: Final = "w-"
 _LIMBO: Final = "limbo"
@@ -39,11 +37,6 @@ def a_constrained_pod(number: int, *, n_nodes: int) -> Json:
     return a_pod(
         f"{_PREFIX}{number:05}", cpu=cpu, memory=memory, labels={"app": app}, **_constraints(number % _N_SORTS, selector)
     )
-
-
-def of_others(name: str) -> bool:
-    """Does it depend on the places of other pods where this one may go?"""
-    return _SORTS[int(name.removeprefix(_PREFIX)) % _N_SORTS] in _OF_OTHERS
 
 
 def _constraints(sort: int, selector: Json) -> Json:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.nomination.loop import own_score
 from slackwater.fit.best_node import Scoring, score_room, score_row
 from slackwater.fit.node_scores import ScoreProfile
 from slackwater.fit.score.node_resources_fit import ResourceScoring
+from slackwater.fit.score.own import own_score
 from slackwater.fit.score.room import MANY_ROWS, ONE_ROW
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import Row

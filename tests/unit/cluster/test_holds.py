@@ -43,9 +43,7 @@ def test_a_tick_ends_and_doubts_the_holds_that_are_due_and_no_others(steps: list
         else:
             now += seconds
             due = {uid: hold.bind_may_come for uid, hold in holds if hold.deadline <= now}
-            prolonged = dict.fromkeys(due, Instant(now + 2)) if name == "keeps" else {}
-            want_ended = [uid for uid, may_come in due.items() if not may_come and uid not in prolonged]
-            assert holds.expire(Instant(now), prolonged.get) == want_ended
+            assert holds.expire(Instant(now)) == [uid for uid, may_come in due.items() if not may_come]
             doubted = holds.doubt(Instant(now), Instant(now + 3))
             assert doubted == [(uid, _KEY) for uid, may_come in due.items() if may_come]
 

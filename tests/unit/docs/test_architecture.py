@@ -90,7 +90,7 @@ def test_code_that_decides_draws_only_with_a_given_seed() -> None:
 #: What each module with worker threads does there, in the page's words. The planning process has threads of its own.
 THREADS: Final = {
     "adapters/http/ops.py": "encode `/dumpstate`",
-    "controllers/nomination/snapshot_follower.py": "rebuild the nominations' snapshot",
+    "controllers/placement/scoring_snapshot.py": "rebuild the scoring snapshot",
     "adapters/http/extender.py": "decode large objects and pods",
     "adapters/kube/slices.py": "decode large objects and pods",
     "runtime/planner/pipe.py": "encode what the planning process gets",

@@ -18,7 +18,6 @@ from slackwater.app.process import _GC_THRESHOLDS
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.sample_misses import MAX_NOMINATIONS
-from slackwater.controllers.nomination.counts import MISSES
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.reasons import MEANINGS, Reason
@@ -54,11 +53,6 @@ def test_only_what_is_between_the_marks_is_renewed(tmp_path: Path, capsys: pytes
     assert main([str(tmp_path)]) == 0
     assert page.read_text() == f"before\n<!-- generated: reasons -->\n{reasons()}<!-- end -->\nafter\n<!-- end -->\n"
     assert capsys.readouterr().out == f"{page}\n"
-
-
-def test_every_reason_of_a_missed_nomination_is_documented() -> None:
-    table = Path("docs/steering.md").read_text().partition("| reason | what happened |")[2].partition("\n\n")[0]
-    assert rows(f"| reason | what happened |{table}") == [[f"`{why}`", text] for why, text in MISSES.items()]
 
 
 @pytest.mark.parametrize("text", ["", "<!-- generated: reasons -->\n", "<!-- generated: metrics -->\n<!-- end -->\n"])

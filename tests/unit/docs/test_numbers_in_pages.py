@@ -85,27 +85,27 @@ def test_what_the_readme_says_of_speed_is_published() -> None:
     ratio = {nodes: row(MEASURED, f"{nodes} nodes: slackwater / kube-scheduler alone")[0] for nodes in (20, 100, 1000, 5000)}
     small = sorted((ratio[20], ratio[100]))
     assert f"places {ratio[5000]:.1f} times as many pods a second as alone at 5,000 nodes" in readme
-    for text in (readme, page("docs/steering.md")):
+    for text in (readme, page("docs/extender.md")):
         assert (
             f"{ratio[1000]:.1f} times as many at 1,000, and {small[0]:.1f} to {small[1]:.1f} times as many at 20 and 100"
             in text
         )
 
 
-def test_what_steering_says_of_speed_is_published() -> None:
+def test_what_the_page_on_the_extender_says_of_speed_is_published() -> None:
     rates = {
         name: row(MEASURED, f"5000 nodes: {name}")[0]
         for name in ("kube-scheduler alone", "kube-scheduler alone, few nodes", "slackwater", "bind: true, all nodes")
     }
     alone, few, ours, binding = (f"{rate:.0f}" for rate in rates.values())
-    steering = page("docs/steering.md")
+    extender = page("docs/extender.md")
     assert (
         f"With `extender.bind: true` {binding} pods a second were bound at 5,000 nodes, and {alone} by kube-scheduler alone"
-        in steering
+        in extender
     )
-    assert f"{few} pods a second at 5,000 nodes, where kube-scheduler with Slackwater bound {ours}" in steering
+    assert f"{few} pods a second at 5,000 nodes, where kube-scheduler with Slackwater bound {ours}" in extender
     assert 0.45 <= row(MEASURED, "5000 nodes: slackwater")[-1] < 0.6
-    assert "half a millisecond of CPU for each pod" in steering
+    assert "half a millisecond of CPU for each pod" in extender
 
 
 def test_the_sizes_of_tests_that_pages_state_are_theirs() -> None:
@@ -181,9 +181,9 @@ _KIB, _MIB = 1 << 10, 1 << 20
         ("simulate", f"two minutes and have {children.LARGEST_ANSWER // _MIB} MiB"),
         ("simulate", f"a body of more than {whatif.LARGEST_BODY // _MIB} MiB with 413"),
         ("explain", f"up to {process._MOST_WAITING - 1} more wait, for {process._QUESTION_WAIT_SECONDS:g} s at most (503)"),
-        ("steering", f"with more than {pod_constraints.MOST_RULES} rules"),
+        ("extender", f"with more than {pod_constraints.MOST_RULES} rules"),
         (
-            "steering",
+            "extender",
             f"{_POLICY.in_flight_seconds:g} s after filter ({_POLICY.volumes_seconds / 60:g} min for pods with claims",
         ),
         ("ARCHITECTURE", f"are applied {intake._SLICE} at a time"),

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.nomination.loop import NominationLoop
-from slackwater.controllers.policy import NominationPolicy, Policy
-from slackwater.model.effects import Effect, NominateInAdvance
+from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
@@ -35,11 +34,9 @@ N_NODES = 20
 class Cluster:
     """Nodes, the state machine and node choice, and a decoder."""
 
-    def __init__(self, *, ahead: bool) -> None:
-        self.effects: list[Effect] = []
-        nomination = NominationPolicy(enabled=True, min_nodes=0 if ahead else 1_000)
-        self.state_machine = StateMachine(Policy(nomination=nomination, binds=False, scheduler_name="default-scheduler"))
-        self.loop = NominationLoop(self.state_machine, submit=self.effects.extend, clock=self.clock, weight=1)
+    def __init__(self) -> None:
+        self.state_machine = StateMachine(Policy(chooses_node=True, binds=False, scheduler_name="default-scheduler"))
+        self.loop = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.loop, self.clock)
         self.decoder = PodDecoder(KindInterner())
         for number in range(N_NODES):
@@ -53,28 +50,25 @@ class Cluster:
         return Instant(anyio.current_time())
 
     def apply(self, event: Event) -> None:
-        self.effects += self.state_machine.apply(event, self.clock())
+        self.state_machine.apply(event, self.clock())
         self.loop.after_event()
 
     async def comes(self, pod: Pod) -> None:
         self.apply(PodSeen(pod))
         await anyio.sleep(1)
 
-    def nominated(self) -> set[str]:
-        return {effect.uid for effect in self.effects if isinstance(effect, NominateInAdvance)}
-
     @property
     def snapshot(self) -> ClusterSnapshot:
-        found = self.loop._nomination_snapshot
+        found = self.loop._snapshot
         assert found is not None
         return found.replica.snapshot
 
 
-def played(story: object, *, ahead: bool = False) -> None:
-    """The story of a cluster; `ahead`: pods are nominated before they are asked about."""
+def played(story: object) -> None:
+    """The story of a cluster."""
 
     async def main() -> None:
-        cluster = Cluster(ahead=ahead)
+        cluster = Cluster()
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
             await anyio.sleep(0.5)
@@ -104,7 +98,6 @@ def test_the_rules_of_a_large_pod_are_left_to_kube_scheduler(name: str) -> None:
         large = cluster.decoder.decode(stored(SHAPES[name](2_000), 1))
         assert large.kind.n_rules > MOST_RULES
         await cluster.comes(large)
-        assert large.uid not in cluster.nominated(), "it is not known whether the node fits"
         assert cluster.choosing.of(large, cluster.rows) is None, "kube-scheduler chooses among all that have room"
         assert not cluster.state_machine.filter(large, cluster.rows, cluster.clock()).any()
         kinds, facts = cluster.snapshot.kinds, cluster.snapshot.facts
@@ -114,7 +107,7 @@ def test_the_rules_of_a_large_pod_are_left_to_kube_scheduler(name: str) -> None:
         await cluster.comes(plain)
         assert cluster.choosing.of(plain, cluster.rows) is not None
 
-    played(story, ahead=True)
+    played(story)
 
 
 def test_large_pods_that_are_gone_are_forgotten() -> None:

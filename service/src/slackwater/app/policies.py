@@ -11,9 +11,7 @@ from zoneinfo import ZoneInfo
 from slackwater.app.settings import Settings
 from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.nomination.aimd_window import WindowPolicy
-from slackwater.controllers.nomination.loop import own_score
-from slackwater.controllers.policy import NominationPolicy, Policy, PreemptionPolicy, VerticalPolicy
+from slackwater.controllers.policy import Policy, PreemptionPolicy, VerticalPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
@@ -26,6 +24,7 @@ from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy, Sla
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.node_scores import RoomScore
+from slackwater.fit.score.own import own_score
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
@@ -45,8 +44,6 @@ _NANOS = 1_000_000_000
 _WHOLE_CLUSTER = "cluster-wide"
 #: The time limit of a whole scale-up plan, as a multiple of the limit for one group's estimate.
 _PLANS = 6
-#: Nominations under way, as a multiple of the concurrent writes: the next ones are ready when a write ends.
-_REPORTED_AT_ONCE = 3
 #: The fraction of kube-scheduler's HTTP timeout for which filter's answer may be delayed.
 _HELD_BACK = 0.25
 
@@ -82,30 +79,12 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
             delay_seconds=seconds(preemption.delay),
             max_running=preemption.max_concurrent,
         ),
-        nomination=nomination_policy_of(settings),
+        chooses_node=settings.steers,
         binds=extender.bind,
         hold_seconds=seconds(extender.hold_timeout),
         bind_backoff_seconds=seconds(extender.bind_backoff),
         kubernetes=kubernetes,
         profiles=profiles,
-    )
-
-
-def nomination_policy_of(settings: Settings) -> NominationPolicy:
-    """The policy of nomination and node choice: whether and how Slackwater steers pods to nodes."""
-    steering = settings.steering
-    return NominationPolicy(
-        enabled=settings.steers,
-        min_nodes=steering.min_nodes,
-        max_ahead=steering.max_ahead,
-        hold_seconds=seconds(steering.hold_timeout),
-        gated=steering.gates,
-        gate_seconds=seconds(steering.gate_timeout),
-        nomination_window=WindowPolicy(
-            most=_REPORTED_AT_ONCE * steering.max_concurrent_writes,
-            max_miss_share=steering.max_miss_share,
-            slow_seconds=seconds(steering.slow_write),
-        ),
     )
 
 
@@ -247,7 +226,6 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
         max_binds=settings.kube.max_concurrent_binds,
         max_writes=settings.kube.max_concurrent_writes,
         max_preemptions=settings.kube.max_concurrent_preemption_writes,
-        max_nominations=settings.steering.max_concurrent_writes,
         bind_seconds=answer_seconds_of(settings),
         write_seconds=seconds(settings.kube.write_deadline),
     )

@@ -159,8 +159,8 @@ class _ServiceRunner:
             life.start_soon(service.audit.run, name="audit")
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
-            if service.nomination_loop is not None:
-                life.start_soon(service.nomination_loop.run, name="steering")
+            if service.scoring_loop is not None:
+                life.start_soon(service.scoring_loop.run, name="scores for node choice")
             if self._on_ready is not None:
                 await self._on_ready(
                     RunningService(
@@ -221,9 +221,8 @@ def _host(opened: OpenListener) -> str:
 
 
 def _most_writes(settings: Settings) -> int:
-    kube, steering = settings.kube, settings.steering
-    writes = kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
-    return writes + steering.max_concurrent_writes
+    kube = settings.kube
+    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
 
 
 def _settle_garbage_collector() -> None:

@@ -59,8 +59,8 @@ from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families
 from slackwater.controllers.leadership.metrics import LeaderCollector, LeaderStatus, alone
 from slackwater.controllers.leadership.state import LeadershipTerm
-from slackwater.controllers.nomination.loop import NominationLoop
 from slackwater.controllers.permits.service import PermitService
+from slackwater.controllers.placement.loop import ScoringLoop
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
 from slackwater.model.effects import DrainEnd, DrainReport, Effect
@@ -138,8 +138,8 @@ class Service:
         self.autoscaler_service = self._autoscaler_service(client, kinds, rng) if settings.autoscaler.enabled else None
         feed = ReplicaFeed(self.state_machine, None if self.autoscaler_service is None else self.autoscaler_service.intake)
         self.replica = (make_replica or replica_process)(feed, settings, times)
-        self.nomination_loop = self._nomination_loop() if settings.steers else None
-        after_event = (each.after_event for each in (self.autoscaler_service, self.nomination_loop) if each is not None)
+        self.scoring_loop = self._scoring_loop() if settings.steers else None
+        after_event = (each.after_event for each in (self.autoscaler_service, self.scoring_loop) if each is not None)
         self.intake.connect(self.dispatcher, self.permit_service.wake, *after_event)
         truth, config = ApiAuditReads(client, PodDecoder(kinds, kubernetes)), audit_config_of(settings)
         self.audit = Audit(self.state_machine.state, truth, self.intake.take, config=config, measure=times.monotonic)
@@ -213,8 +213,8 @@ class Service:
                 self.dispatcher.binds_are_queued, most_seconds=backpressure_seconds_of(self._settings)
             ),
             choice=None
-            if self.nomination_loop is None
-            else FilterNodeChooser(self.state_machine, self.nomination_loop, self._times.monotonic),
+            if self.scoring_loop is None
+            else FilterNodeChooser(self.state_machine, self.scoring_loop, self._times.monotonic),
             wait_seconds=answer_seconds_of(self._settings),
             stopwatch=self._times.monotonic,
         )
@@ -309,10 +309,9 @@ class Service:
         policy, state = self.state_machine.policy, self.state_machine.state
         return not policy.binds and (state.pods.vertical > 0 or bool(state.nodes.stricter.any()))
 
-    def _nomination_loop(self) -> NominationLoop:
-        return NominationLoop(
+    def _scoring_loop(self) -> ScoringLoop:
+        return ScoringLoop(
             self.state_machine,
-            submit=self.dispatcher.submit_all,
             clock=self._times.monotonic,
             weight=self._settings.extender.weight,
             profile=score_profile_of(self._settings),

@@ -7,7 +7,7 @@ kube-scheduler itself counts the pod by the same amounts: it then assumes the po
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -182,21 +182,15 @@ class Holds:
                 if len(rows):
                     self.enter(uid, replace(hold, rows=rows, counted=counted))
 
-    def expire(self, now: Instant, prolonged: Callable[[PodUid], Instant | None]) -> list[PodUid]:
-        """Ends the holds whose deadline has passed, but not those whose bind may still come. `prolonged` may return a new
-        deadline instead. Returns the keys of the ended holds."""
+    def expire(self, now: Instant) -> list[PodUid]:
+        """Ends the holds whose deadline has passed, but not those whose bind may still come. Returns their keys."""
         if now < self._expires_at:
             return []
         due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
-        expired: list[PodUid] = []
         for uid in due:
-            if (deadline := prolonged(uid)) is None:
-                self.drop(uid)
-                expired.append(uid)
-            else:
-                self._holds[uid] = replace(self._holds[uid], deadline=deadline)
+            self.drop(uid)
         self._expires_at = self._earliest(bind_may_come=False)
-        return expired
+        return due
 
     def _earliest(self, *, bind_may_come: bool) -> Instant:
         return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)

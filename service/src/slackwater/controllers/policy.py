@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.nomination.aimd_window import WindowPolicy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
@@ -43,26 +42,6 @@ class PreemptionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NominationPolicy:
-    """Settings of nominations in advance: whether and how pods are nominated before kube-scheduler searches for them.
-
-    `min_nodes`: in a cluster with fewer nodes no pod is nominated in advance. `max_ahead`: at most so many pods are nominated
-    whose filter call has not come yet. `hold_seconds`: how long a nomination's room is held for that call. `gated`: pods with
-    our own scheduling gate are nominated too, and the gate waits for the nomination up to `gate_seconds`. `paused`: no pod is
-    nominated, neither in advance nor after a sample miss.
-    """
-
-    enabled: bool = False
-    min_nodes: int = 0
-    max_ahead: int = 5000
-    hold_seconds: float = 60.0
-    gated: bool = True
-    gate_seconds: float = 2.0
-    paused: bool = False
-    nomination_window: WindowPolicy = field(default_factory=WindowPolicy)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The settings of the state machine, all durations in seconds.
 
@@ -83,7 +62,10 @@ class Policy:
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
     preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
-    nomination: NominationPolicy = field(default_factory=NominationPolicy)
+    #: Filter names only the best of the feasible nodes.
+    chooses_node: bool = False
+    #: No pod is nominated after a sample miss.
+    nominations_paused: bool = False
     #: False: kube-scheduler binds by itself, and the hold taken at filter is the reservation.
     binds: bool = True
     in_flight_seconds: float = 75.0
@@ -104,5 +86,5 @@ def with_pauses(policy: Policy, paused: Collection[Activity]) -> Policy:
         policy,
         preemption=replace(policy.preemption, paused="preemption" in paused),
         migration=replace(policy.migration, enabled=policy.migration.enabled and "migration" not in paused),
-        nomination=replace(policy.nomination, paused="nomination" in paused),
+        nominations_paused="nomination" in paused,
     )

@@ -13,7 +13,6 @@ whether the pod fits. Scores that compare rows with one another come from `fit.n
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -210,15 +209,6 @@ class Samples:
             found = tuple(each for each in self._compared if each.differs and each.differs(snapshot, numbered))
             self._comparing[kind] = found
         return found
-
-
-def to_compare(snapshot: ClusterSnapshot, kind: KindId) -> int:
-    """How many selectors have to be evaluated before all rows can be judged and scored for the group."""
-    numbered = snapshot.of(kind)
-    asks = numbered.asks
-    terms = [(term,) for term in asks.anti_affinity] + ([asks.affinity] if asks.affinity else [])
-    judged = (pods_of_terms(snapshot, *each) for each in terms)
-    return snapshot.counters.to_compare(numbered, chain(judged, _counted_by_scores(snapshot, numbered)))
 
 
 def _counted_by_scores(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> Iterator[PodsMatching]:

@@ -115,22 +115,6 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
-class NominateInAdvance:
-    """Patches status.nominatedNodeName of a pod that kube-scheduler has not tried yet, if the pod has not changed since
-    `version`.
-
-    With `opens` our gate is removed after that, so that kube-scheduler never sees the pod without the nomination. Ends as
-    `AdvanceNominationEnded`.
-    """
-
-    uid: PodUid
-    key: PodKey
-    node: NodeName
-    version: int
-    opens: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ReadPod:
     """Reads the pod (GET), because the watch has not shown how its bind ended. Ends as `PodRead` or `PodGone`."""
 
@@ -275,7 +259,7 @@ class Evict:
 
 
 #: The effects that place a pending pod.
-PlacingEffect = Bind | Activate | OpenGate | Nominate | NominateInAdvance | ReadPod | WritePreempting
+PlacingEffect = Bind | Activate | OpenGate | Nominate | ReadPod | WritePreempting
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
 #: Effects that are calls of the API server.

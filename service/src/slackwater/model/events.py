@@ -90,35 +90,6 @@ class BindEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class PodNomination:
-    """A pod, and the node that kube-scheduler should try first for it."""
-
-    uid: PodUid
-    node: NodeName
-
-
-@dataclass(frozen=True, slots=True)
-class PodsNominated:
-    """The nominations in advance that were chosen. `unfit` are pods that fit on no node now."""
-
-    picks: tuple[PodNomination, ...]
-    unfit: tuple[PodUid, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AdvanceNominationEnded:
-    """The API calls of a `NominateInAdvance` effect ended. `written`: the pod has the nomination now.
-
-    If `written` is false and no answer came, the pod may have the nomination nevertheless.
-    """
-
-    uid: PodUid
-    node: NodeName
-    written: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ActivationLost:
     """The API call of an `Activate` effect failed or took too long, so kube-scheduler does not retry the pod yet."""
 
@@ -371,7 +342,6 @@ class DestinationsFound:
 
 AuditEvent = PodAudited | NodeDoubted | NodeAudited | ObjectUnreadable
 DrainEvent = NodeMarked | NodeUnmarked | EvictionEnded | NodeRemoved | DestinationsFound
-NominationEvent = PodsNominated | AdvanceNominationEnded
 PreemptionEvent = PreemptingWritten | PreemptingNotWritten | VictimEnded | Stopping
 VerticalEvent = (
     MachineSeen
@@ -390,6 +360,6 @@ ObjectEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone | PausesSeen
 #: Events about this replica itself: time, leadership, initial listing.
 ServiceEvent = TimePassed | StandbyTimePassed | LeadershipTaken | Synced
 OtherEvent = PodEvent | ObjectEvent | ServiceEvent | VerticalEvent
-Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent | NominationEvent
+Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent
 #: What event sources deliver. The state machine takes `Event`; `runtime.auxiliary_intake` takes `AuxiliaryEvent`.
 SourceEvent = Event | AuxiliaryEvent

@@ -131,19 +131,16 @@ class ChangeCollector:
         return PodChange(uid, pod, None if pod is seen else seen)
 
 
-class NominatedChangeCollector(ChangeCollector):
-    """A collector that reports a nominated pod as placed on its nominated node, so that no plan gives its room away.
-
-    The nomination may be ours in advance, that of a preemption or kube-scheduler's own.
-    """
+class ChosenChangeCollector(ChangeCollector):
+    """A collector that reports a pod as placed on the node that filter has named alone for it, or for which it is nominated
+    (after a preemption, or by anybody), so that nobody else gets its room."""
 
     def __init__(self, state_machine: StateMachine) -> None:
         super().__init__(state_machine)
-        state_machine.advance_nominations.journal.add_reader(self._pods)
+        state_machine.chosen_nodes.journal.add_reader(self._pods)
 
     def stop(self) -> None:
-        nominations, pods = self._state_machine.advance_nominations, self._pods
-        nominations.journal.remove_reader(pods)
+        self._state_machine.chosen_nodes.journal.remove_reader(self._pods)
         super().stop()
 
     def _pod(self, uid: PodUid) -> PodChange:
@@ -151,11 +148,9 @@ class NominatedChangeCollector(ChangeCollector):
         if pod is None or pod.ended:
             return PodChange(uid, None)
         reservation = state_machine.state.reservations.get(uid)
-        nominated_node = (
-            state_machine.advance_nominations.node_of(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
-        )
-        if reservation is None and pod.node is None and nominated_node is not None:
-            pod = pod.on(nominated_node)
+        node = state_machine.chosen_nodes.node_of(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
+        if reservation is None and pod.node is None and node is not None:
+            pod = pod.on(node)
         return PodChange(uid, as_counted(pod, reservation))
 
 

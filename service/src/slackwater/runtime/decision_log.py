@@ -21,7 +21,6 @@ from slackwater.model.effects import (
     Evict,
     MarkNode,
     Nominate,
-    NominateInAdvance,
     OpenGate,
     Resize,
     UnmarkNode,
@@ -41,7 +40,6 @@ _MOST_NAMED: Final = 6
 _KINDS: Final[dict[type, str]] = {
     Bind: "bind",
     Nominate: "nominate",
-    NominateInAdvance: "nominate",
     OpenGate: "open gate",
     WritePermit: "permit",
     Resize: "resize",
@@ -237,7 +235,7 @@ def _decision(kind: str, note: _Note) -> Decision:
 
 def _related(effect: ApiEffect) -> tuple[str, ...]:
     match effect:
-        case Bind() | Nominate() | NominateInAdvance() | Evict():
+        case Bind() | Nominate() | Evict():
             return (f"nodes {effect.node}",)
         case CreateMigration():
             return (f"nodes {effect.target_node}",)
@@ -249,7 +247,7 @@ def _related(effect: ApiEffect) -> tuple[str, ...]:
 
 def _text(effect: ApiEffect) -> str:
     match effect:
-        case Bind() | Nominate() | NominateInAdvance():
+        case Bind() | Nominate():
             text = f"to {effect.node}"
         case OpenGate():
             text = effect.why

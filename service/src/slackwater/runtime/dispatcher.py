@@ -28,13 +28,11 @@ from slackwater.model.effects import (
     DeleteVictim,
     DrainReport,
     Effect,
-    NominateInAdvance,
     ReadPod,
     Resize,
     WritePreempting,
 )
 from slackwater.model.events import (
-    AdvanceNominationEnded,
     BindEnded,
     BindOutcome,
     Event,
@@ -64,20 +62,17 @@ _SLOW_BIND_SECONDS: Final = 0.5
 class DispatcherConfig:
     """Limits of the dispatcher.
 
-    `max_*` bound concurrent calls. Binds, preemptions, nominations in advance (`max_nominations`), activations and all other
-    writes have separate limits, so none waits for another. `write_seconds` bounds one effect with all its attempts,
-    `attempt_seconds` one attempt, `flush_seconds` the time to finish at shutdown. `nomination_seconds` is short: a later
-    nomination is of no use.
+    `max_*` bound concurrent calls. Binds, preemptions, activations and all other writes have separate limits, so none waits for
+    another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the time to
+    finish at shutdown.
     """
 
     max_binds: int = 64
     max_writes: int = 16
     max_preemptions: int = 64
-    max_nominations: int = 16
     max_activations: int = 4
     bind_seconds: float = 4.0
     write_seconds: float = 30.0
-    nomination_seconds: float = 5.0
     attempt_seconds: float = 10.0
     flush_seconds: float = 5.0
 
@@ -168,7 +163,6 @@ class Dispatcher:
         self._binds = anyio.CapacityLimiter(config.max_binds)
         self._writes = anyio.CapacityLimiter(config.max_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
-        self._steers = anyio.CapacityLimiter(config.max_nominations)
         self._activation_slots = anyio.CapacityLimiter(config.max_activations)
         #: The activations that wait for a worker, at most one a pod; the oldest first. Their deadlines have not begun.
         self._activations: dict[_Lane, Ticket] = {}
@@ -328,15 +322,11 @@ class Dispatcher:
         self._end(ticket)
 
     def _seconds_of(self, effect: ApiEffect) -> float:
-        if isinstance(effect, Bind):
-            return self._config.bind_seconds
-        return self._config.nomination_seconds if isinstance(effect, NominateInAdvance) else self._config.write_seconds
+        return self._config.bind_seconds if isinstance(effect, Bind) else self._config.write_seconds
 
     def _limiter_of(self, effect: ApiEffect) -> anyio.CapacityLimiter:
         if isinstance(effect, Bind):
             return self._binds
-        if isinstance(effect, NominateInAdvance):
-            return self._steers
         if isinstance(effect, Activate):
             return self._activation_slots
         return self._preemptions if isinstance(effect, WritePreempting | DeleteVictim) else self._writes
@@ -376,9 +366,7 @@ class Dispatcher:
         event = outcome.event
         if event is None and isinstance(effect, Bind):
             event = BindEnded(effect.uid, effect.node, _BIND_OUTCOMES[outcome.verdict], outcome.detail)
-        if isinstance(effect, NominateInAdvance):
-            self._advance_nomination_ended(effect, outcome)
-        elif outcome is _STOPPING:
+        if outcome is _STOPPING:
             _log.info("write refused, because the service is stopping", effect=type(effect).__name__, pod=str(effect.key))
         elif outcome.verdict in {"again", "unknown"}:
             event = event if self._group is None else given_up(effect, outcome) or event
@@ -392,11 +380,6 @@ class Dispatcher:
         if end_event is not None:
             self._on_event(end_event)
         ticket.finish()
-
-    def _advance_nomination_ended(self, effect: NominateInAdvance, outcome: Outcome) -> None:
-        """Reports the end of a nomination in advance. A failure is not logged: it does no harm, and there may be thousands."""
-        if self._group is not None:
-            self._on_event(AdvanceNominationEnded(effect.uid, effect.node, outcome.verdict == "done", outcome.detail))
 
 
 def _joins(effect: ApiEffect, last: Ticket, *, runs: bool) -> bool:

@@ -1,7 +1,7 @@
 """Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
 A bound pod has a reservation on its node, and no hold. A pod that has ended has no reservation either. Deliberately absent:
-pending pods, and our own binds before the watch shows them (`controllers.binding.binding`).
+pending pods, and our own binds before the watch shows them (`controllers.placement.binding`).
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.unschedulable_pods import Conditions
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.state import AdvanceNominations
 from slackwater.controllers.permits.permit_limits import PermitLimits
+from slackwater.controllers.placement.chosen_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
@@ -33,7 +33,7 @@ class Subscribers:
     preemptors: Preemptors
     scheduling_gates: SchedulingGates
     sample_nominations: SampleNominations
-    advance_nominations: AdvanceNominations
+    chosen_nodes: ChosenNodes
     conditions: Conditions
 
 
@@ -64,7 +64,7 @@ class PodLifecycle:
                 self._cluster_state.event_counts.confirmed += 1
                 self._cluster_state.reservations.settle(pod.uid, "seen", None)
         self._subscribers.sample_nominations.ended(pod.uid, node)
-        self._subscribers.advance_nominations.bound(pod.uid, node, policy, now)
+        self._subscribers.chosen_nodes.ended(pod.uid, node)
         self._forget(pod.uid)
         effects = self._holds_ended(pod.uid, node)
         if pod.vertical is None:
@@ -186,7 +186,7 @@ class PodLifecycle:
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Drops everything that is kept for the pod, because the pod has ended. Activates refused pods if room appeared."""
         self._cluster_state.sample_misses.forget(uid)
-        self._subscribers.advance_nominations.gone(uid)
+        self._subscribers.chosen_nodes.ended(uid, None)
         self._forget(uid)
         reservation = self._cluster_state.reservations.drop(uid)
         opened = self._cluster_state.quarantine.readable(uid)

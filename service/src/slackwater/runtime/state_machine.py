@@ -14,12 +14,12 @@ from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.unschedulable_pods import Conditions
 from slackwater.controllers.audit.repair import AuditRepair
-from slackwater.controllers.binding.binding import BindAnswer, Binding
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.state import AdvanceNominations
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.persisted_permits import PermitConflicts
 from slackwater.controllers.permits.state import PermitDecision
+from slackwater.controllers.placement.binding import BindAnswer, Binding
+from slackwater.controllers.placement.chosen_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
@@ -41,7 +41,6 @@ from slackwater.model.events import (
     LeadershipTaken,
     NodeGone,
     NodeSeen,
-    NominationEvent,
     ObjectEvent,
     OtherEvent,
     PausesSeen,
@@ -95,13 +94,13 @@ class StateMachine:
             state, is_marked_victim=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
         )
         self._preemptors = Preemptors(state, potential_victims, self.preemptions)
-        self.advance_nominations = AdvanceNominations(state, preempts=lambda uid: self.preemptions.number_of(uid) is not None)
+        self.chosen_nodes = ChosenNodes(state.holds)
         self._placement = PlacementFlow(
             state,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
-            choices=self.advance_nominations.choices,
+            chosen_nodes=self.chosen_nodes,
             on_record=self.permit_limits.persisted_permits.over_reservation,
             room_wanted=self.permit_limits.room_wanted,
             seed=seed,
@@ -127,7 +126,7 @@ class StateMachine:
                 preemptors=self._preemptors,
                 scheduling_gates=self._scheduling_gates,
                 sample_nominations=self._sample_nominations,
-                advance_nominations=self.advance_nominations,
+                chosen_nodes=self.chosen_nodes,
                 conditions=self._conditions,
             ),
         )
@@ -138,9 +137,6 @@ class StateMachine:
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
             return self.removals.drains.apply(event, now)
-        if isinstance(event, NominationEvent):
-            self._scheduling_gates.judge_soon(getattr(event, "unfit", ()), now)
-            return self.advance_nominations.apply(event, self.policy, now)
         if isinstance(event, AuditEvent):
             effects = self._auditing.apply(event, now)
         elif isinstance(event, PreemptionEvent):
@@ -244,8 +240,7 @@ class StateMachine:
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._extender_candidates.nominated(pod, self.policy, now)
-        self.advance_nominations.seen(pod, self.policy, now)
-        self._scheduling_gates.seen(pod, self.policy, now)
+        self._scheduling_gates.seen(pod, now)
         if self._conditions.newly_failed(before, pod):
             self.state.sample_misses.nominate_now(pod.uid, now)
         return []
@@ -264,7 +259,7 @@ class StateMachine:
         if pod.node is None and (ended := self.state.holds.read_unbound(pod.uid)):
             self.state.event_counts.holds_expired += len(ended)
             if pod.uid in ended:  # the pod's present hold ended, not only remainders of its former holds
-                self.advance_nominations.hold_expired(pod.uid, self.policy, now)
+                self.chosen_nodes.give_up(pod.uid)
             effects += self.state.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
 
@@ -283,11 +278,11 @@ class StateMachine:
         deferred = ((effect, self.state.pods.get(effect.uid)) for effect in self._deferred if isinstance(effect, Activate))
         effects: list[Effect] = [each for each, pod in deferred if pod is not None and pod.node is None and not pod.ended]
         self._deferred.clear()
-        expired = self.state.holds.expire(now, lambda uid: self.advance_nominations.prolonged(uid, self.policy.nomination, now))
+        expired = self.state.holds.expire(now)
         self.state.event_counts.holds_expired += len(expired)
         for uid in expired:
             self.preemptions.hold_expired(uid)
-            self.advance_nominations.hold_expired(uid, self.policy, now)
+            self.chosen_nodes.give_up(uid)
         self.preemptions.due(now)
         self._preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []
@@ -296,7 +291,7 @@ class StateMachine:
         for uid in self.state.pods.expire(now):
             self.state.unschedulable_pods.forget(uid)
             self._conditions.forget(uid)
-            self.advance_nominations.choices.ended(uid, None)
+            self.chosen_nodes.ended(uid, None)
         effects += [*self._binding.overdue(self.policy, now), *self._activation.due(self.policy, now)]
         to_read = self.state.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
         effects += [*(ReadPod(uid, key) for uid, key in to_read), *self._sample_nominations.due(self.policy, now)]
@@ -341,11 +336,14 @@ class StateMachine:
         self.generation = Generation(self.generation + 1)
         before = self.state.holds.counted_for(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
-        self.advance_nominations.asked(pod, rows, codes, self.policy, now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
         if before - self.state.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused on some row
             self._deferred += self.state.unschedulable_pods.activate_held()
         return codes
+
+    def may_choose(self, uid: PodUid) -> bool:
+        """May filter name only one of several feasible nodes for the pod?"""
+        return self._placement.may_choose(uid, self.policy)
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
         """Holds room for the pod on the row, so that filter can return this row alone.
@@ -353,16 +351,11 @@ class StateMachine:
         Returns False and changes nothing if the row is not feasible or we may not choose for the pod. `filter` then has to
         judge all rows.
         """
-        node = (
-            self.state.nodes.by_row[row]
-            if row != NO_ROW and self.advance_nominations.may_choose(pod.uid, self.policy.nomination)
-            else None
-        )
+        node = self.state.nodes.by_row[row] if row != NO_ROW and self.may_choose(pod.uid) else None
         if node is None or not self._placement.take(pod, row, self.policy, now):
             return False
         self.generation = Generation(self.generation + 1)
-        self.advance_nominations.sought(pod, self.policy, now)
-        self.advance_nominations.choices.made(pod.uid, node.name)
+        self.chosen_nodes.choose(pod.uid, node.name)
         self._conditions.judged(pod.uid, refused=False)
         return True
 

@@ -103,7 +103,7 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     "more",
     [
         "extender: {bind: true}",
-        "featureGates: {Steering: true}\nsteering: {percentageOfNodesToScore: 0}",
+        "featureGates: {Steering: true}\nextender: {percentageOfNodesToScore: 0}",
         "featureGates: {Steering: false}\nextender: {bind: false}",
     ],
 )

@@ -31,12 +31,12 @@ NOTES = {
         "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
     "steering": (
-        "extender: {bind: true}\nsteering: {minNodes: 0}",
-        "steering: has no effect while featureGates.Steering is not set and extender.bind is true",
+        "extender: {bind: true, percentageOfNodesToScore: 2}",
+        "extender.percentageOfNodesToScore: has no effect while featureGates.Steering is not set and extender.bind is true",
     ),
     "steering-gate": (
-        "featureGates: {Steering: false}\nextender: {bind: false}\nsteering: {minNodes: 0}",
-        "steering: has no effect while featureGates.Steering is false",
+        "featureGates: {Steering: false}\nextender: {bind: false, percentageOfNodesToScore: 2}",
+        "extender.percentageOfNodesToScore: has no effect while featureGates.Steering is false",
     ),
     "bind": ("extender: {bind: false, holdTimeout: 20s}", "extender.holdTimeout: has no effect while extender.bind is false"),
     "hold": (

@@ -78,7 +78,7 @@ def test_a_limit_takes_effect_at_once(text: str, want_path: str) -> None:
         ("kube: {listPageSize: 7}", "kube.listPageSize", False),
         ("featureGates: {ParallelDrain: false}", "featureGates.ParallelDrain", False),
         ("featureGates: {Steering: true}", "featureGates.Steering", True),
-        ("steering: {percentageOfNodesToScore: 2}", "steering.percentageOfNodesToScore", True),
+        ("extender: {percentageOfNodesToScore: 2}", "extender.percentageOfNodesToScore", True),
         ("autoscaler: {nodeGroups: [{name: a}]}", "autoscaler.nodeGroups", False),
     ],
 )

@@ -41,7 +41,7 @@ REFUSALS = [
     (
         "scheduler_name: x",
         "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, scheduler, featureGates, "
-        "leaderElection, listeners, extender, nodes, vertical, migration, preemption, steering, autoscaler, kube, audit, "
+        "leaderElection, listeners, extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, "
         "recording, history, explain (did you mean schedulerName?)",
     ),
     (
@@ -52,6 +52,11 @@ REFUSALS = [
         GROUP + "minSiz: 1}]}",
         "autoscaler.nodeGroups[0].minSiz: got an unknown key, want one of name, provider, id, minSize, maxSize, enabled, "
         "maxNodesInCreation, scaleDown, template, kwok (did you mean minSize?)",
+    ),
+    (
+        "steering: {minNodes: 0}",
+        "steering: got a key that was removed, want extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, "
+        "and nothing for its other keys: no pod is nominated in advance any more",
     ),
     ('nodes: {"a.b": 1}', 'nodes["a.b"]: got an unknown key, want one of watermark, system, score'),
     # sections and lists

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from slackwater.controllers.nomination.metrics import nomination_families
+from slackwater.controllers.placement.metrics import choice_families
 from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.model.objects import Node
 from slackwater.model.pauses import ACTIVITIES
@@ -104,7 +104,7 @@ class StateCollector(Collector):
         yield self._should_deny()
         yield self._paused()
         yield from preemption_families(self._state_machine.preemptions)
-        yield from nomination_families(self._state_machine.advance_nominations)
+        yield from choice_families(self._state_machine.chosen_nodes)
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._event_sources()

@@ -31,7 +31,6 @@ from slackwater.model.effects import (
     DeleteVictim,
     DrainEffect,
     Nominate,
-    NominateInAdvance,
     OpenGate,
     PlacingEffect,
     ReadPod,
@@ -115,8 +114,6 @@ class PodWriter:
                 return await self._bind(effect, deadline)
             case OpenGate():
                 return await self._open_gate(effect, deadline)
-            case NominateInAdvance():
-                return await self._nominate_in_advance(effect, deadline)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
             case Activate() | Nominate() | WritePreempting():
@@ -138,17 +135,6 @@ class PodWriter:
         meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
         opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
         return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
-
-    async def _nominate_in_advance(self, effect: NominateInAdvance, deadline: float) -> Outcome:
-        """Writes the nomination, then removes the gate, so that kube-scheduler never sees the pod without its nomination. If
-        the nomination is refused, another writer was faster; the watch will show it."""
-        meta = {"uid": effect.uid, "resourceVersion": str(effect.version)}
-        patch = {"metadata": meta, "status": {"nominatedNodeName": effect.node}}
-        answer = await self._send("PATCH", f"{_path(effect.key)}/status", patch, deadline, content_type=MERGE_PATCH)
-        outcome = outcome_of(answer)
-        if outcome.verdict != "done" or not effect.opens:
-            return outcome
-        return await self._open_gate(OpenGate(effect.uid, effect.key, "steered"), deadline)
 
     async def _bind(self, effect: Bind, deadline: float) -> Outcome:
         body = {

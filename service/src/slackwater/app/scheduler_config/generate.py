@@ -80,7 +80,7 @@ def _profile(settings: Settings) -> Iterator[str]:
     yield "profiles:"
     yield f"- schedulerName: {json.dumps(settings.scheduler_name)}"
     if percentage:
-        yield "  # steering.percentageOfNodesToScore: of 100 nodes that fit, or so many percent where that is more, Slackwater"
+        yield "  # extender.percentageOfNodesToScore: of 100 nodes that fit, or so many percent where that is more, Slackwater"
         yield "  # chooses the best. Where they hide the nodes that fit, it nominates one."
         yield f"  percentageOfNodesToScore: {percentage}"
     yield "extenders:"

@@ -93,7 +93,7 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 def wanted_percentage(settings: Settings) -> int:
     """The value of `percentageOfNodesToScore` that our profile should have; 0: the field is left out."""
-    return settings.steering.percentage_of_nodes_to_score if settings.steers else 0
+    return settings.extender.percentage_of_nodes_to_score if settings.steers else 0
 
 
 def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
@@ -146,7 +146,7 @@ def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: S
         yield Finding(
             path=json_path((*at, "percentageOfNodesToScore")),
             trap="differs-from-config",
-            why=f"got {seen or 'nothing'}, but steering.percentageOfNodesToScore is {wanted} in Slackwater's configuration: "
+            why=f"got {seen or 'nothing'}, but extender.percentageOfNodesToScore is {wanted} in Slackwater's configuration: "
             "kube-scheduler filters more nodes for each pod than Slackwater needs to choose from",
             fix="write the same in both, or generate the file again",
             severity="advice",

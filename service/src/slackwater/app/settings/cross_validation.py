@@ -16,7 +16,6 @@ from slackwater.app.settings.providers import KwokSimulation, Providers
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import Address, quantity_text
-from slackwater.controllers.nomination.settings import Steering
 from slackwater.controllers.preemption.settings import Preemption
 from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
@@ -276,10 +275,13 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
-    if settings.steering != Steering() and not settings.steers:
-        why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
-        yield f"steering: has no effect while featureGates.Steering {why}: no pod is nominated in advance"
     extender, migration = settings.extender, settings.migration
+    if "percentage_of_nodes_to_score" in extender.model_fields_set and not settings.steers:
+        why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
+        yield (
+            f"extender.percentageOfNodesToScore: has no effect while featureGates.Steering {why}: kube-scheduler chooses the "
+            "node, and decides itself how many it scores"
+        )
     if settings.preemption != Preemption() and not settings.feature_gates.async_preemption:
         yield "preemption: has no effect while featureGates.AsyncPreemption is false: no pod is deleted"
     if "hold_timeout" in extender.model_fields_set and not extender.bind:

@@ -17,7 +17,6 @@ from slackwater.controllers.audit.settings import Audit
 from slackwater.controllers.history.settings import History
 from slackwater.controllers.leadership.settings import LeaderElection
 from slackwater.controllers.migration.settings import Migration
-from slackwater.controllers.nomination.settings import Steering
 from slackwater.controllers.permits.settings import Vertical
 from slackwater.controllers.preemption.settings import Preemption
 
@@ -36,8 +35,8 @@ class FeatureGates(Section):
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
     """Whether slack is planned. true by default; `autoscaler.slack` says how much."""
     steering: Switch | None = Field(default=None, alias="Steering", examples=[True])
-    """Whether Slackwater nominates nodes and chooses the node in filter, so that kube-scheduler searches less; see `steering`.
-    Unset by default: on if `extender.bind` is false, because kube-scheduler is then faster with Slackwater than alone."""
+    """Whether filter names only the best of the feasible nodes, so that kube-scheduler searches less (docs/extender.md). Unset
+    by default: on if `extender.bind` is false, because kube-scheduler is then faster with Slackwater than alone."""
 
 
 class Settings(Section):
@@ -68,8 +67,6 @@ class Settings(Section):
     """When virtual machines are migrated, and how many at the same time."""
     preemption: Preemption = Preemption()
     """Whether less important pods are deleted for more important ones, and how long that may take."""
-    steering: Steering = Steering()
-    """How pods are nominated before kube-scheduler searches."""
     autoscaler: Autoscaler = Autoscaler()
     """When nodes are added and removed."""
     kube: Kube = Kube()
@@ -85,6 +82,6 @@ class Settings(Section):
 
     @property
     def steers(self) -> bool:
-        """True if steering is on. The feature gate decides; unset, it means on if kube-scheduler binds (ADR 125)."""
+        """True if filter chooses the node. The feature gate decides; unset, it means on if kube-scheduler binds (ADR 125)."""
         gate = self.feature_gates.steering
         return not self.extender.bind if gate is None else gate

@@ -31,6 +31,12 @@ _WANTED: Final = {
     "string_type": "text",
 }
 
+#: Keys of former versions, and what to write instead.
+_REMOVED: Final[dict[Steps, str]] = {
+    ("steering",): "extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, and nothing for its other keys: "
+    "no pod is nominated in advance any more",
+}
+
 
 def refusals(err: ValidationError, root: type[Section]) -> list[tuple[Steps, Problem]]:
     """The problems of `err`, an error from validating `root`, each with its path as steps."""
@@ -50,6 +56,8 @@ def _is_about_key(error: ErrorDetails) -> bool:
 def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
     path = json_path(steps)
     if error["type"] == "extra_forbidden":
+        if steps in _REMOVED:
+            return Problem(path=path, seen="a key that was removed", wanted=_REMOVED[steps])
         wanted = _wanted_key(str(steps[-1]), section_at(steps[:-1], root))
         return Problem(path=path, seen="an unknown key", wanted=wanted)
     if error["type"] == "missing":

@@ -155,6 +155,11 @@ class Extender(Section):
     weight: Multiplier = Field(default=1, examples=[1])
     """Factor of the scores (0 to 10, times 10). 1 by default: the scores then count as much as one more in-tree plug-in, and
     override neither preferred affinity nor PreferNoSchedule. Written into kube-scheduler's file."""
+    percentage_of_nodes_to_score: Few = Field(default=1, examples=[1, 0])
+    """Value of the same key in kube-scheduler's file, which `slackwater scheduler-config` writes if filter names one node:
+    kube-scheduler filters nodes until this percentage of all nodes fits, and at least 100 nodes. 1 by default: kube-scheduler
+    is faster the fewer nodes it offers, and the best of 100 nodes is about as good as the best of 500. 0 leaves the key out;
+    kube-scheduler then takes 5 % to 50 %, depending on the cluster's size."""
     bind: Switch = False
     """Whether Slackwater binds, so that the reservation and the bind are one step. false by default: kube-scheduler binds,
     which is two to three times as fast, and the room held at filter is kept until the watch shows the bind, or until no bind

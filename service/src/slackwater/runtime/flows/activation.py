@@ -121,7 +121,7 @@ class SampleNominations:
         for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:
             pod = self._pods.known(uid)
             waiting = pod is not None and pod.node is None and self._reservations.get(uid) is None
-            wanted = waiting and not policy.nomination.paused
+            wanted = waiting and not policy.nominations_paused
             node = self._choose(pod, sample_miss, policy, now) if pod is not None and wanted else None
             if pod is None or node is None:
                 self._sample_misses.forget(uid)

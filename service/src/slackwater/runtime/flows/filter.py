@@ -12,14 +12,14 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.nomination.counts import ChosenNodes
+from slackwater.controllers.placement.chosen_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
 from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, feasible_mask, vertical
-from slackwater.model.ids import Instant, NodeName, Row
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 
@@ -51,7 +51,7 @@ class PlacementFlow:
         migrating: Migrating,
         preemptions: Preemptions,
         preemptors: Preemptors,
-        choices: ChosenNodes,
+        chosen_nodes: ChosenNodes,
         on_record: Callable[[], Int64 | None],
         room_wanted: Callable[[NodeName, Instant], None],
         seed: int,
@@ -75,7 +75,7 @@ class PlacementFlow:
         self._room = cluster_state.room
         self._event_counts = cluster_state.event_counts
         self._migrating = migrating
-        self._choices = choices
+        self._chosen_nodes = chosen_nodes
         self._on_record = on_record
         self._room_wanted = room_wanted
         self._preemptions = preemptions
@@ -89,11 +89,16 @@ class PlacementFlow:
         """
         self._event_counts.attempts += 1
         self._pods.note_from_filter(pod, now)
-        self._choices.given_up(pod.uid)
+        self._chosen_nodes.give_up(pod.uid)
         earlier = self._holds.suspend(pod.uid)
         codes = self._answered(pod, rows, earlier, policy, now)
         self._holds.restore(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
         return codes
+
+    def may_choose(self, uid: PodUid, policy: Policy) -> bool:
+        """May the answer about this pod name only one of several feasible nodes? Not if room is kept for the pod already."""
+        free = self._room.node_of(uid) is None and self._preemptions.number_of(uid) is None
+        return policy.chooses_node and free and self._chosen_nodes.may_choose(uid)
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
         """Holds room on the row, as `filter` would if asked about this row alone. Only for pods without a preemption or a hold.
@@ -191,7 +196,7 @@ class PlacementFlow:
         row = self._choice(pod, rows, earlier, policy)
         node = self._nodes.by_row[row]
         assert node is not None, "filter lets no pod pass on a row without a node"
-        self._choices.made(pod.uid, node.name)
+        self._chosen_nodes.choose(pod.uid, node.name)
         return row
 
     def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
@@ -209,7 +214,7 @@ class PlacementFlow:
         for row in (kept, *again):
             if row in rows:
                 return Row(row)
-        tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._choices.tried(pod.uid)]
+        tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._chosen_nodes.tried(pod.uid)]
         untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
         return self._best(pod, untried if len(untried) else rows, policy)
 

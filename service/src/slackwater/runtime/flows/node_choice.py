@@ -7,7 +7,7 @@ no node may be chosen for the pod, filter returns all feasible nodes.
 import numpy as np
 
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.controllers.nomination.loop import NominationLoop
+from slackwater.controllers.placement.loop import ScoringLoop
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
@@ -16,14 +16,14 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class FilterNodeChooser:
-    """Chooses one node for a pod by the nomination snapshot's scores. Implements `adapters.http.extender.NodeChooser`.
+    """Chooses one node for a pod by the scoring snapshot's scores. Implements `adapters.http.extender.NodeChooser`.
 
     filter asks about many nodes -> the best of all      -> StateMachine.choose -> one node
     if that node is infeasible, or scores depend on the other nodes (infeasible ones would distort them):
                                  -> the best feasible one -> StateMachine.choose -> one node
     """
 
-    def __init__(self, state_machine: StateMachine, loop: NominationLoop, clock: Clock) -> None:
+    def __init__(self, state_machine: StateMachine, loop: ScoringLoop, clock: Clock) -> None:
         self._state_machine = state_machine
         self._loop = loop
         self._clock = clock
@@ -32,7 +32,7 @@ class FilterNodeChooser:
         """Chooses a row and holds room there. Returns its position in `rows`; None if filter has to judge all rows, so that
         kube-scheduler chooses among the feasible ones."""
         state_machine, now = self._state_machine, self._clock()
-        if len(rows) < 2 or not state_machine.advance_nominations.may_choose(pod.uid, state_machine.policy.nomination):
+        if len(rows) < 2 or not state_machine.may_choose(pod.uid):
             return None
         best = self._loop.best_of(pod, rows)
         if best is None and rows.min() != NO_ROW:

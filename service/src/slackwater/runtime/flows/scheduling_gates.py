@@ -12,7 +12,6 @@ after we removed it is removed again. Deliberately absent: pods that also have g
 scheduled.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,31 +67,19 @@ class SchedulingGates:
         #: How many nodes were judged for gated pods so far.
         self._judged_rows = 0
 
-    def seen(self, pod: Pod, policy: Policy, now: Instant) -> None:
-        """Tracks the unbound pod as long as its only gate is ours. If gated pods are nominated in advance, the pod is judged
-        only after `gate_seconds`, because a nomination also opens the gate."""
+    def seen(self, pod: Pod, now: Instant) -> None:
+        """Tracks the unbound pod as long as its only gate is ours."""
         if pod.gates != (GATE,):
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting:
-            nomination = policy.nomination
-            nominated_first = nomination.enabled and nomination.gated and not nomination.paused
-            gate_seconds = nomination.gate_seconds if nominated_first else 0.0
-            self._waiting[pod.uid] = _Waiting(Instant(now + gate_seconds))
-
-    def judge_soon(self, uids: Iterable[PodUid], now: Instant) -> None:
-        """Ends the waiting time of those of the pods that are not judged yet, because no node could be nominated for them in
-        advance."""
-        for uid in uids:
-            waiting = self._waiting.get(uid)
-            if waiting is not None and not waiting.judged:
-                waiting.due = now
+            self._waiting[pod.uid] = _Waiting(now)
 
     def forget(self, uid: PodUid) -> None:
         """Forgets the pod: it is bound, or it has ended."""
         self._waiting.pop(uid, None)
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
-        """Returns the effects that remove the gates of pods whose waiting time is over, for a limited number of pods each time.
+        """Returns the effects that remove gates that are due, for a limited number of pods each time.
         Each pod is judged once before its gate is removed: if a preemption begins for it, the gate stays until the preemption
         has ended. A gate that is still there some time after its removal is removed again."""
         ready = [(uid, waiting) for uid, waiting in self._waiting.items() if waiting.due <= now]

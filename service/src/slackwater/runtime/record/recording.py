@@ -6,8 +6,8 @@ It records all calls that may change state, and all questions whose answers deci
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater import __version__
-from slackwater.controllers.binding.binding import BindAnswer
 from slackwater.controllers.permits.state import PermitDecision
+from slackwater.controllers.placement.binding import BindAnswer
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.extender_candidates import Kept
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits

@@ -1,27 +1,25 @@
-"""The nomination snapshot: a snapshot that follows the state machine, the backlog of pods, and the rankings of their groups.
+"""The scoring snapshot: a snapshot that follows the state machine, with cached scores, for the choice of a pod's node.
 
-The snapshot is brought up to date in two ways: by the loop, which yields to other tasks in between; and at once, when filter's
+It is brought up to date in two ways: by the loop (`loop`), which yields to other tasks in between; and at once, when filter's
 answer needs it and little has changed. Both never run at the same time.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import anyio.lowlevel
 import numpy as np
 
-from slackwater.controllers.nomination.backlog import Backlog, Eligibility
-from slackwater.controllers.nomination.node_ranking import Chooser
 from slackwater.fit.best_node import Best, Samples, Scoring
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import MOST_RULES, Kind
+from slackwater.model.pod_constraints import MOST_RULES, Kind, PodConstraints
 from slackwater.ports.threads import in_thread, return_memory
-from slackwater.runtime.change_collector import NominatedChangeCollector
+from slackwater.runtime.change_collector import ChosenChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -36,22 +34,51 @@ _NEW: Final = 32
 _NOT_KEPT: Final = -1
 
 
-class NominationSnapshot:
-    """A snapshot for choosing nodes, kept up to date with the state machine; with the backlog and the cached scores. It exists
-    while nominations are enabled."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligibility:
+    """Decides for which pods filter may choose a node. kube-scheduler's own filters have accepted the nodes that it offers, so
+    Slackwater only has to know the scores.
+
+    Only VolumeBinding's score reads volume claims; if that plug-in scores (`volumes_scored`), kube-scheduler chooses the node
+    for pods with claims. `missing_requests_refused`: our filter refuses every pod that lacks a CPU or memory request.
+    """
+
+    scheduler_name: str
+    missing_requests_refused: bool = True
+    volumes_scored: bool = False
+
+    def may_choose(self, pod: Pod) -> bool:
+        """May filter choose a node for the pod?"""
+        kind, asks = pod.kind, pod.kind.pod_constraints
+        return (
+            pod.node is None
+            and not (pod.ended or pod.deleting)
+            and kind.scheduler_name == self.scheduler_name
+            and kind.n_rules <= MOST_RULES
+            and pod.vertical_problem is None
+            and pod.preempting is None
+            and not (self.missing_requests_refused and kind.missing_request is not None)
+            and (asks is None or not (_scored_by_namespaces(asks) or (self.volumes_scored and bool(asks.claims))))
+        )
+
+
+def _scored_by_namespaces(asks: PodConstraints) -> bool:
+    """Does the score of a node depend on which namespaces have certain labels?"""
+    return any(weighted.term.namespace_selector is not None for weighted in asks.preferred_pods)
+
+
+class ScoringSnapshot:
+    """A snapshot for choosing nodes, kept up to date with the state machine; with the cached scores."""
 
     def __init__(self, state_machine: StateMachine, eligible: Eligibility, scoring: Scoring) -> None:
-        self.backlog = Backlog(eligible.nominated, state_machine.advance_nominations.sequence_of)
-        self.chooser = Chooser(scoring)
         self.replica = SnapshotReplica()
-        self.rescore_at = Instant(0.0)
         #: Whether nodes were chosen since `rest_at` was set, and when to drop what is cached if none were.
         self.used = False
         self.rest_at = Instant(0.0)
         self._state_machine = state_machine
         self._eligible = eligible
         self._samples = Samples(scoring)
-        self._collector = NominatedChangeCollector(state_machine)
+        self._collector = ChosenChangeCollector(state_machine)
         #: Collected changes that are not applied to the replica yet.
         self._nodes: list[NodeChange] = []
         self._pods: list[PodChange] = []
@@ -68,8 +95,7 @@ class NominationSnapshot:
         self._collector.stop()
 
     def forget_scores(self) -> None:
-        """Drops all scores. Called when data may have changed that the scores read and no journal shows."""
-        self.chooser.forget()
+        """Drops all scores. Called when our own score may have changed."""
         self._samples.forget()
 
     async def rest(self, now: Instant, after_seconds: float) -> None:
@@ -102,13 +128,17 @@ class NominationSnapshot:
             await in_thread(partial(self.replica.take, counted))
         else:
             self.replica.take(counted)
-        self.backlog.take(changes.pods)
         self._behind = False
+
+    @property
+    def far_behind(self) -> bool:
+        """Are there so many changes that filter would not apply them itself?"""
+        return bool(self._pods or self._nodes) or len(self._collector) > _SLICE
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
         """The best of `rows`, which are rows of the state machine, for the pod. None: the snapshot is not up to date, lacks a
         row or a label that the pod's constraints read, or filter may not choose a node for the pod."""
-        if not self._eligible.chosen(pod) or not self._caught_up():
+        if not self._eligible.may_choose(pod) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
         if not pod.kind.keys_read <= snapshot.kinds.keys:
@@ -120,7 +150,7 @@ class NominationSnapshot:
         return self._samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
 
     def _caught_up(self) -> bool:
-        if self._behind or self._pods or self._nodes or len(self._collector) > _SLICE:
+        if self._behind or self.far_behind:
             return False
         if (pods := self._collector.few(_FEW)) is not None:
             return self._took(pods)
@@ -130,7 +160,6 @@ class NominationSnapshot:
             self._nodes, self._pods = list(changes.nodes), list(changes.pods)
             return False
         self.replica.take(replace(changes, pods=counted))
-        self.backlog.take(changes.pods)
         return True
 
     def _took(self, pods: list[PodChange]) -> bool:
@@ -139,7 +168,6 @@ class NominationSnapshot:
             self._pods = pods
             return False
         self.replica.take_pods(counted)
-        self.backlog.take(pods)
         return True
 
     def _rest(self) -> Changes:

@@ -1,1 +1,0 @@
-"""Nominations in advance: chooses nodes for pending pods before kube-scheduler searches for them."""

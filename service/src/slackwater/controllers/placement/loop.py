@@ -1,0 +1,99 @@
+"""The scoring loop: keeps the scoring snapshot up to date, and answers which of some nodes is the best for a pod.
+
+Filter applies a few changes itself when it asks. The loop applies what is more, so that filter seldom finds the snapshot
+behind: on the event loop a slice at a time, and very many changes or a rebuild in a worker thread. Deliberately absent: whether
+a node may be chosen for a pod, and the room that is held there (`runtime.flows`).
+"""
+
+from typing import Final
+
+import anyio
+import structlog
+
+from slackwater.controllers.placement.scoring_snapshot import Eligibility, ScoringSnapshot
+from slackwater.fit.best_node import Best, Scoring
+from slackwater.fit.node_scores import ScoreProfile
+from slackwater.fit.score.own import own_score
+from slackwater.model.columns import Rows
+from slackwater.model.kubernetes_rules import Rule
+from slackwater.model.objects import Pod
+from slackwater.ports.clock import Clock
+from slackwater.runtime.state_machine import StateMachine
+
+_log = structlog.get_logger(__name__)
+
+#: How often the snapshot is brought up to date if nothing makes it urgent.
+_IDLE_SECONDS: Final = 0.25
+#: The pause after an error.
+_REST_SECONDS: Final = 1.0
+#: When no node was chosen for so long, what is cached for groups of pods is dropped.
+_CACHED_SECONDS: Final = 20.0
+
+
+class ScoringLoop:
+    """Keeps a scoring snapshot, and finds the best node in it.
+
+    Call `after_event` after each event of the state machine. `weight`: the extender's weight in kube-scheduler's configuration.
+    `profile`: the score plug-ins of kube-scheduler's profile; None: those of the default profile."""
+
+    def __init__(self, state_machine: StateMachine, *, clock: Clock, weight: int, profile: ScoreProfile | None = None) -> None:
+        self._state_machine = state_machine
+        self._clock = clock
+        self._weight = weight
+        self._profile = profile
+        self._wake = anyio.Event()
+        self._snapshot: ScoringSnapshot | None = None
+        #: The curve with which the cached scores were computed. A reload of the settings may bring another one.
+        self._scored_by = state_machine.policy.curve
+
+    def after_event(self) -> None:
+        """Wakes the loop if the snapshot is so far behind that filter could not use it."""
+        if self._snapshot is not None and self._snapshot.far_behind:
+            self._wake.set()
+
+    def best_of(self, pod: Pod, rows: Rows) -> Best | None:
+        """The one of `rows` whose node scores best for the pod; `rows` are rows of the cluster state. None if the snapshot
+        cannot say (`ScoringSnapshot.best_of`): kube-scheduler then chooses among the feasible nodes."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return None
+        if self._scored_by is not self._state_machine.policy.curve:
+            self._scored_by = self._state_machine.policy.curve
+            snapshot.forget_scores()
+        try:
+            return snapshot.best_of(pod, rows)
+        except Exception:  # a bug here must not keep the pod from being placed
+            _log.exception("choosing failed; its snapshot is rebuilt")
+            self._unfollow()
+            return None
+
+    async def run(self) -> None:
+        """Follows the state machine until cancelled. Start it after the state machine has listed everything."""
+        while True:
+            try:
+                snapshot = self._snapshot or self._follow()
+                await snapshot.catch_up()
+                await snapshot.rest(self._clock(), _CACHED_SECONDS)
+                with anyio.move_on_after(_IDLE_SECONDS):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+            except Exception:  # a bug here must not end the service: kube-scheduler chooses by itself
+                _log.exception("following the cluster failed; the scoring snapshot is rebuilt")
+                self._unfollow()
+                await anyio.sleep(_REST_SECONDS)
+
+    def _follow(self) -> ScoringSnapshot:
+        policy = self._state_machine.policy
+        eligible = Eligibility(
+            scheduler_name=policy.scheduler_name,
+            missing_requests_refused=policy.missing_requests == "reject",
+            volumes_scored=policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING),
+        )
+        own = own_score(lambda: self._state_machine.policy.curve, self._weight)
+        self._snapshot = ScoringSnapshot(self._state_machine, eligible, Scoring(own, self._profile, policy.kubernetes))
+        return self._snapshot
+
+    def _unfollow(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.stop()
+            self._snapshot = None
