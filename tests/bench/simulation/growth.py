@@ -64,35 +64,8 @@ def inputs(by: int = 1) -> Iterator[Growth]:
             lambda shape=shape, count=count: [*_unhelpable(count, shape), _plain("p", 1000)],  # type: ignore[misc]
             groups(500),
         )
-    for each in (100, 300):
-        count = 500 // by
-        yield Growth(
-            f"claims: {count} pods with a claim of their own, {each // by} groups",
-            2.0,
-            -(-count // 32),
-            0,
-            lambda count=count: _claiming(count),  # type: ignore[misc]
-            groups(each),
-        )
-    for each in (100, 500):
-        apps = 100 // by
-        yield Growth(
-            f"zone spread: {apps} workloads of 10 pods, {each // by} groups",
-            2.0,
-            None,
-            0,
-            lambda apps=apps: _workloads(apps, 10, spread=(_spread,)),  # type: ignore[misc]
-            groups(each),
-        )
-    apps = 200 // by
-    yield Growth(
-        f"zone self-affinity: {apps} workloads of 5 pods, {500 // by} groups",
-        2.0,
-        None,
-        0,
-        lambda: _workloads(200 // by, 5, affinity=(_near(ZONE),)),
-        groups(500),
-    )
+    for sizes in (1, 20, 200):
+        yield from _moving(by, sizes)
     count = 4000 // by
     yield Growth(
         f"hostname self-affinity: {count:,} pods in workloads of 10, nodes with scraps of room, {10 // by or 1} groups",
@@ -103,6 +76,24 @@ def inputs(by: int = 1) -> Iterator[Growth]:
         lambda: _groups(10 // by or 1),
         500 // by,
     )
+
+
+def _moving(by: int, sizes: int) -> Iterator[Growth]:
+    """Pods whose verdicts move with those before them, and groups of so many different sizes in three zones."""
+
+    def growth(what: str, groups: int, pods: Callable[[], list[Pod]], nodes: int | None = None) -> Growth:
+        name = f"{what}, {groups // by} groups" + (f" of {sizes} sizes" if sizes > 1 else "")
+        return Growth(name, 2.0, nodes if sizes == 1 else None, 0, pods, lambda: _groups(groups // by, sizes))
+
+    pods, spreading, near = 500 // by, 100 // by, 200 // by
+    for each in (100, 300):
+        what = f"claims: {pods} pods with a claim of their own"
+        yield growth(what, each, lambda: _claiming(pods), -(-pods // 32))
+    for each in (100, 500):
+        what = f"zone spread: {spreading} workloads of 10 pods"
+        yield growth(what, each, lambda: _workloads(spreading, 10, spread=(_spread,)))
+    what = f"zone self-affinity: {near} workloads of 5 pods"
+    yield growth(what, 500, lambda: _workloads(near, 5, affinity=(_near(ZONE),)))
 
 
 def cases(by: int) -> Iterator[Case]:
@@ -137,11 +128,14 @@ def plan_of(pods: list[Pod], groups: Sequence[GrowableGroup], scraps: int = 0) -
         return plan_scale_up(snapshot, demand, groups, policy=_POLICY, clock=time.perf_counter)
 
 
-def _groups(count: int) -> list[GrowableGroup]:
-    """Groups in three zones that differ by a label, so that none is like another."""
+def _groups(count: int, sizes: int = 1) -> list[GrowableGroup]:
+    """Groups in three zones that differ by a label, so that none is like another. With several `sizes`, the groups of a zone
+    have these in turn: 8 CPU, 9 CPU and so on."""
     found = []
     for number in range(count):
         node = a_node(number)
+        if sizes > 1:
+            node = replace(node, allocatable=amounts_of((1000 * (8 + number // 3 % sizes), 128 * GIB)))
         group = NodeGroup(
             name=GroupName(f"g-{number:05}"), provider="bench", min_size=0, max_size=30_000, target=0, instances=()
         )

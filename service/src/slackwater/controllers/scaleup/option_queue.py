@@ -4,6 +4,9 @@ An option that is taken affects others: options with pods of the same equivalenc
 is left, and options whose pods' verdicts depend on where other pods are. If few options are affected, each is estimated again
 at once, and the choice is exact. If many are, each is estimated again when its turn comes: a thousand new estimates for each
 group that grows would take an hour. Every option that is taken was estimated on the present snapshot (docs/adr/0160).
+
+A bundle of which a bound on its merit is known waits with the bound, and is estimated when its turn comes: the choice stays
+exact, and a bundle that cannot be the best is not estimated at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +24,8 @@ _FEW: Final = 64
 
 
 class OptionQueue:
-    """A queue of the options of `bundles`; the one with the smallest `merit` is the best. `estimate` makes a bundle's
-    option."""
+    """A queue of the options of `bundles`; the one with the smallest `merit` is the best. `estimate` makes a bundle's option.
+    `bound` returns what the merit of that option is at least; None if that is not known."""
 
     def __init__(
         self,
@@ -31,9 +34,10 @@ class OptionQueue:
         *,
         estimate: Callable[[Bundle], Option],
         merit: Callable[[Option], Merit],
+        bound: Callable[[Bundle], Merit | None] = lambda _: None,
     ) -> None:
         self._budget = budget
-        self._estimate, self._merit = estimate, merit
+        self._estimate, self._merit, self._bound = estimate, merit, bound
         self._options: dict[Bundle, Option] = {}
         #: Grows with every estimate of the bundle, so that entries of earlier estimates are recognized.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
@@ -45,7 +49,7 @@ class OptionQueue:
         #: Options that must be estimated again before they are taken.
         self._outdated: dict[Bundle, None] = {}
         for bundle in bundles:
-            self._renew(bundle)
+            self._enter(bundle)
 
     def best(self) -> Option | None:
         """The best option on the present snapshot; None if no option helps any pod. May estimate options again."""
@@ -80,7 +84,7 @@ class OptionQueue:
             self._outdated.update(self._moving)
         if len(self._outdated) <= _FEW:
             for bundle in list(self._outdated):
-                self._renew(bundle)
+                self._enter(bundle)
 
     def _mark_options_over(self, limit: int) -> None:
         """Marks the options that need more of the limit than is left as affected."""
@@ -89,6 +93,16 @@ class OptionQueue:
             _, version, bundle = heappop(needs)
             if version == self._version[bundle]:
                 self._outdated[bundle] = None
+
+    def _enter(self, bundle: Bundle) -> None:
+        """Puts the bundle into the queue by the bound on its merit; by its option if no bound is known."""
+        bound = self._bound(bundle)
+        if bound is None:
+            self._renew(bundle)
+            return
+        self._forget(bundle)
+        self._outdated[bundle] = None
+        heappush(self._queue, (bound, self._version[bundle], bundle))
 
     def _renew(self, bundle: Bundle) -> None:
         self._forget(bundle)
@@ -108,6 +122,6 @@ class OptionQueue:
         self._version[bundle] += 1
         self._outdated.pop(bundle, None)
         self._moving.pop(bundle, None)
-        known = self._options.get(bundle)
+        known = self._options.pop(bundle, None)
         for kind in known.kinds if known is not None else ():
             self._of_kind.get(kind, {}).pop(bundle, None)

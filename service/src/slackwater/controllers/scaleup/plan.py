@@ -17,6 +17,7 @@ What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from slackwater.controllers.scaleup.failures import Remaining
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.interchangeable import SharedEstimates
+from slackwater.controllers.scaleup.optimistic import OptimisticOptions
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import Demand
@@ -218,7 +220,7 @@ class _Planning:
         with self._snapshot.fork():
             self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
-            self._shared = SharedEstimates(self._template_nodes)
+            self._shared, self._optimistic = SharedEstimates(self._template_nodes), OptimisticOptions(self._template_nodes)
             self._rounds()
             if self._place_apart():
                 self._rounds()
@@ -243,6 +245,7 @@ class _Planning:
     def _take_off(self, kinds: Iterable[KindId], pods: Rows) -> None:
         """Takes placed pods of these equivalence groups off the pods that are left."""
         self._shared.forget()
+        self._optimistic.forget()
         self._left[pods] = False
         for kind in kinds:
             run = self._runs.pop(kind).pods
@@ -253,7 +256,10 @@ class _Planning:
     def _rounds(self) -> None:
         if self._is_over():
             return
-        queue = OptionQueue(self._bundles(), self._budget, estimate=self._estimated, merit=self._expanders())
+        merit = self._expanders()
+        queue = OptionQueue(
+            self._bundles(), self._budget, estimate=self._estimated, merit=merit, bound=partial(self._bound, merit)
+        )
         while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
             shown = self._take(option)
             if not self._runs or self._is_over():
@@ -277,6 +283,15 @@ class _Planning:
             largest=largest_of(nodes),
         )
 
+    def _runs_for(self, bundle: tuple[int, ...]) -> list[Run]:
+        return [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs]
+
+    def _bound(self, merit: Callable[[Option], Merit], bundle: tuple[int, ...]) -> Merit | None:
+        if not self._template_nodes.inter_pod_constraints.moving:
+            return None
+        option = self._optimistic.of(bundle, self._runs_for(bundle))
+        return None if option is None else merit(option)
+
     def _estimated(self, bundle: tuple[int, ...]) -> Option:
         known = self._shared.known(bundle[0], self._budget) if len(bundle) == 1 else None
         if known is not None:
@@ -288,7 +303,7 @@ class _Planning:
             self._template_nodes,
             self._budget,
             bundle,
-            [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs],
+            self._runs_for(bundle),
             priorities=self._priorities,
             together=self._together,
             stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
@@ -362,6 +377,7 @@ class _Planning:
     _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group
     _template_nodes: TemplateNodes
     _shared: SharedEstimates
+    _optimistic: OptimisticOptions
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
 
