@@ -1,13 +1,11 @@
 """Questions that people ask the dashboard, each answered in at most three clicks; and what happened before."""
 
-from typing import Any
-
 import pytest
 
-from slackwater.controllers.history.answer import document
+from slackwater.controllers.history.answer import past_of
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History
-from slackwater.model.history import HistoryAction, HistoryEntry
+from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Remembered
 from tests.browser.page import DRAWN, a_page, clock_text, without_unexplained
@@ -29,9 +27,9 @@ async def test_why_shows_what_happened_before_the_service_started() -> None:
     # Later than the service starts here, however long that takes; the page knows when it did to a second or so.
     history.add(HistoryEntry(at_ms=wall_ms + hour_ms, action=HistoryAction.BOUND, pod="shop/web-2", node="general-2"))
 
-    async def told(what: Remembered, namespace: str, name: str, since: float | None) -> dict[str, Any]:
+    async def told(what: Remembered, namespace: str, name: str, since: float | None) -> PastOfObject:
         assert since is None
-        return document(history, what, f"{namespace}/{name}" if namespace else name, since_ms=None)
+        return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=None)
 
     async with (
         served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), what_happened=told) as url,

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.explain import nodes, pods
+from slackwater.explain.findings import remedy
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
+from slackwater.explain.remedies import Change
+from slackwater.explain.search import Solution
 from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import SCALE_DOWN_DISABLED
@@ -94,8 +99,12 @@ def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: StatusSources, num
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "schedulable") == before
     assert before or explanation.reasons
-    for remedy in explanation.remedies:
-        assert told.after(remedy.changes).fits(pod.uid), remedy.words
+    helping = [
+        changes for tried in (False, True) for changes in pods.what_helps(told.explain_input(), pod, with_groups=tried)[0]
+    ]
+    assert set(explanation.remedies) <= {remedy(*changes) for changes in helping}
+    for changes in helping if explanation.state == "pending" else ():
+        assert told.after(changes).fits(pod.uid), remedy(*changes)
 
 
 @LAW
@@ -103,7 +112,10 @@ def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: StatusSources, num
 def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: StatusSources, number: int) -> None:
     told = replace(told, groups=())
     pod = told.pending[number % len(told.pending)]
-    for found in explain_pod(told.explain_input(), pod).minimal:
+    listed = explain_pod(told.explain_input(), pod).minimal
+    solutions = pods.what_helps(told.explain_input(), pod, with_groups=True)[1] if listed else []
+    assert tuple(found.answer() for found in solutions) == listed
+    for found in solutions:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
         assert len(found.blockers) == len(set(words))
@@ -112,6 +124,13 @@ def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: StatusSources, n
             others = [other for other in found.changes if other is not change]
             assert not told.after(others).fits_a_node(pod.uid), (change.words, words)
             assert len(words) == 1 or not told.after([change]).fits_a_node(pod.uid), (change.words, words)
+
+
+def helping_of(told: StatusSources, node: NodeName) -> tuple[list[tuple[Change, ...]], Solution | None]:
+    explain_input = told.explain_input()
+    row = explain_input.row_of(node)
+    assert row is not None
+    return nodes.what_helps(explain_input, node, row)
 
 
 @LAW
@@ -123,15 +142,19 @@ def test_every_remedy_of_a_node_lets_it_go(told: StatusSources, number: int) -> 
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "removable") == before
     assert explanation.reasons
-    for remedy in explanation.remedies:
-        assert told.after(remedy.changes).goes(node), remedy.words
+    helping = [] if before else helping_of(told, node)[0]
+    assert explanation.remedies == tuple(remedy(*changes) for changes in helping)
+    for changes in helping:
+        assert told.after(changes).goes(node), remedy(*changes)
 
 
 @LAW
 @given(told=standing_clusters(), number=st.integers(0, 30))
 def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: StatusSources, number: int) -> None:
     node = told.nodes[number % len(told.nodes)].name
-    for found in explain_node(told.explain_input(), node).minimal:
+    solution = None if told.goes(node) else helping_of(told, node)[1]
+    assert explain_node(told.explain_input(), node).minimal == (() if solution is None else (solution.answer(),))
+    for found in [] if solution is None else [solution]:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
         assert told.after(found.changes).goes(node), words

@@ -16,6 +16,7 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.template_devices import usual_slices
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.template_devices import DRA_DRIVER, GPU_COUNT, read_template_devices
+from tests.support.answers import json_of
 from tests.support.devices import (
     DRIVER,
     Obj,
@@ -103,7 +104,7 @@ def test_an_explanation_names_each_device_and_what_would_help() -> None:
     other = slice_body("b", {"name": "gpu-0", "attributes": {"model": {"string": "a100"}}})
     runs, waits = pod_body("runs", "theirs", on="a"), pod_body("waits", template="template")
     cluster = cluster_of(node_body("a"), node_body("b"), gpus("a", 2), other, class_body(), TWO, taken, runs, waits)
-    told = explain_offline(cluster, settings(), "pod", "default", "waits")
+    told = json_of(explain_offline(cluster, settings(), "pod", "default", "waits"))
     assert told["reasons"][0]["objects"] == [
         f"device {DRIVER}/a/gpu-0: in use by claim default/theirs",
         f"device {DRIVER}/a/gpu-1: free",

@@ -53,8 +53,8 @@ def test_their_room_is_free_only_for_pods_that_preempt(policy: str | None, want:
     spec: Obj = {} if policy is None else {"preemptionPolicy": policy}
     found = cluster(filler(), a_pod("p", "3", **spec))
     assert planned(found) == want
-    assert explain_offline(found, Settings(), "pod", "default", "p")["state"] == state
-    assert explain_offline(found, Settings(), "group", "", "pool")["state"] == group
+    assert explain_offline(found, Settings(), "pod", "default", "p").state == state
+    assert explain_offline(found, Settings(), "group", "", "pool").state == group
 
 
 def test_a_pod_that_may_not_preempt_takes_no_room_that_one_that_may_has_taken() -> None:
@@ -65,7 +65,7 @@ def test_a_pod_that_may_not_preempt_takes_no_room_that_one_that_may_has_taken() 
 def test_an_expendable_pod_takes_no_room_of_another() -> None:
     found = cluster(filler(), a_pod("p", "3", priority=-50))
     assert planned(found) == (0, [], [])
-    assert explain_offline(found, Settings(), "pod", "default", "p")["reasons"][0]["code"] == "resources_short"
+    assert explain_offline(found, Settings(), "pod", "default", "p").reasons[0].code == "resources_short"
 
 
 def test_rules_about_other_pods_count_them() -> None:

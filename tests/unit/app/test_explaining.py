@@ -21,7 +21,7 @@ from slackwater.controllers.slack.state import SlackState
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.history import HistoryAction, HistoryEntry, as_json
+from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -60,8 +60,8 @@ class Bench:
     ) -> None:
         """With groups, an autoscaler watches the auxiliary objects."""
 
-        async def history(_what: str, _namespace: str, name: str) -> tuple[Mapping[str, Any], ...]:
-            return (as_json(past[name]),) if name in past else ()
+        async def history(_what: str, _namespace: str, name: str) -> tuple[HistoryLine, ...]:
+            return (HistoryLine.of(past[name]),) if name in past else ()
 
         self.state_machine = StateMachine(policy)
         self.state_machine.apply(Synced(), NOW)

@@ -12,14 +12,15 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
-from slackwater.controllers.history.answer import document
+from slackwater.controllers.history.answer import past_of
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History
 from slackwater.controllers.policy import Policy
-from slackwater.model.history import HistoryAction, HistoryEntry
+from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.answers import json_of
 from tests.support.http_answers import answering
 
 NOW_MS = 1_700_000_100_000
@@ -48,9 +49,9 @@ class Ready:
 async def get(path: str, history: History) -> tuple[int, Any]:
     """The answer of the ops listener of a service that has not listed everything yet."""
 
-    async def what_happened(what: Remembered, namespace: str, name: str, since: float | None) -> dict[str, Any]:
+    async def what_happened(what: Remembered, namespace: str, name: str, since: float | None) -> PastOfObject:
         since_ms = None if since is None else NOW_MS - round(since * 1000)
-        return document(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since_ms)
+        return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since_ms)
 
     app: Any = ops_app(
         state_machine=StateMachine(Policy()),
@@ -86,7 +87,7 @@ async def test_a_bad_duration_is_refused_with_what_is_wanted(since: str) -> None
 
 
 def test_the_table_says_when_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
-    body = json.dumps(document(a_history(LOW), "pod", "shop/low", since_ms=None, notes=("a note",)))
+    body = json.dumps(json_of(past_of(a_history(LOW), "pod", "shop/low", since_ms=None, notes=("a note",))))
     with answering(body.encode()) as (url, _):
         assert main(["history", "pod", "shop/low", "-o", "table", "--url", url]) == 0
     heading, line, note = capsys.readouterr().out.splitlines()
@@ -96,7 +97,7 @@ def test_the_table_says_when_who_and_what(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_history_of_a_preemptor_names_its_victims(capsys: pytest.CaptureFixture[str]) -> None:
-    body = json.dumps(document(a_history(LOW), "pod", "shop/high", since_ms=None))
+    body = json.dumps(json_of(past_of(a_history(LOW), "pod", "shop/high", since_ms=None)))
     with answering(body.encode()) as (url, _):
         assert main(["history", "pod", "shop/high", "-o", "table", "--url", url]) == 0
     assert "pod shop/low: preempted on n1" in capsys.readouterr().out
@@ -104,7 +105,7 @@ def test_the_history_of_a_preemptor_names_its_victims(capsys: pytest.CaptureFixt
 
 def test_pods_of_one_name_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
     entries = (LOW, replace(LOW, uid="abcdefgh", action=HistoryAction.BOUND, other=""))
-    body = json.dumps(document(a_history(*entries), "pod", "shop/low", since_ms=None))
+    body = json.dumps(json_of(past_of(a_history(*entries), "pod", "shop/low", since_ms=None)))
     with answering(body.encode()) as (url, _):
         assert main(["history", "pod", "shop/low", "-o", "table", "--url", url]) == 0
     heading, *lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -113,7 +114,7 @@ def test_pods_of_one_name_are_distinguished(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_nothing_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    body = json.dumps(document(a_history(), "node", "n1", since_ms=None))
+    body = json.dumps(json_of(past_of(a_history(), "node", "n1", since_ms=None)))
     with answering(body.encode()) as (url, _):
         assert main(["history", "node", "n1", "--since", "24h", "-o", "table", "--url", url]) == 0
     assert capsys.readouterr().out == "node n1: nothing is recorded within 24h\n"

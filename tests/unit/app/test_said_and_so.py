@@ -18,6 +18,7 @@ from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.runtime import dump
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod
 from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
 
@@ -34,7 +35,7 @@ def kept(cluster: Cluster) -> dict[str, str]:
 
 
 def state_of(cluster: Cluster, node: str) -> tuple[str, list[str]]:
-    document = explain_offline(cluster, Settings(), "node", "", node)
+    document = json_of(explain_offline(cluster, Settings(), "node", "", node))
     return document["state"], [reason["code"] for reason in document["reasons"]]
 
 

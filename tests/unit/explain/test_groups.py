@@ -30,7 +30,7 @@ def test_a_full_group_is_reported_with_the_number_that_would_do() -> None:
     )
     answer = explain_group(told.explain_input(), POOL, {"target": 10})
     assert (answer.state, answer.reasons[0].code) == ("stuck", "limit")
-    assert [remedy.words for remedy in answer.remedies] == ["raise max of group pool from 10 to 11"]
+    assert [remedy.change for remedy in answer.remedies] == ["raise max of group pool from 10 to 11"]
 
 
 def test_a_quota_is_raised_by_what_one_node_needs() -> None:
@@ -41,7 +41,7 @@ def test_a_quota_is_raised_by_what_one_node_needs() -> None:
         scale_up=ScaleUpPolicy(quotas=(Quota(name="all", limits={"cpu": 4000}),)),
     )
     answer = explain_group(told.explain_input(), POOL, {})
-    assert [remedy.words for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]
+    assert [remedy.change for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]
 
 
 def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:

@@ -40,7 +40,7 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
     assert reason.code == "NotEnoughPdb"
     assert reason.objects == ("PodDisruptionBudget default/web", "pod default/web-1", "pod default/web-2")
     words = "one more ready replica of ReplicaSet default/web, so that PodDisruptionBudget default/web allows a disruption"
-    assert [remedy.words for remedy in answer.remedies] == [words]
+    assert [remedy.change for remedy in answer.remedies] == [words]
 
 
 def test_of_several_budgets_all_but_one_have_to_go() -> None:
@@ -49,7 +49,7 @@ def test_of_several_budgets_all_but_one_have_to_go() -> None:
     answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects[0]) == ("MultiplePdbs", "PodDisruptionBudget default/own")
-    assert [remedy.words for remedy in answer.remedies] == [
+    assert [remedy.change for remedy in answer.remedies] == [
         f"delete PodDisruptionBudget default/{first} and PodDisruptionBudget default/{second}"
         for first, second in (("more", "most"), ("own", "most"), ("own", "more"))
     ]
@@ -60,7 +60,7 @@ def test_a_pod_that_must_not_be_disrupted_is_named_with_what_protects_it() -> No
     answer = explain_node(a_pool(protected).explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects) == ("DoNotDisruptAnnotation", ("pod default/job", "ReplicaSet default/web"))
-    assert [remedy.words for remedy in answer.remedies] == [
+    assert [remedy.change for remedy in answer.remedies] == [
         "remove annotation karpenter.sh/do-not-disrupt from pod default/job",
         "delete pod default/job from node n1",
     ]
@@ -72,7 +72,7 @@ def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
     assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
     (found,) = answer.minimal
     assert len(found.blockers) == 3
-    assert [change.words for change in found.changes] == [
+    assert list(found.remedy.changes) == [
         "raise the utilization threshold of group pool from 0.5 to 0.75",
         "lower min of group pool from 3 to 2",
         "annotate pod default/bare with cluster-autoscaler.kubernetes.io/safe-to-evict: true",
@@ -88,7 +88,7 @@ def test_a_pod_that_fits_nowhere_else_is_reported_with_its_reason() -> None:
     answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects, reason.short) == ("NoPlaceToMovePods", ("pod default/big",), {"milliCPU": 250})
-    assert [remedy.words for remedy in answer.remedies] == [
+    assert [remedy.change for remedy in answer.remedies] == [
         "lower the request of pod default/big for cpu by 250m, from 1500m to 1250m"
     ]
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.explain.findings import document
 from slackwater.explain.pods import PodContext, explain_pod
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
+from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod
 from tests.support.explaining import StatusSources
 from tests.support.scalingup import a_group, a_template
@@ -22,7 +22,8 @@ def roomy(name: str, **more: object) -> Node:
 
 
 def explained(told: StatusSources, pod: Pod, **more: object) -> dict[str, object]:
-    return document(explain_pod(told.explain_input(), pod, **more))  # type: ignore[arg-type]
+    answer: dict[str, object] = json_of(explain_pod(told.explain_input(), pod, **more))  # type: ignore[arg-type]
+    return answer
 
 
 def test_amounts_are_those_of_the_closest_node_and_the_smallest_change_is_a_remedy() -> None:
@@ -57,7 +58,7 @@ def test_all_obstacles_of_a_node_are_named_and_only_together_they_are_a_remedy()
     (found,) = answer.minimal
     want = ["taint_not_tolerated", "node_affinity", "resources_above_node"]
     assert [blocker.code for blocker in found.blockers] == want
-    assert [remedy.words for remedy in answer.remedies] == [
+    assert [remedy.change for remedy in answer.remedies] == [
         "remove taint dedicated=batch:NoSchedule from node n1; and label node n1 with disk=fast; and "
         "lower the request of pod default/big for cpu by 1, from 3 to 2"
     ]
@@ -94,7 +95,7 @@ def test_a_pod_whose_node_is_on_its_way_waits_for_it_and_no_group_is_to_be_chang
     told = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(coming,))
     answer = explain_pod(told.explain_input(), pod)
     assert [reason.code for reason in answer.reasons] == ["resources_above_node", "node_coming"]
-    assert not [remedy for remedy in answer.remedies if "group" in remedy.words]
+    assert not [remedy for remedy in answer.remedies if "group" in remedy.change]
 
 
 def test_pods_in_the_way_are_named() -> None:
@@ -108,7 +109,7 @@ def test_pods_in_the_way_are_named() -> None:
     answer = explain_pod(told.explain_input(), pod)
     assert answer.reasons[0].code == "pod_anti_affinity"
     assert answer.reasons[0].objects == ("pod default/db-1",)
-    assert "move pod default/db-1 off node n1" in [remedy.words for remedy in answer.remedies]
+    assert "move pod default/db-1 off node n1" in [remedy.change for remedy in answer.remedies]
 
 
 def test_a_pod_that_fits_waits_for_its_scheduler() -> None:
@@ -186,9 +187,9 @@ def test_comparing_a_placed_pod_leaves_the_snapshot_as_it_was() -> None:
     told = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
     explain_input = told.explain_input()
     before = explain_input.snapshot.used.copy()
-    first = document(explain_pod(explain_input, pod))
+    first = json_of(explain_pod(explain_input, pod))
     assert (explain_input.snapshot.used == before).all()
-    assert document(explain_pod(explain_input, pod)) == first
+    assert json_of(explain_pod(explain_input, pod)) == first
 
 
 def test_a_pod_on_a_node_that_is_unknown_has_nothing_to_compare() -> None:

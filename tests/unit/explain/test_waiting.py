@@ -17,7 +17,7 @@ def roomy(*taints: tuple[str, str], cordoned: bool = False) -> Node:
 
 def remedies(node: Node, **asks: dict[str, str]) -> list[str]:
     pod = a_pod("web", node_selector=asks.get("node_selector"))
-    return [remedy.words for remedy in explain_pod(StatusSources(nodes=(node,), pending=(pod,)).explain_input(), pod).remedies]
+    return [remedy.change for remedy in explain_pod(StatusSources(nodes=(node,), pending=(pod,)).explain_input(), pod).remedies]
 
 
 @pytest.mark.parametrize(

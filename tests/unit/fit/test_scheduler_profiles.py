@@ -24,6 +24,7 @@ from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.answers import json_of
 from tests.support.builders import a_pod as plain_pod
 from tests.support.builders import whole_cluster
 from tests.support.manifests import Obj, node_manifest, pod_manifest
@@ -133,7 +134,7 @@ def test_hard_default_constraints_spread_the_pods_of_a_controller_or_service(sou
     items = two_zones(*sources, a_pod("m"))
     assert placed(_SPREAD, *items) == {"shop/m": []}
     assert grown(_SPREAD, *items) == ({"b": 1}, [])
-    document = explain_offline(cluster_of(_SPREAD, *items), _SETTINGS, "pod", "shop", "m")
+    document = json_of(explain_offline(cluster_of(_SPREAD, *items), _SETTINGS, "pod", "shop", "m"))
     assert {reason["code"] for reason in document["reasons"]} >= {"spread_skew", "resources_short"}
 
 

@@ -44,5 +44,5 @@ def status_of(stats: ReflectorStats) -> EventSourceStatus:
         events=stats.events,
         lists=stats.lists,
         watches=stats.watches,
-        brokenObjects=stats.broken_objects,
+        broken_objects=stats.broken_objects,
     )

@@ -5,7 +5,7 @@ The leader answers from memory. A standby reads the ConfigMaps when it is asked,
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -13,10 +13,11 @@ from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.app.settings import Settings
-from slackwater.controllers.history.answer import document, newest
+from slackwater.controllers.history.answer import newest, past_of
 from slackwater.controllers.history.loop import HistoryLoop
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History
+from slackwater.model.history import HistoryLine, PastOfObject
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.clock import SteadyClock, Times
 from slackwater.ports.protocols import Remembered
@@ -55,13 +56,13 @@ class ServiceHistory:
     def _now_ms(self) -> int:
         return round(self._steady() * 1000)
 
-    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None) -> dict[str, Any]:
+    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None) -> PastOfObject:
         """Implements `ports.protocols.HistoryQuery`."""
         history, notes = await self._current()
         since = None if since_seconds is None else self._now_ms() - round(since_seconds * 1000)
-        return document(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since, notes=notes)
+        return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since, notes=notes)
 
-    async def newest(self, what: str, namespace: str, name: str) -> tuple[dict[str, Any], ...]:
+    async def newest(self, what: str, namespace: str, name: str) -> tuple[HistoryLine, ...]:
         """The newest entries about a pod or a node, for its explanation; none about objects of other kinds."""
         if what not in {"pod", "node"}:
             return ()

@@ -1,18 +1,23 @@
-"""Defines the parts of an explanation, and converts them to JSON values.
+"""Defines the answer of `/explain/...` and its parts.
 
 - `Explanation`: the answer, made of `Finding`, `Remedy`, `MinimalSet` and `GroupVerdict`.
 - `Obstacle`: what keeps a pod off a node, or a node from being removed, with changes that might help.
 - `PodQuery`: the pod for which a node is sought, and the cluster.
-- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: make the finding for a code. `document`: makes the JSON value.
+- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: make the finding for a code. `remedy`: makes a remedy of
+  changes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta
 
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.remedies import Change, PodEdit
+from slackwater.model.history import HistoryLine
 from slackwater.model.ids import NodeName, Row
+from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints
@@ -25,93 +30,84 @@ OURS: Final = "Slackwater"
 MOST_OBJECTS: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One reason. `code` is from one of the closed lists of `model.reasons`; `plugin` is kube-scheduler's plug-in, or `OURS`.
+class Finding(JsonAnswer, frozen=True, kw_only=True):
+    """One reason, from a closed list."""
 
-    The reason applies to `nodes` nodes. `short` is the lacking amount of `resource` on the node `closest`, which lacks least,
-    by unit (milliCPU, bytes, count). `objects` are the objects that cause the reason, as "kind name".
-    """
-
-    code: str
-    plugin: str = OURS
+    code: Annotated[str, Meta(description="From docs/reasons.md, docs/evacuation.md or docs/explain.md.")]
+    plugin: Annotated[str, Meta(description="Whose word it is: a plug-in of kube-scheduler, or Slackwater.")] = written(OURS)
     text: str
-    detail: str = ""
-    nodes: int = 0
-    resource: str | None = None
-    short: Mapping[str, int] = field(default_factory=dict)
-    objects: tuple[str, ...] = ()
-    closest: NodeName | None = None
+    detail: Annotated[str, Meta(description="Figures. Left out where there are none.")] = ""
+    nodes: Annotated[int, Meta(description="On how many nodes it holds.")] = written(0)
+    resource: Annotated[str | None, Meta(description="What is short.")] = written(None)
+    short: Annotated[
+        Mapping[str, int], Meta(description="How much is lacking on the closest of these nodes: milliCPU, bytes or count.")
+    ] = written({})
+    objects: Annotated[tuple[str, ...], Meta(description="What is in the way, as `kind name`.")] = written(())
+    closest: Annotated[NodeName | None, Meta(description="The node where least is lacking. Left out where none is meant.")] = (
+        None
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """Changes that together solve the problem, as a trial has shown. None of them can be left out."""
+class Remedy(JsonAnswer, frozen=True, kw_only=True):
+    """A change that helps, as the simulator has confirmed."""
 
-    changes: tuple[Change, ...]
-
-    @property
-    def words(self) -> str:
-        return "; and ".join(change.words for change in self.changes)
+    change: str
+    checked: Annotated[bool, Meta(description="Always true: a change that was not seen to help is not listed.")] = written(True)
+    changes: Annotated[tuple[str, ...], Meta(description="Its parts; all are needed.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinimalSet:
-    """Obstacles at one node (`where`) that have to be removed together. Entry i of `changes` removes entry i of `blockers`.
-    Removing only some of them does not help."""
+class MinimalSet(JsonAnswer, frozen=True, kw_only=True):
+    """A minimal set of blockers: removing all of them helps, removing fewer does not."""
 
     where: str
     blockers: tuple[Finding, ...]
-    changes: tuple[Change, ...]
+    remedy: Remedy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupVerdict:
-    """Why a node group does not help a pod. Without findings: a new node of the group would take the pod."""
+class GroupVerdict(JsonAnswer, frozen=True, kw_only=True):
+    """Whether a node group helps a pending pod, and why not."""
 
     group: GroupName
-    findings: tuple[Finding, ...] = ()
+    helps: bool
+    reasons: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherNode:
-    """Another node that would take a placed pod now. `score` is its weighted score; `difference` is that score minus the score
-    of the pod's own node, by plug-in, without plug-ins of equal score."""
+class OtherNode(JsonAnswer, frozen=True, kw_only=True):
+    """Another node that would take the pod now."""
 
     node: NodeName
     score: int
-    difference: Mapping[str, int]
+    difference: Annotated[Mapping[str, int], Meta(description="From the score of the pod's node, by plug-in, weighted.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instead:
-    """The comparison of a placed pod's node with the other nodes. `score` is the score of the pod's node. `feasible` is the
-    number of other nodes that would take the pod, `nodes` the best of these. `findings` say why the remaining nodes would
-    not."""
+class Instead(JsonAnswer, frozen=True, kw_only=True):
+    """What could be chosen instead of a placed pod's node."""
 
-    score: int
-    feasible: int
-    nodes: tuple[OtherNode, ...]
-    findings: tuple[Finding, ...]
+    as_of: Annotated[Literal["now"], Meta(description="Computed when asked; nothing is kept of when the pod was placed.")] = (
+        written("now")
+    )
+    score: Annotated[int, Meta(description="Of the pod's node.")]
+    feasible: Annotated[int, Meta(description="Other nodes that would take the pod.")]
+    nodes: Annotated[tuple[OtherNode, ...], Meta(description="The best of them, at most five.")]
+    reasons: Annotated[tuple[Finding, ...], Meta(description="Why the rest would not.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """The answer about one object. `facts` are figures about the object. `notes` say what could not be judged. `remarks` apply
-    to every answer at present, such as a pause, or say what is not kept of the slack that a pod asks for. `history` is what
-    happened to the object last. `instead` is set only for a placed pod."""
+class Explanation(JsonAnswer, frozen=True, kw_only=True):
+    """The explanation of an object's state."""
 
     object: str
     state: str
-    reasons: tuple[Finding, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-    minimal: tuple[MinimalSet, ...] = ()
-    groups: tuple[GroupVerdict, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    history: tuple[Mapping[str, Any], ...] = ()
-    instead: Instead | None = None
+    reasons: tuple[Finding, ...] = written(())
+    remedies: tuple[Remedy, ...] = written(())
+    minimal: tuple[MinimalSet, ...] = written(())
+    facts: Annotated[Mapping[str, Any], Meta(description="Figures about the object.")] = written({})
+    groups: Annotated[tuple[GroupVerdict, ...], Meta(description="Of a pending pod. Left out where there are no groups.")] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where everything was.")] = ()
+    remarks: Annotated[
+        tuple[str, ...], Meta(description="Pauses, and what is not kept of the pod's slack. Left out if empty.")
+    ] = ()
+    instead: Annotated[Instead | None, Meta(description="Of a placed pod. Left out otherwise.")] = None
+    history: Annotated[tuple[HistoryLine, ...], Meta(description="What happened last, see /history. Left out if empty.")] = ()
 
 
 def of_reason(reason: Reason, **more: Any) -> Finding:
@@ -128,71 +124,10 @@ def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
     return Finding(code=str(wait_reason), text=WAIT_TEXTS[wait_reason], **more)
 
 
-def document(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as JSON values: the answer of `/explain/...`. Empty optional parts are left out."""
-    answer: dict[str, Any] = {
-        "object": explanation.object,
-        "state": explanation.state,
-        "reasons": [_finding(finding) for finding in explanation.reasons],
-        "remedies": [_remedy(remedy.changes) for remedy in explanation.remedies],
-        "minimal": [_minimal(each) for each in explanation.minimal],
-        "facts": dict(explanation.facts),
-    }
-    if explanation.groups:
-        answer["groups"] = [_group(word) for word in explanation.groups]
-    if explanation.notes:
-        answer["notes"] = list(explanation.notes)
-    if explanation.remarks:
-        answer["remarks"] = list(explanation.remarks)
-    if explanation.history:
-        answer["history"] = [dict(entry) for entry in explanation.history]
-    if explanation.instead is not None:
-        answer["instead"] = _instead(explanation.instead)
-    return answer
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "code": finding.code,
-        "plugin": finding.plugin,
-        "text": finding.text,
-        "nodes": finding.nodes,
-        "resource": finding.resource,
-        "short": dict(finding.short),
-        "objects": list(finding.objects),
-    }
-    if finding.detail:
-        found["detail"] = finding.detail
-    if finding.closest is not None:
-        found["closest"] = finding.closest
-    return found
-
-
-def _remedy(changes: Iterable[Change]) -> dict[str, Any]:
-    listed = tuple(changes)
-    return {"change": Remedy(changes=listed).words, "checked": True, "changes": [change.words for change in listed]}
-
-
-def _minimal(found: MinimalSet) -> dict[str, Any]:
-    return {
-        "where": found.where,
-        "blockers": [_finding(blocker) for blocker in found.blockers],
-        "remedy": _remedy(found.changes),
-    }
-
-
-def _instead(instead: Instead) -> dict[str, Any]:
-    return {
-        "asOf": "now",
-        "score": instead.score,
-        "feasible": instead.feasible,
-        "nodes": [{"node": each.node, "score": each.score, "difference": dict(each.difference)} for each in instead.nodes],
-        "reasons": [_finding(finding) for finding in instead.findings],
-    }
-
-
-def _group(word: GroupVerdict) -> dict[str, Any]:
-    return {"group": word.group, "helps": not word.findings, "reasons": [_finding(finding) for finding in word.findings]}
+def remedy(*changes: Change) -> Remedy:
+    """The remedy that consists of these changes, as a trial has shown. None of them can be left out."""
+    words = tuple(change.words for change in changes)
+    return Remedy(change="; and ".join(words), changes=words)
 
 
 @dataclass(frozen=True, slots=True)

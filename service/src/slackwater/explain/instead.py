@@ -72,4 +72,4 @@ def _compared(asked: PodQuery, others: Rows, points: dict[str, Int64], findings:
         )
         for at in best
     )
-    return Instead(score=int(total[-1]), feasible=len(names), nodes=nodes, findings=findings)
+    return Instead(score=int(total[-1]), feasible=len(names), nodes=nodes, reasons=findings)

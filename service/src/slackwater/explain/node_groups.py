@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import (
     Budget,
@@ -25,7 +26,7 @@ from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.explain import obstacles
 from slackwater.explain.explain_input import ExplainInput, after
-from slackwater.explain.findings import Explanation, Finding, GroupVerdict, PodQuery, Remedy, of_wait_reason
+from slackwater.explain.findings import Explanation, Finding, GroupVerdict, PodQuery, Remedy, of_wait_reason, remedy
 from slackwater.explain.remedies import Change, GroupEdit, NewNode, ScaleUpEdit
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.nodegroups import GroupName
@@ -38,10 +39,11 @@ _MOST_KINDS: Final = 200
 
 
 def group_verdicts(explain_input: ExplainInput, pod: Pod) -> list[GroupVerdict]:
-    """For each node group, the findings why it does not help the pod; a verdict without findings means that it would."""
+    """For each node group, the reasons why it does not help the pod; a verdict without reasons means that it would."""
     return [
-        GroupVerdict(group=name, findings=(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod)))
+        GroupVerdict(group=name, helps=not reasons, reasons=reasons)
         for name in explain_input.groups
+        for reasons in [(*skip_reasons(explain_input, name), *on_new_node(explain_input, name, pod))]
     ]
 
 
@@ -84,7 +86,7 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
         if reason is Reason.OK:
             return []
         found = obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))
-        return [replace(each, closest=None, detail=_and(each.detail, template.broken_promise)) for each in found]
+        return [structs.replace(each, closest=None, detail=_and(each.detail, template.broken_promise)) for each in found]
 
 
 def _and(detail: str, more: str) -> str:
@@ -242,7 +244,7 @@ def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tup
             counted[key] += count
             shown.setdefault(key, finding)
     return [
-        replace(shown[key], detail=f"{count} pods: {shown[key].detail}".rstrip(": "), nodes=0)
+        structs.replace(shown[key], detail=f"{count} pods: {shown[key].detail}".rstrip(": "), nodes=0)
         for key, count in counted.most_common()
     ]
 
@@ -254,5 +256,5 @@ def _growth_remedies(explain_input: ExplainInput, name: GroupName, demand: Deman
             plan = _planned(then, demand)
             placed = bool(plan.schedulable) if isinstance(change, NewNode) else False
         if placed or any(scale_up.group == name and scale_up.pods for scale_up in plan.scale_ups):
-            found.append(Remedy(changes=(change,)))
+            found.append(remedy(change))
     return found

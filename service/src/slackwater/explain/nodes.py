@@ -7,10 +7,11 @@ change: they pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.scaledown.eligibility import (
     RULES,
@@ -24,10 +25,11 @@ from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.explain import node_obstacles
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, Remedy, of_unremovable_reason, of_wait_reason
+from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, of_unremovable_reason, of_wait_reason, remedy
 from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest
-from slackwater.explain.search import Goal, minimal_set, single_remedies
+from slackwater.explain.remedies import Change
+from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
 from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.drainability import RuleFacts
@@ -76,23 +78,28 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
         removable = of_wait_reason(WaitReason.REMOVABLE, nodes=1)
         facts |= {"moves": _moves(explain_input, row)}
         return Explanation(object=title, state="removable", reasons=(*waits, removable), facts=facts)
+    helping, minimal = what_helps(explain_input, name, row)
+    return Explanation(
+        object=title,
+        state="needed",
+        reasons=(*(obstacle.finding for obstacle in found), *waits),
+        remedies=tuple(remedy(*changes) for changes in helping),
+        minimal=() if minimal is None else (minimal.answer(),),
+        facts=facts,
+    )
+
+
+def what_helps(explain_input: ExplainInput, name: NodeName, row: Row) -> tuple[list[tuple[Change, ...]], Solution | None]:
+    """Sets of changes of which each lets the node go, and the minimal set, if one was found."""
     goal = Goal(
         reached=lambda then: is_removable(then, row),
         obstacles=lambda then: unremovable_reasons(then, row),
         where=f"node {name}",
     )
-    remedies = single_remedies(explain_input, [goal])
+    singles = single_changes(explain_input, [goal])
     minimal = minimal_set(explain_input, goal)
-    if not remedies and minimal is not None:
-        remedies = [Remedy(changes=minimal.changes)]
-    return Explanation(
-        object=title,
-        state="needed",
-        reasons=(*(obstacle.finding for obstacle in found), *waits),
-        remedies=tuple(remedies[:_MOST_REMEDIES]),
-        minimal=() if minimal is None else (minimal,),
-        facts=facts,
-    )
+    helping: list[tuple[Change, ...]] = [(change,) for change in singles] or ([] if minimal is None else [minimal.changes])
+    return helping[:_MOST_REMEDIES], minimal
 
 
 def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator[Finding]:
@@ -233,4 +240,4 @@ def _no_place(kept: NotEvacuated, running_pod: RunningPod, why: Sequence[Finding
     words = ", ".join(f"{finding.nodes} {finding.detail or finding.text}" for finding in why[:3])
     base = of_unremovable_reason(UnremovableReason.NO_PLACE, nodes=1, objects=(f"pod {running_pod.pod.key}",), detail=words)
     short = why[0] if len(why) == 1 else None
-    return base if short is None else replace(base, resource=short.resource, short=short.short)
+    return base if short is None else structs.replace(base, resource=short.resource, short=short.short)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.explain.device_findings import devices_of
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery
@@ -125,7 +126,7 @@ def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
     hard = [constraint for constraint in asked.asks.spread if constraint.hard]
     broken = [each for each in hard if _violates(asked, row, each)] or hard
     for constraint in broken:
-        named = replace(finding, objects=(f"topologySpreadConstraint {constraint.topology_key}",))
+        named = structs.replace(finding, objects=(f"topologySpreadConstraint {constraint.topology_key}",))
         yield Obstacle(named, tuple(_loosen(asked, row, constraint)))
 
 
@@ -248,7 +249,7 @@ def _blocking_pods(asked: PodQuery, row: Row, reason: Reason, finding: Finding) 
         return
     for at, running_pod in pods.values():
         key, node = running_pod.pod.key, asked.name_of(at)
-        named = replace(finding, objects=(f"pod {key}", f"node {node}"))
+        named = structs.replace(finding, objects=(f"pod {key}", f"node {node}"))
         yield Obstacle(named, (PodLeaves(words=f"move pod {key} off node {node}", pod=running_pod.pod, row=at), *own))
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.scaleup.pending import is_untried, pending_demand
 from slackwater.explain import obstacles
@@ -19,16 +20,16 @@ from slackwater.explain.findings import (
     MOST_OBJECTS,
     Explanation,
     Finding,
-    MinimalSet,
     Obstacle,
     PodQuery,
-    Remedy,
     of_reason,
     of_wait_reason,
+    remedy,
 )
 from slackwater.explain.instead import placed_instead
 from slackwater.explain.node_groups import group_verdicts, growing_changes, grows_for, on_its_way
-from slackwater.explain.search import Goal, minimal_set, single_remedies
+from slackwater.explain.remedies import Change
+from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
 from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, Row
@@ -85,14 +86,14 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
     left_out = _not_counted(explain_input, pod)
     coming = [] if left_out else on_its_way(explain_input, pod)
-    remedies, minimal = _helps(explain_input, pod, word, with_groups=not left_out and not _node_is_coming(coming))
+    helping, minimal = what_helps(explain_input, pod, word, with_groups=not left_out and not _node_is_coming(coming))
     words = group_verdicts(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
         state="pending",
         reasons=(*reasons, *left_out, *coming),
-        remedies=tuple(remedies),
-        minimal=tuple(minimal),
+        remedies=tuple(remedy(*changes) for changes in helping),
+        minimal=tuple(solution.answer() for solution in minimal),
         groups=tuple(words),
         facts=facts,
     )
@@ -126,14 +127,14 @@ def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Findin
 def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation:
     """The explanation of a pod with `notes` about rules that could not be judged. Where some could not, the pod may not fit."""
     if explanation.state != "schedulable" or not notes:
-        return replace(explanation, notes=tuple(notes))
+        return structs.replace(explanation, notes=tuple(notes))
     fits = tuple(
-        replace(of_wait_reason(WaitReason.PARTLY_JUDGED), nodes=reason.nodes)
+        structs.replace(of_wait_reason(WaitReason.PARTLY_JUDGED), nodes=reason.nodes)
         if reason.code == WaitReason.SCHEDULER_FREE
         else reason
         for reason in explanation.reasons
     )
-    return replace(explanation, state="unknown", reasons=fits, notes=tuple(notes))
+    return structs.replace(explanation, state="unknown", reasons=fits, notes=tuple(notes))
 
 
 def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:
@@ -166,17 +167,18 @@ def _node_is_coming(found: Sequence[Finding]) -> bool:
     return any(finding.code == WaitReason.COMING for finding in found)
 
 
-def _helps(
-    explain_input: ExplainInput, pod: Pod, word: PodContext, *, with_groups: bool
-) -> tuple[list[Remedy], list[MinimalSet]]:
+def what_helps(
+    explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CONTEXT, *, with_groups: bool
+) -> tuple[list[tuple[Change, ...]], list[Solution]]:
+    """Sets of changes of which each finds the pod a place, and minimal sets for the nearest nodes. `with_groups`: changes of
+    node groups are tried too."""
     goals = _goals(explain_input, pod, word)
-    remedies = single_remedies(explain_input, goals)
+    singles = single_changes(explain_input, goals)
     minimal = [found for goal in goals[:_MOST_SETS] if (found := minimal_set(explain_input, goal)) is not None]
     if with_groups:
-        remedies += _through_groups(explain_input, pod)
-    if not remedies:
-        remedies = [Remedy(changes=found.changes) for found in minimal]
-    by_words = {remedy.words: remedy for remedy in remedies}
+        singles += [each for each in growing_changes(explain_input, pod) if grows_for(explain_input, pod, each)]
+    helping: list[tuple[Change, ...]] = [(change,) for change in singles] or [found.changes for found in minimal]
+    by_words = {tuple(change.words for change in changes): changes for changes in helping}
     return list(by_words.values())[:_MOST_REMEDIES], minimal
 
 
@@ -213,13 +215,6 @@ def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), bu
     codes = feasible(asked.snapshot, asked.kind).codes.astype(np.int64)
     _, first = np.unique(counts[order] * len(Reason) + codes[order], return_index=True)
     return [Row(row) for row in order[np.sort(first)][:_NEAREST].tolist()]
-
-
-def _through_groups(explain_input: ExplainInput, pod: Pod) -> list[Remedy]:
-    """Changes of groups and limits after which a scale-up plan finds a node for the pod."""
-    return [
-        Remedy(changes=(change,)) for change in growing_changes(explain_input, pod) if grows_for(explain_input, pod, change)
-    ]
 
 
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:

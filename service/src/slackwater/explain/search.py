@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from slackwater.explain.explain_input import ExplainInput, after
-from slackwater.explain.findings import Finding, MinimalSet, Obstacle, Remedy
+from slackwater.explain.findings import Finding, MinimalSet, Obstacle, remedy
 from slackwater.explain.remedies import Change
 
 #: The most changes of one set; how many times a set is extended by changes for newly found obstacles; the most single changes
@@ -38,22 +38,33 @@ class Step(NamedTuple):
     change: Change
 
 
+class Solution(NamedTuple):
+    """A minimal set of changes that reaches the goal at the node `where`. Change i removes blocker i."""
+
+    where: str
+    blockers: tuple[Finding, ...]
+    changes: tuple[Change, ...]
+
+    def answer(self) -> MinimalSet:
+        return MinimalSet(where=self.where, blockers=self.blockers, remedy=remedy(*self.changes))
+
+
 def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goal) -> bool:
     """Is the goal reached after the changes? Leaves the snapshot as it was."""
     with after(explain_input, changes) as then:
         return goal.reached(then)
 
 
-def single_remedies(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Remedy]:
+def single_changes(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Change]:
     """The single changes that reach a goal by themselves. Tries the changes for goals with only one obstacle, and `more`."""
-    found: dict[str, Remedy] = {}
+    found: dict[str, Change] = {}
     tried: set[str] = set()
     for goal, change in _candidates(explain_input, goals, more):
         if change.words in tried or len(tried) >= _MOST_TRIED:
             continue
         tried.add(change.words)
         if reached_by(explain_input, (change,), goal):
-            found[change.words] = Remedy(changes=(change,))
+            found[change.words] = change
     return list(found.values())
 
 
@@ -68,13 +79,13 @@ def _candidates(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterab
         yield from ((last, change) for change in more)
 
 
-def minimal_set(explain_input: ExplainInput, goal: Goal) -> MinimalSet | None:
+def minimal_set(explain_input: ExplainInput, goal: Goal) -> Solution | None:
     """A minimal set of changes that reaches the goal; None if none is found, for example because an obstacle has no change."""
     steps = _repaired(explain_input, goal)
     steps = None if steps is None else _pruned(explain_input, goal, steps)
     if not steps:
         return None
-    return MinimalSet(
+    return Solution(
         where=goal.where,
         blockers=tuple(step.finding for step in steps),
         changes=tuple(step.change for step in steps),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from slackwater.explain.explain_input import ExplainInput, after
-from slackwater.explain.findings import Explanation, Finding, PodQuery, Remedy, of_reason, of_wait_reason
+from slackwater.explain.findings import Explanation, Finding, PodQuery, Remedy, of_reason, of_wait_reason, remedy
 from slackwater.explain.obstacles import on_row
 from slackwater.explain.pods import nearest
 from slackwater.explain.remedies import Change, PodLeaves
@@ -55,7 +55,7 @@ def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Ro
     for change in tried[:_MOST_TRIED]:
         with after(explain_input, (change,)) as then:
             if places(then, running_pod, row, wanted)[0]:
-                found.append(Remedy(changes=(change,)))
+                found.append(remedy(change))
     return found
 
 
@@ -72,7 +72,7 @@ def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row
         with after(explain_input, (change,)) as then:
             asked = _taken_off(then, running_pod, row, wanted)
             if not list(_short(asked, row)):
-                return [Remedy(changes=(change,))]
+                return [remedy(change)]
     return []
 
 

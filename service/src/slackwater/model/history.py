@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal, Self
+
+from msgspec import Meta
+
+from slackwater.model.json_answer import JsonAnswer
 
 #: - acts: what disturbs running pods, and the removal of nodes.
 #: - waits: why pods waited, and how that ended.
@@ -136,20 +140,39 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def as_json(entry: HistoryEntry) -> dict[str, Any]:
-    """The entry as JSON values, as the endpoints answer it."""
-    return {
-        "at": time_text(entry.at_ms),
-        "action": str(entry.action),
-        "by": who(entry),
-        "pod": entry.pod,
-        "uid": entry.uid,
-        "node": entry.node,
-        "target": entry.target,
-        "other": entry.other,
-        "why": entry.why,
-        "text": words(entry),
-    }
+class HistoryLine(JsonAnswer, frozen=True, kw_only=True):
+    """One entry of the history: something that happened to a pod or a node."""
+
+    at: Annotated[str, Meta(description="When, in UTC (RFC 3339). What follows from the watch may be a few seconds late.")]
+    action: HistoryAction
+    by: Annotated[str, Meta(description="Who did it.")]
+    pod: Annotated[str, Meta(description="namespace/name; empty in what concerns a node alone.")]
+    uid: Annotated[str, Meta(description="The beginning of the pod's UID, to tell pods of one name apart.")]
+    node: Annotated[str, Meta(description="Where the pod was or came to be, or the node itself. Empty where there is none.")]
+    target: Annotated[str, Meta(description="The node to which a pod migrated.")]
+    other: Annotated[str, Meta(description="The preemptor of a victim, or the pod that a migrated machine runs in now.")]
+    why: str
+    text: Annotated[str, Meta(description="All of it as a sentence for people, without time and pod.")]
+
+    @classmethod
+    def of(cls, entry: HistoryEntry) -> Self:
+        kept = {name: getattr(entry, name) for name in ("action", "pod", "uid", "node", "target", "other", "why")}
+        return cls(at=time_text(entry.at_ms), by=who(entry), text=words(entry), **kept)
+
+
+class PastOfObject(JsonAnswer, frozen=True, kw_only=True):
+    """What happened to the object, the oldest first."""
+
+    object: str
+    entries: tuple[HistoryLine, ...]
+    reaches: Annotated[
+        Mapping[Ring, str | None],
+        Meta(
+            description="From when on everything is kept: acts are evictions, preemptions, migrations and removals of nodes, "
+            "waits are refusals, scale-ups and placements. null: from the beginning."
+        ),
+    ]
+    notes: Annotated[tuple[str, ...], Meta(description="What is missing now, and why.")]
 
 
 def row_of(entry: HistoryEntry) -> tuple[int | str, ...]:

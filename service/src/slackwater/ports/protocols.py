@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from slackwater.model.effects import ApiEffect
 from slackwater.model.events import Event, SourceEvent
+from slackwater.model.history import PastOfObject
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -223,10 +224,10 @@ Remembered = Literal["pod", "node"]
 
 
 class HistoryQuery(Protocol):
-    """Answers what happened to a pod or a node, as JSON values. `since_seconds`: how far back; None: as far as the history
+    """Answers what happened to a pod or a node. `since_seconds`: how far back; None: as far as the history
     reaches. `namespace` is empty for nodes. Never raises: the answer's notes say what could not be read."""
 
-    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> dict[str, Any]: ...
+    async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> PastOfObject: ...
 
 
 class AuditReadError(Exception):

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.ops import Answer, ops_app
+from slackwater.adapters.http.ops import CancelResult, ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.policy import Policy
@@ -23,11 +23,11 @@ class Ready:
 
 
 async def post(
-    answer: Answer, *, host: str = "127.0.0.1", certificate: str | None = None, **headers: str
+    answer: CancelResult, *, host: str = "127.0.0.1", certificate: str | None = None, **headers: str
 ) -> tuple[httpx.Response, list[NodeName]]:
     asked: list[NodeName] = []
 
-    def cancel(node: NodeName) -> Answer:
+    def cancel(node: NodeName) -> CancelResult:
         asked.append(node)
         return answer
 

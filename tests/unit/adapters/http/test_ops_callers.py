@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http import bounded_http
 from slackwater.adapters.http.bounded_http import MAX_HEAD_BYTES
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.ops import Answer, ops_app
+from slackwater.adapters.http.ops import CancelResult, ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
@@ -50,7 +50,7 @@ class Ops:
         self.cancelled: list[NodeName] = []
         self.port = 0
 
-    def cancel(self, node: NodeName) -> Answer:
+    def cancel(self, node: NodeName) -> CancelResult:
         self.cancelled.append(node)
         return "cancelled"
 

@@ -89,17 +89,17 @@ def test_steps_are_folded_and_the_rings_are_bounded() -> None:
     series = Series()
     for second in range(2 * 3600):
         series.take(UnixTime(float(second)), {"pending": second % 15, "binds": 1, "cpuPermille": 500})
-    hour, day = series.document()["hour"], series.document()["day"]
-    assert {len(points) for points in hour["points"].values()} == {240}
-    assert (set(hour["points"]["binds"]), set(hour["points"]["pending"])) == ({15}, {14})
-    assert (len(day["points"]["binds"]), day["points"]["binds"][0], day["points"]["cpuPermille"][0]) == (23, 300, 500)
+    hour, day = series.answer().hour, series.answer().day
+    assert {len(points) for points in hour.points.values()} == {240}
+    assert (set(hour.points["binds"]), set(hour.points["pending"])) == ({15}, {14})
+    assert (len(day.points["binds"]), day.points["binds"][0], day.points["cpuPermille"][0]) == (23, 300, 500)
 
 
 def test_a_time_without_values_is_a_gap() -> None:
     series = Series()
     for at in (0.0, 15.0, 75.0, 90.0):
         series.take(UnixTime(at), {"nodes": 3})
-    assert series.document()["hour"]["points"]["nodes"] == [3, 3, None, None, None, 3]
+    assert series.answer().hour.points["nodes"] == [3, 3, None, None, None, 3]
 
 
 async def test_a_preemption_says_which_nodes_were_considered_instead() -> None:

@@ -10,71 +10,78 @@ from typing import Annotated, Any, Final, Literal
 
 import anyio
 import anyio.to_thread
-import msgspec
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
+from msgspec import Meta, json, to_builtins
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater import __version__
+from slackwater.adapters.http.answers import AnsweringApp, Refused, described, encoded
 from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames, check_caller
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.dashboard import Frames, Listeners, add_pages, add_series, add_stream
+from slackwater.adapters.http.dashboard import Frames, Listeners, Story, add_pages, add_series, add_stream
 from slackwater.adapters.http.explain import add_explain
 from slackwater.adapters.http.explain import not_configured as explain_not_configured
 from slackwater.adapters.http.history import add_history, no_history
 from slackwater.adapters.http.ops_throttle import OpsThrottle
 from slackwater.adapters.http.state_metrics import node_metrics
-from slackwater.adapters.http.status import EventSourceStatus, SettingsView, StatusOf, StatusSources, add_status
+from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, StatusSources, add_status
 from slackwater.adapters.http.whatif import add_what_if, not_configured
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone
+from slackwater.explain.findings import Explanation
+from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
 from slackwater.runtime import dump
 from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.series import SeriesAnswer
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 
 #: The result of cancelling a drain. cancelled: the drain is being rolled back. too-late: the provider was already asked to
 #: delete the node. none: the node is not being drained.
-Answer = Literal["cancelled", "too-late", "none"]
+CancelResult = Literal["cancelled", "too-late", "none"]
 
+#: Of the status, what the dashboard does not show.
+_NOT_SHOWN: Final = frozenset({"settings", "generation", "uptimeSeconds"})
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 
 
-class Cancelled(BaseModel):
+class Cancelled(JsonAnswer, frozen=True, kw_only=True):
     """The answer to a cancelled drain."""
 
-    model_config = ConfigDict(frozen=True)
-
-    node: Annotated[str, Field(description="The node's name.")]
-    answer: Annotated[Literal["cancelled"], Field(description="Its removal is being rolled back.")] = "cancelled"
+    node: Annotated[str, Meta(description="The node's name.")]
+    answer: Annotated[Literal["cancelled"], Meta(description="Its removal is being rolled back.")] = written("cancelled")
 
 
-def add_drains(app: FastAPI, cancel: Callable[[NodeName], Answer]) -> None:
+def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult]) -> None:
     """Adds the route that cancels the drain of a node."""
 
     @app.post(
         "/drains/{node}/cancel",
         summary="Stop the removal of a node and roll it back",
+        response_class=Response,
         responses={
+            200: described(Cancelled),
             _NOT_FOUND: {"description": "The node is not being removed."},
             _CONFLICT: {"description": "Too late: its provider was asked to delete it."},
         },
     )
-    async def cancel_drain(node: str, request: Request) -> Cancelled:
+    async def cancel_drain(node: str, request: Request) -> Response:
         check_caller(request)
         answer = cancel(NodeName(node))
         if answer == "none":
             raise HTTPException(_NOT_FOUND, f"node {node}: is not being removed")
         if answer == "too-late":
             raise HTTPException(_CONFLICT, f"node {node}: too late, its provider was asked to delete it")
-        return Cancelled(node=node)
+        return encoded(Cancelled(node=node))
 
 
-_encode = msgspec.json.Encoder().encode
+_encode = json.Encoder().encode
+_ANSWERS: Final = (Refused, Cancelled, Status, SeriesAnswer, Story, Explanation, PastOfObject)
 
 
 def ops_app(
@@ -90,7 +97,7 @@ def ops_app(
     leader: Callable[[], LeaderStatus] = alone,
     decision_log: DecisionLog | None = None,
     listeners: Listeners | None = None,
-    cancel_drain: Callable[[NodeName], Answer] = lambda _: "none",
+    cancel_drain: Callable[[NodeName], CancelResult] = lambda _: "none",
     what_if: WhatIf = not_configured,
     explain: Explain = explain_not_configured,
     what_happened: HistoryQuery = no_history,
@@ -102,7 +109,8 @@ def ops_app(
     dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
     `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
     """
-    app = FastAPI(
+    app = AnsweringApp(
+        _ANSWERS,
         title="Slackwater ops",
         version=__version__,
         docs_url=None,
@@ -179,6 +187,6 @@ def _about(status: StatusOf, sources: StatusSources) -> dict[str, Any]:
     The fields of the status that the dashboard does not show are left out.
     """
     return {
-        "status": status().model_dump(mode="json", exclude={"settings", "generation", "uptimeSeconds"}),
+        "status": {key: value for key, value in to_builtins(status()).items() if key not in _NOT_SHOWN},
         "autoscaler": sources.autoscaler(),
     }

@@ -5,79 +5,73 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI, Response
+from msgspec import Meta
 
 from slackwater import __version__
+from slackwater.adapters.http.answers import described, encoded
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.model.ids import Instant
+from slackwater.model.json_answer import JsonAnswer
 from slackwater.ports.protocols import Readiness
 from slackwater.runtime.state_machine import StateMachine
 
 
-class EventSourceStatus(BaseModel):
+class EventSourceStatus(JsonAnswer, frozen=True, kw_only=True):
     """The watch of one resource type."""
 
-    model_config = ConfigDict(frozen=True)
-
-    alive: Annotated[bool, Field(description="From an answer of the API server until a break.")]
-    absent: Annotated[bool, Field(description="The optional type is not installed in this cluster.")]
+    alive: Annotated[bool, Meta(description="From an answer of the API server until a break.")]
+    absent: Annotated[bool, Meta(description="The optional type is not installed in this cluster.")]
     events: int
     lists: int
     watches: int
-    brokenObjects: Annotated[int, Field(description="Objects skipped as unreadable.")]
+    broken_objects: Annotated[int, Meta(description="Objects skipped as unreadable.")]
 
 
-class CertificateStatus(BaseModel):
+class CertificateStatus(JsonAnswer, frozen=True, kw_only=True):
     """The TLS files of one listener."""
 
-    model_config = ConfigDict(frozen=True)
-
-    notAfter: Annotated[str, Field(description="When the certificate in use ends, RFC 3339.")]
-    renewals: Annotated[int, Field(description="Contents of the files that were taken into use since the start.")]
-    refusals: Annotated[int, Field(description="Contents that could not be used.")]
-    problem: Annotated[str | None, Field(description="Why the present content of the files is not in use.")]
+    not_after: Annotated[str, Meta(description="When the certificate in use ends, RFC 3339.")]
+    renewals: Annotated[int, Meta(description="Contents of the files that were taken into use since the start.")]
+    refusals: Annotated[int, Meta(description="Contents that could not be used.")]
+    problem: Annotated[str | None, Meta(description="Why the present content of the files is not in use.")]
 
 
-class LoopStatus(BaseModel):
+class LoopStatus(JsonAnswer, frozen=True, kw_only=True):
     """The autoscaler's last loop."""
 
-    model_config = ConfigDict(frozen=True)
-
     number: int
-    at: Annotated[str, Field(description="When it began, RFC 3339.")]
-    healthy: Annotated[bool, Field(description="False while so many nodes are unready that none is removed. Growth goes on.")]
-    seconds: Annotated[float, Field(description="How long it took.")]
+    at: Annotated[str, Meta(description="When it began, RFC 3339.")]
+    healthy: Annotated[bool, Meta(description="False while so many nodes are unready that none is removed. Growth goes on.")]
+    seconds: Annotated[float, Meta(description="How long it took.")]
     problems: list[str]
 
 
-class Status(BaseModel):
+class Status(JsonAnswer, frozen=True, kw_only=True):
     """What `/statusz` answers."""
 
-    model_config = ConfigDict(frozen=True)
-
-    version: Annotated[str, Field(description="Version of the service.")]
-    uptimeSeconds: int
-    ready: Annotated[bool, Field(description="Everything was listed once.")]
-    waitingFor: Annotated[list[str], Field(description="Resource types not listed yet.")]
-    leader: Annotated[LeaderStatus, Field(description="Which of several replicas decides.")]
-    generation: Annotated[int, Field(description="Counts the changes of the cluster state.")]
+    version: Annotated[str, Meta(description="Version of the service.")]
+    uptime_seconds: int
+    ready: Annotated[bool, Meta(description="Everything was listed once.")]
+    waiting_for: Annotated[list[str], Meta(description="Resource types not listed yet.")]
+    leader: Annotated[LeaderStatus, Meta(description="Which of several replicas decides.")]
+    generation: Annotated[int, Meta(description="Counts the changes of the cluster state.")]
     nodes: int
     pods: int
-    reservations: Annotated[int, Field(description="Pods that count on a node.")]
-    unconfirmed: Annotated[int, Field(description="Reservations that the watch has not shown yet.")]
+    reservations: Annotated[int, Meta(description="Pods that count on a node.")]
+    unconfirmed: Annotated[int, Meta(description="Reservations that the watch has not shown yet.")]
     holds: int
-    bindBackoff: int
-    schedulingAttempts: int
-    schedulingFailures: int
-    adopted: Annotated[int, Field(description="Pods found bound that this service did not bind.")]
-    eventSources: Annotated[dict[str, EventSourceStatus], Field(description="What is watched, by resource type.")]
-    certificates: Annotated[dict[str, CertificateStatus], Field(description="By listener; those that speak TLS.")]
-    paused: Annotated[dict[str, str], Field(description="Activities that a person has paused, with the note of each.")]
-    loop: Annotated[LoopStatus | None, Field(description="Null where the autoscaler does not run, or before its first loop.")]
-    settings: Annotated[dict[str, Any], Field(description="The configuration in force.")]
-    settingsProblem: Annotated[str | None, Field(description="Why a changed configuration file was refused.")]
+    bind_backoff: int
+    scheduling_attempts: int
+    scheduling_failures: int
+    adopted: Annotated[int, Meta(description="Pods found bound that this service did not bind.")]
+    event_sources: Annotated[dict[str, EventSourceStatus], Meta(description="What is watched, by resource type.")]
+    certificates: Annotated[dict[str, CertificateStatus], Meta(description="By listener; those that speak TLS.")]
+    paused: Annotated[dict[str, str], Meta(description="Activities that a person has paused, with the note of each.")]
+    loop: Annotated[LoopStatus | None, Meta(description="Null where the autoscaler does not run, or before its first loop.")]
+    settings: Annotated[dict[str, Any], Meta(description="The configuration in force.")]
+    settings_problem: Annotated[str | None, Meta(description="Why a changed configuration file was refused.")]
 
 
 class SettingsView:
@@ -118,9 +112,9 @@ class StatusOf:
         state_machine, sources = self._state_machine, self._sources
         return Status(
             version=__version__,
-            uptimeSeconds=int(self._clock() - self._began),
+            uptime_seconds=int(self._clock() - self._began),
             ready=self._readiness.ready,
-            waitingFor=list(self._readiness.unlisted),
+            waiting_for=list(self._readiness.unlisted),
             leader=sources.leader(),
             generation=state_machine.generation,
             nodes=len(state_machine.state.nodes),
@@ -128,22 +122,22 @@ class StatusOf:
             reservations=len(state_machine.state.reservations),
             unconfirmed=state_machine.state.reservations.unconfirmed(),
             holds=len(state_machine.state.holds),
-            bindBackoff=len(state_machine.state.bind_backoff),
-            schedulingAttempts=state_machine.state.event_counts.attempts,
-            schedulingFailures=state_machine.state.event_counts.failures,
+            bind_backoff=len(state_machine.state.bind_backoff),
+            scheduling_attempts=state_machine.state.event_counts.attempts,
+            scheduling_failures=state_machine.state.event_counts.failures,
             adopted=state_machine.state.event_counts.adopted,
-            eventSources=dict(sources.event_sources()),
+            event_sources=dict(sources.event_sources()),
             certificates={name: _certificate(held) for name, held in sources.certificates.items()},
             paused={pause.activity: pause.note for pause in state_machine.pausing.pauses},
             loop=_loop(sources.autoscaler()),
             settings=sources.settings.in_force,
-            settingsProblem=sources.settings.problem,
+            settings_problem=sources.settings.problem,
         )
 
 
 def _certificate(held: Certificates) -> CertificateStatus:
     return CertificateStatus(
-        notAfter=datetime.fromtimestamp(held.not_after, UTC).isoformat(),
+        not_after=datetime.fromtimestamp(held.not_after, UTC).isoformat(),
         renewals=held.renewals,
         refusals=held.refusals,
         problem=held.problem,
@@ -163,6 +157,6 @@ def _loop(record: Mapping[str, Any] | None) -> LoopStatus | None:
 
 
 def add_status(app: FastAPI, status: StatusOf) -> None:
-    @app.get("/statusz", summary="A short state of the service")
-    async def statusz() -> Status:
-        return status()
+    @app.get("/statusz", summary="A short state of the service", response_class=Response, responses={200: described(Status)})
+    async def statusz() -> Response:
+        return encoded(status())

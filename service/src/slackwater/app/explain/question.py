@@ -7,7 +7,7 @@ that the search for an answer makes are undone.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from slackwater.app.whatif.replica_cluster import unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation, document
+from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.explain.pods import explain_pod, partly_judged
@@ -35,6 +35,7 @@ from slackwater.explain.workloads import (
     explain_permit,
 )
 from slackwater.model.columns import SCHEMA, NodeColumns
+from slackwater.model.history import HistoryLine
 from slackwater.model.ids import Instant, NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
@@ -75,7 +76,7 @@ class ExplainQuestion:
     pauses: tuple[Pause, ...]
     now: Instant
     unix_now: UnixTime
-    history: tuple[Mapping[str, Any], ...] = ()
+    history: tuple[HistoryLine, ...] = ()
 
     def answer(self, replica: SnapshotReplica) -> bytes:
         """Returns the explanation as JSON."""
@@ -97,7 +98,7 @@ class ExplainQuestion:
             explain_input.snapshot.judge_by(None)
         remarks = tuple(f"{pause.activity} is paused {pause.note}; `slackwater resume` ends that" for pause in self.pauses)
         remarks += self.slack_cuts
-        return msgspec.json.encode(document(replace(explanation, remarks=remarks, history=self.history)))
+        return msgspec.json.encode(msgspec.structs.replace(explanation, remarks=remarks, history=self.history))
 
     def _input(self, replica: SnapshotReplica) -> ExplainInput:
         scale_up = scale_up_policy_of(self.settings, priorities=self.priorities or NO_PRIORITIES, after_scheduler=False)

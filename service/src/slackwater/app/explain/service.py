@@ -4,9 +4,8 @@ It reads from the state machine what only the state machine knows about the obje
 the planning process, which has the replica.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from slackwater.app.explain.object_state import (
     HeldBack,
@@ -22,6 +21,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.explain.nodes import NodeContext
 from slackwater.model.columns import NodeColumns
+from slackwater.model.history import HistoryLine
 from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.ports.protocols import Explained, NothingThere
@@ -39,7 +39,7 @@ class Clocks:
     steady: Callable[[], UnixTime]
 
 
-async def _nothing(_what: str, _namespace: str, _name: str) -> tuple[Mapping[str, Any], ...]:
+async def _nothing(_what: str, _namespace: str, _name: str) -> tuple[HistoryLine, ...]:
     return ()
 
 
@@ -58,7 +58,7 @@ class ExplainService:
         settings: Callable[[], Settings],
         held_back: HeldBackOf,
         clocks: Clocks,
-        history: Callable[[str, str, str], Awaitable[tuple[Mapping[str, Any], ...]]] = _nothing,
+        history: Callable[[str, str, str], Awaitable[tuple[HistoryLine, ...]]] = _nothing,
     ) -> None:
         self._history = history
         self._state_machine = state_machine
@@ -79,7 +79,7 @@ class ExplainService:
             raise
         return await self._questions.ask(lambda: self._question(what, key, history))
 
-    def _question(self, what: Explained, key: PodKey, history: tuple[Mapping[str, Any], ...]) -> ExplainQuestion:
+    def _question(self, what: Explained, key: PodKey, history: tuple[HistoryLine, ...]) -> ExplainQuestion:
         group_registry, clocks = self._group_registry(), self._clocks
         read, columns = self._read(what, key, group_registry)
         watched = group_registry is not None

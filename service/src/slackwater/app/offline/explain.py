@@ -6,7 +6,9 @@ a running service remembers, such as its reservations, timers and back-offs, is 
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
+
+from msgspec import structs
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import growable_groups, let_expendable_yield, removal_groups
@@ -19,7 +21,7 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation, document
+from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod, partly_judged
@@ -33,11 +35,11 @@ Explainable = Literal["pod", "node", "group"]
 _REMARK: Final = "judged without a running service, from the objects of the API alone"
 
 
-def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> dict[str, Any]:
-    """The explanation as a JSON value. Raises `ClusterError` if there is no such object."""
+def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> Explanation:
+    """The explanation. Raises `ClusterError` if there is no such object."""
     explain_input = _explain_input(cluster, settings, what, PodKey(namespace, name))
     explanation, notes = _explained(cluster, explain_input, what, namespace, name)
-    return document(replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,)))
+    return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,))
 
 
 def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key: PodKey) -> ExplainInput:

@@ -2,7 +2,6 @@
 a simulation."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -121,6 +120,8 @@ def _answer(args: argparse.Namespace) -> bytes:
 
 
 def _offline(args: argparse.Namespace) -> bytes:
+    from msgspec.json import encode
+
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.explain import explain_offline
 
@@ -134,7 +135,7 @@ def _offline(args: argparse.Namespace) -> bytes:
             settings = carried(args, cluster, settings)
             cluster = by_profiles(grouped(args, cluster), settings)
             progress.step(f"explaining {args.kind} {args.name}")
-            return json.dumps(explain_offline(cluster, settings, args.kind, namespace, name)).encode()
+            return encode(explain_offline(cluster, settings, args.kind, namespace, name))
     except ClusterError as err:
         raise _NothingToExplain([f"{source_name(args)}: {err}"], code=ANSWERED_NO) from err
 

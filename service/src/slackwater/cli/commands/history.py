@@ -100,14 +100,17 @@ def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def _stored(args: argparse.Namespace) -> Mapping[str, Any]:
+    from msgspec import to_builtins
+
     from slackwater.app.history import read_history
-    from slackwater.controllers.history.answer import document
+    from slackwater.controllers.history.answer import past_of
 
     async def read(client: "KubeClient") -> Mapping[str, Any]:
         history, ago = await read_history(client), _seconds(args)
         since = None if ago is None else round((datetime.now(UTC).timestamp() - ago) * 1000)
         notes = () if len(history) else ("no history is stored in this cluster",)
-        return document(history, args.kind, args.name, since_ms=since, notes=notes)
+        answer: Mapping[str, Any] = to_builtins(past_of(history, args.kind, args.name, since_ms=since, notes=notes))
+        return answer
 
     return with_cluster(args, read)
 

@@ -1,10 +1,10 @@
-"""The answer to "what happened?" as JSON values: for the ops listener, the command line and `explain`. Pure functions."""
+"""The answer to "what happened?": for the ops listener, the command line and `explain`. Pure functions."""
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import History
-from slackwater.model.history import HistoryEntry, as_json, time_text
+from slackwater.model.history import HistoryEntry, HistoryLine, PastOfObject, time_text
 
 #: How many entries `explain` shows.
 _MOST_IN_EXPLAIN: Final = 5
@@ -15,21 +15,16 @@ def entries_of(history: History, what: Literal["pod", "node"], name: str) -> lis
     return history.of_pod(name) if what == "pod" else history.of_node(name)
 
 
-def document(
+def past_of(
     history: History, what: Literal["pod", "node"], name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> PastOfObject:
     """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
     when the ring is complete (None: nothing has been forgotten)."""
     found = [entry for entry in entries_of(history, what, name) if since_ms is None or entry.at_ms >= since_ms]
     reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
-    return {
-        "object": f"{what} {name}",
-        "entries": [as_json(entry) for entry in found],
-        "reaches": reaches,
-        "notes": list(notes),
-    }
+    return PastOfObject(object=f"{what} {name}", entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
 
 
-def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[dict[str, Any], ...]:
+def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:
     """The newest entries about the object, for its explanation; the oldest first."""
-    return tuple(as_json(entry) for entry in entries_of(history, what, name)[-_MOST_IN_EXPLAIN:])
+    return tuple(map(HistoryLine.of, entries_of(history, what, name)[-_MOST_IN_EXPLAIN:]))

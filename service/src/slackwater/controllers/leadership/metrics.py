@@ -3,23 +3,25 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated
 
+from msgspec import Meta
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater.model.json_answer import JsonAnswer, written
 
 
-class LeaderStatus(BaseModel):
+class LeaderStatus(JsonAnswer, frozen=True, kw_only=True):
     """The state of leader election, as this replica sees it."""
 
-    model_config = ConfigDict(frozen=True)
-
-    mode: Annotated[str, Field(description="`leaderElection.mode`.")] = "none"
-    leads: Annotated[bool, Field(description="This replica decides and writes.")] = True
+    mode: Annotated[str, Meta(description="`leaderElection.mode`.")] = written("none")
+    leads: Annotated[bool, Meta(description="This replica decides and writes.")] = written(True)
     holder: Annotated[
-        str, Field(description="The holder that the Lease names; empty if it names nobody, or there is no Lease.")
-    ] = ""
-    leadership_terms: Annotated[int, Field(description="How often this replica has become the leader.")] = 1
-    changes: Annotated[int, Field(description="How often the Lease was seen to name another holder.")] = 0
+        str, Meta(description="The holder that the Lease names; empty if it names nobody, or there is no Lease.")
+    ] = written("")
+    leadership_terms: Annotated[int, Meta(description="How often this replica has become the leader.")] = written(
+        1, name="leadership_terms"
+    )
+    changes: Annotated[int, Meta(description="How often the Lease was seen to name another holder.")] = written(0)
 
 
 def alone() -> LeaderStatus:

@@ -10,9 +10,12 @@ the place for longer times and other figures. Deliberately absent: reading the c
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
 
 from slackwater.model.ids import UnixTime
+from slackwater.model.json_answer import JsonAnswer
 
 HOUR_STEP_SECONDS: Final = 15
 DAY_STEP_SECONDS: Final = 300
@@ -34,6 +37,28 @@ FIGURES: Final[dict[str, Fold]] = {
     "failures": "sum",
     "binds": "sum",
 }
+
+
+class Points(JsonAnswer, frozen=True, kw_only=True):
+    """Figures of equally long steps, the newest last."""
+
+    step_seconds: int
+    end: Annotated[int, Meta(description="Unix time at which the last step ended.")]
+    points: Annotated[
+        dict[str, list[int | None]],
+        Meta(
+            description="By figure. cpuPermille and memoryPermille: the reserved share of the nodes' Total, mean of the step; "
+            "pending and oldestPendingSeconds: the largest; nodes: the last; nodesAdded, nodesRemoved, failures, binds and "
+            "decisions.<kind>: how many within the step. Null: the service did not run."
+        ),
+    ]
+
+
+class SeriesAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """The figures of the last hour and the last day, kept in memory since the start."""
+
+    hour: Points
+    day: Points
 
 
 @dataclass(slots=True)
@@ -80,11 +105,10 @@ class Ring:
             self._points[name].append(round(value / step.taken) if fold == "mean" else value)
             self._points[name].extend([None] * missed)
 
-    def document(self) -> dict[str, Any]:
-        """The ended steps as JSON values, the oldest first. `end` is the Unix time at which the last one ended."""
+    def answer(self) -> Points:
+        """The ended steps, the oldest first."""
         end = 0 if self._step is None else self._step.number * self._seconds
-        points = {name: list(values) for name, values in self._points.items()}
-        return {"stepSeconds": self._seconds, "end": end, "points": points}
+        return Points(step_seconds=self._seconds, end=end, points={name: list(found) for name, found in self._points.items()})
 
 
 class Series:
@@ -100,5 +124,5 @@ class Series:
         self._hour.take(at, values)
         self._day.take(at, values)
 
-    def document(self) -> dict[str, Any]:
-        return {"hour": self._hour.document(), "day": self._day.document()}
+    def answer(self) -> SeriesAnswer:
+        return SeriesAnswer(hour=self._hour.answer(), day=self._day.answer())

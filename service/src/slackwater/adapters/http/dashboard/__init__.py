@@ -8,8 +8,8 @@ explain_page.py   an explanation as a page, for a browser that opens `/explain/.
 """
 
 from slackwater.adapters.http.dashboard.pages import add_pages
-from slackwater.adapters.http.dashboard.series import add_series
+from slackwater.adapters.http.dashboard.series import Story, add_series
 from slackwater.adapters.http.dashboard.stream import Listeners, add_stream
 from slackwater.adapters.http.dashboard.update_frames import Frames
 
-__all__ = ["Frames", "Listeners", "add_pages", "add_series", "add_stream"]
+__all__ = ["Frames", "Listeners", "Story", "add_pages", "add_series", "add_stream"]

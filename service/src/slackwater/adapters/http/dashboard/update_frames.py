@@ -126,7 +126,7 @@ class Frames:
         current |= {"pending": pending, **self._about()}
         await anyio.lowlevel.checkpoint()
         current["health"] = {"problems": self._observer.problems}
-        current["series"] = self._observer.series.document()
+        current["series"] = msgspec.to_builtins(self._observer.series.answer())
         return {name: _encode(section) for name, section in current.items()}
 
     async def _pending(self) -> dict[str, Any]:
