@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
-from slackwater.controllers.binding.binding import Binding
 
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
@@ -19,6 +18,7 @@ from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.state import PermitDecision, Permits
+from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.remaining_pdb_tracker import Disruptions
