@@ -265,6 +265,14 @@ def test_a_search_without_end_is_cut_off_and_says_so() -> None:
     assert line["rejected"]["b"]["reasons"] == ["cannot allocate all claims"]
 
 
+def test_a_long_search_tries_no_set_of_devices_twice() -> None:
+    """The first requests have to leave all large devices to the last one: kube-scheduler tries every split of them."""
+    large, small = ([device(f"{size}-{at}", memory=size) for at in range(6)] for size in ("80Gi", "40Gi"))
+    of_size = f'device.capacity["{DRIVER}"].memory == quantity("80Gi")'
+    (line,) = judged(*wanting(ask(2), ask(2), ask(2), ask(6, of_size)), slice_body("a", *large, *small))
+    assert line["feasible"] == ["a"]
+
+
 def test_a_dropped_trial_gives_devices_back() -> None:
     cluster = cluster_of(*wanting(ask(2)), gpus("a", 3), claim_body("other", devices_of(ask(1)), "a/gpu-0", node="a"))
     snapshot = snapshot_of(cluster)

@@ -2,7 +2,8 @@
 
 Like kube-scheduler's, it is exhaustive: request by request, device by device, and back one step when no device is left. It ends
 at the first full solution. kube-scheduler gives up after some seconds; here the limit is a number of steps, so that the same
-input always gives the same answer.
+input always gives the same answer. A long search remembers what it could not complete: the same devices in the hands of other
+requests leave the same to the requests that follow.
 """
 
 from dataclasses import dataclass
@@ -116,6 +117,8 @@ class _Search:
         self._every: dict[tuple[int, int, int], list[int]] = {}
         #: For each pick, whether it took counters of its pool.
         self._drawn: list[bool] = []
+        #: The states (`_state`) without a solution; None in a short search, where looking them up costs more than it saves.
+        self._failed: set[tuple[object, ...]] | None = None if most_steps == _FEW_STEPS else set()
 
     def run(self) -> tuple[PickedDevice, ...] | Unallocatable:
         for at, claim in enumerate(self._board.claims):
@@ -210,10 +213,27 @@ class _Search:
         request = self._board.claims[pick.claim].requests[pick.request]
         if not self._take(pick, request, ask, must=must):
             return None
-        found = self._ask(pick.claim, pick.request, pick.ask, nth + 1, start)
+        if self._failed is not None and (state := self._state(pick, nth, start)) in self._failed:
+            found = _Found.NO
+        else:
+            found = self._ask(pick.claim, pick.request, pick.ask, nth + 1, start)
+            if self._failed is not None and found is _Found.NO:
+                self._failed.add(state)
         if found is not _Found.YES:
             self._give_back(pick, request, ask)
         return found
+
+    def _state(self, pick: PickedDevice, nth: int, start: int) -> tuple[object, ...]:
+        """All that the rest of the search depends on after its latest pick, and nothing of who got which device before."""
+        claims = self._board.claims
+        taken = sorted(
+            (each.device, claims[each.claim].requests[each.request].asks[each.ask].consumes[each.device] or ())
+            for each in self._picks
+        )
+        counters = sorted((pool, tuple(left)) for pool, left in self._counters.items())
+        constrained = tuple(each.state for each in self._constraints[pick.claim])
+        chosen = frozenset(self._chosen[pick.claim])
+        return *pick[:3], nth, start, tuple(taken), tuple(counters), self._results[pick.claim], chosen, constrained
 
     def _step(self) -> None:
         self._steps += 1
@@ -371,6 +391,11 @@ class _Constrained:
         self._values.append(value)
         self._latest[request] = value
         return True
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What decides about further values."""
+        return tuple(self._values), tuple(self._latest.items())
 
     def remove(self, request: str) -> None:
         self._values.pop()
