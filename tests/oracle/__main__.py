@@ -19,7 +19,7 @@ from tests.oracle.generator import SMALL, Size
 from tests.oracle.generator.versions import device_limits
 from tests.oracle.ours import side
 from tests.oracle.program import build
-from tests.oracle.real import Mode
+from tests.oracle.real import Mode, OracleFailed
 from tests.support.controlplane.errors import ControlPlaneError
 from tests.support.controlplane.recipe import version_of
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gates=gates,
         )
         wrong = _differences(program, outcome, asked, mode, ours) if ours else 0
-    except ControlPlaneError as err:
+    except (ControlPlaneError, OracleFailed) as err:
         print(err, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, metavar="N", help="exactly so many in each cluster; only together with --pods")
     parser.add_argument("--pods", type=int, metavar="N")
     parser.add_argument("--devices", action="store_true", help="clusters with devices and claims of them")
+    parser.add_argument("--selectors", action="store_true", help="only random CEL selectors; refused ones are left out")
     parser.add_argument("--mutated", action="store_true", help="change each cluster at random; invalid ones are left out")
     parser.add_argument("--kinds", type=int, default=1, metavar="K", help="stop after K kinds of differences")
     parser.add_argument("--into", type=Path, metavar="DIR", help="also write each smallest failing cluster there")
@@ -89,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _size(asked: argparse.Namespace, version: KubernetesVersion) -> Size:
     size = Size.exactly(nodes=asked.nodes, pods=asked.pods) if asked.nodes and asked.pods else SMALL
-    return replace(size, mutated=asked.mutated, devices=asked.devices, device_limits=device_limits(version))
+    limits = device_limits(version)
+    return replace(size, mutated=asked.mutated, devices=asked.devices, selectors=asked.selectors, device_limits=limits)
 
 
 def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mode: Mode, ours: Ours) -> int:
@@ -100,6 +102,7 @@ def _differences(program: Path, outcome: Outcome, asked: argparse.Namespace, mod
         print(f"smallest cluster that differs so:\n{text}\n{small.first}")
         option = "" if mode == "placement" else f" --{mode}"
         option += " --mutated" if asked.mutated else ""
+        option += " --selectors" if asked.selectors else ""
         option += f" --kubernetes {asked.kubernetes}" if asked.kubernetes else ""
         option += f" --feature-gates {asked.feature_gates}" if asked.feature_gates else ""
         option += " --devices" if asked.devices else ""

@@ -40,11 +40,11 @@ class Outcome:
     #: The first cluster of each kind of difference.
     failures: dict[tuple[str, str, str], Failure] = field(default_factory=dict)
     differing: int = 0  #: clusters
-    left_out: int = 0  #: mutated clusters that are not valid, or of which a plug-in cannot say anything
+    left_out: int = 0  #: clusters that are not valid, or of which a plug-in cannot say anything
 
     def add(self, index: int, cluster: Obj, want: list[Line], *, mode: Mode, size: Size, ours: Ours | None) -> None:
         """Counts what the real side says of a cluster, and keeps the first of each kind of difference."""
-        if not size.mutated and mode != "sequential":
+        if not size.unsure and mode != "sequential":
             (self.event_counts if mode == "placement" else self.scores).add(want)
         found = _compare(mode, cluster, want, ours) if ours else []
         self.differing += bool(found)
@@ -78,9 +78,9 @@ def run(
         if gates and gates.get(COMPARISONS):
             add_comparisons(Draw(seed, index, "/comparisons"), cluster)
 
-    with running(program, mode, validate=size.mutated, config=config, gates=gates) as real:
+    with running(program, mode, validate=size.unsure, config=config, gates=gates) as real:
         for index, cluster, want in _answered(real, seed, indices, size, change):
-            if size.mutated and any("invalid" in line or "failed" in line for line in want):
+            if size.unsure and any("invalid" in line or (size.mutated and "failed" in line) for line in want):
                 outcome.left_out += 1
             else:
                 outcome.add(index, cluster, want, mode=mode, size=size, ours=ours)
@@ -110,7 +110,7 @@ def _lines(real: Real, size: Size) -> list[Line]:
     try:
         return real.answer()
     except OracleFailed as err:
-        if not size.mutated:
+        if not size.unsure:
             raise
         return [{"failed": str(err)}]
 

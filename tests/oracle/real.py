@@ -6,13 +6,16 @@ asked, so that both sides can work at the same time; at most one cluster should 
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Final, Literal
 
 Mode = Literal["placement", "sequential", "scores"]
 Line = dict[str, Any]
+#: So much of what the program writes before it ends is shown: the first lines of a crash say where.
+_SHOWN: Final = 2000
 
 
 class OracleFailed(Exception):
@@ -22,14 +25,21 @@ class OracleFailed(Exception):
 class Real:
     """A running oracle; made by `running`."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
         self._process = process
+        self._errors = errors
 
     def ask(self, cluster: Mapping[str, Any]) -> None:
-        """Sends a cluster (a v1 List)."""
+        """Sends a cluster (a v1 List). OracleFailed if the program has ended, which it does at start with gates that no
+        kube-scheduler starts with."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(cluster, separators=(",", ":")) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(cluster, separators=(",", ":")) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()  # now, since leaving `running` would raise the same again
+            raise self._ended() from None
 
     def answer(self) -> list[Line]:
         """The lines of the oldest cluster not answered yet, one for each waiting pod in the file's order."""
@@ -44,12 +54,17 @@ class Real:
                 if "failed" in line and "pod" not in line:
                     raise OracleFailed(f"the real plug-ins cannot judge this cluster: {line['failed']}")
             return lines
-        raise OracleFailed(f"the oracle ended with {self._process.wait()}, want it to answer")
+        raise self._ended()
 
     def judge(self, cluster: Mapping[str, Any]) -> list[Line]:
         """`ask` and `answer`."""
         self.ask(cluster)
         return self.answer()
+
+    def _ended(self) -> OracleFailed:
+        status = self._process.wait()
+        self._errors.seek(0)
+        return OracleFailed(f"kube-scheduler's plug-ins ended with {status}: {self._errors.read(_SHOWN).strip()}")
 
 
 @contextmanager
@@ -67,11 +82,14 @@ def running(
     options += ["--validate"] if validate else []
     options += [f"--config={config}"] if config is not None else []
     options += [f"--feature-gates={','.join(f'{name}={on}' for name, on in gates.items())}"] if gates else []
-    process = subprocess.Popen([program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
-    assert process.stdin is not None
-    try:
-        with process:
-            yield Real(process)
-            process.stdin.close()
-    finally:
-        process.kill()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        process = subprocess.Popen(
+            [program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
+        )
+        assert process.stdin is not None
+        try:
+            with process:
+                yield Real(process, errors)
+                process.stdin.close()
+        finally:
+            process.kill()

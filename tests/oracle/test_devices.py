@@ -34,6 +34,12 @@ def test_clusters_with_devices_changed_at_random_are_judged_the_same(program: Pa
     assert outcome.left_out < 70
 
 
+def test_random_selectors_are_judged_the_same(program: Path) -> None:
+    outcome = run(program, mode="placement", seed=1, indices=range(100), ours=side("placement"), size=Size(selectors=True))
+    assert [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()] == []
+    assert outcome.left_out < 50
+
+
 def test_an_api_server_would_hold_every_generated_device_and_claim(program: Path) -> None:
     with running(program, validate=True) as real:
         refused = [line["invalid"] for i in range(120) for line in real.judge(generate(7, i, _DEVICES)) if "invalid" in line]

@@ -57,3 +57,12 @@ def test_a_line_that_is_no_cluster_spoils_only_its_own_answer(program: Path) -> 
         with pytest.raises(OracleFailed, match='no kind "Nonsense"'):
             real.answer()
         assert [line["pod"] for line in real.answer()] == ["d/p"]
+
+
+def test_gates_that_no_scheduler_starts_with_are_named(program: Path) -> None:
+    """Each gate that needs one that is off is named; the program has ended when the last cluster is sent."""
+    cluster = {"kind": "List", "apiVersion": "v1", "items": []}
+    needed = re.escape("InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled")
+    with pytest.raises(OracleFailed, match=needed), running(program, gates={"NodeDeclaredFeatures": False}) as real:  # noqa: PT012
+        while True:
+            real.ask(cluster)

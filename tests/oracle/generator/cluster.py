@@ -5,10 +5,11 @@ from typing import Final
 
 from tests.oracle.generator.devices import NO_LIMITS, DeviceLimits, add_devices
 from tests.oracle.generator.draw import Draw, Obj
+from tests.oracle.generator.expressions import selector_cluster
 from tests.oracle.generator.mutate import mutated
 from tests.oracle.generator.nodes import nodes
 from tests.oracle.generator.owners import services_and_sets
-from tests.oracle.generator.pods import NAMESPACES, namespaces, pods
+from tests.oracle.generator.pods import NAMESPACES, namespaces, pods, twins
 from tests.oracle.generator.storage import storage_objects
 from tests.oracle.generator.versions import add_by_version
 from tests.oracle.generator.volumes import volumes_and_claims
@@ -24,6 +25,12 @@ class Size:
     devices: bool = False  #: with devices and claims of them
     device_limits: DeviceLimits = NO_LIMITS  #: what clusters with devices leave out
     mutated: bool = False  #: changed at random afterwards, so not always valid
+    selectors: bool = False  #: nothing but devices that are selected by a random expression, so not always valid
+
+    @property
+    def unsure(self) -> bool:
+        """Whether an API server refuses some of the clusters."""
+        return self.mutated or self.selectors
 
     @classmethod
     def exactly(cls, *, nodes: int, pods: int) -> "Size":
@@ -37,6 +44,8 @@ SMALL: Final = Size()
 
 def generate(seed: int, index: int, size: Size = SMALL) -> Obj:
     """Cluster `index` of a seed as a v1 List: nodes, pods and their storage."""
+    if size.selectors:
+        return selector_cluster(Draw(seed, index, "/selectors"))
     # With devices other plug-ins reject less, or they would never be asked for.
     draw = Draw(seed, index, stream="/few", themes=(0, 1)) if size.devices else Draw(seed, index)
     machines = nodes(draw, draw.number(*size.nodes))
@@ -44,6 +53,7 @@ def generate(seed: int, index: int, size: Size = SMALL) -> Obj:
     storage = [*storage_objects(draw, names), *volumes_and_claims(draw, NAMESPACES, names, draw.number(*size.claims))]
     claims = [thing for thing in storage if thing["kind"] == "PersistentVolumeClaim"]
     running = pods(draw, names, claims, draw.number(*size.pods))
+    running += twins(Draw(seed, index, "/twins"), running, names)
     add_by_version(Draw(seed, index, "/versions"), machines, storage)
     owners = services_and_sets(draw, [thing for thing in running if thing["kind"] == "Pod"])
     items = [*machines, *namespaces(draw), *storage, *owners, *running]

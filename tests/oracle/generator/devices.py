@@ -11,7 +11,7 @@ from tests.oracle.generator.deviceasks import CLASSES, RESOURCE, spec
 from tests.oracle.generator.draw import Draw, Obj
 from tests.oracle.generator.labels import NODE_LABELS, ZONE
 
-_API: Final = "resource.k8s.io/v1"
+API: Final = "resource.k8s.io/v1"
 GPU: Final = "gpu.example.com"
 NIC: Final = "nic.example.com"
 #: The resources that are named for classes, two of which back one resource in addition.
@@ -86,7 +86,7 @@ def _object(kind: str, name: str, *, namespace: str = "", **rest: Any) -> Obj:
     meta: Obj = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}"}
     if namespace:
         meta["namespace"] = namespace
-    return {"apiVersion": _API, "kind": kind, "metadata": meta, **rest}
+    return {"apiVersion": API, "kind": kind, "metadata": meta, **rest}
 
 
 def _classes(draw: Draw) -> list[Obj]:
@@ -120,9 +120,11 @@ def _local(draw: Draw, nodes: Sequence[str], limits: DeviceLimits) -> list[Obj]:
         first = 0
         generation = draw.number(1, 3)
         for number, size in enumerate(sizes):
-            devices = [_device(draw, f"gpu-{first + i}") for i in range(size)]
+            devices = [gpu(draw, f"gpu-{first + i}") for i in range(size)]
             first += size
-            made.append(_slice(f"{node}-{number}", GPU, node, devices, generation=generation, count=len(sizes), nodeName=node))
+            made.append(
+                slice_of(f"{node}-{number}", GPU, node, devices, generation=generation, count=len(sizes), nodeName=node)
+            )
         _disturb(draw, made, node, generation)
     return made
 
@@ -138,17 +140,16 @@ def _disturb(draw: Draw, made: list[Obj], node: str, generation: int) -> None:
     if how == 0:
         return
     if how == 1:
-        made.append(
-            _slice(f"{node}-old", GPU, node, [_device(draw, "gpu-0")], generation=generation - 1, count=1, nodeName=node)
-        )
+        made.append(slice_of(f"{node}-old", GPU, node, [gpu(draw, "gpu-0")], generation=generation - 1, count=1, nodeName=node))
     elif how == 2:
         count = own[0]["spec"]["pool"]["resourceSliceCount"]
         made.append(
-            _slice(f"{node}-twice", GPU, node, [_device(draw, "gpu-0")], generation=generation, count=count, nodeName=node)
+            slice_of(f"{node}-twice", GPU, node, [gpu(draw, "gpu-0")], generation=generation, count=count, nodeName=node)
         )
 
 
-def _slice(name: str, driver: str, pool: str, devices: list[Obj], *, generation: int, count: int, **rest: Any) -> Obj:
+def slice_of(name: str, driver: str, pool: str, devices: list[Obj], *, generation: int, count: int, **rest: Any) -> Obj:
+    """A ResourceSlice; `count` is that of its pool's slices, `rest` says where the devices are."""
     body: Obj = {
         "driver": driver,
         "pool": {"name": pool, "generation": generation, "resourceSliceCount": max(1, count)},
@@ -159,7 +160,8 @@ def _slice(name: str, driver: str, pool: str, devices: list[Obj], *, generation:
     return _object("ResourceSlice", f"slice-{name}", spec=body)
 
 
-def _device(draw: Draw, name: str) -> Obj:
+def gpu(draw: Draw, name: str) -> Obj:
+    """A device that may lack any attribute, be shared, tainted, or bound late."""
     attributes: Obj = {
         "model": {"string": draw.pick(("a100", "h100", "h100"))},
         "index": {"int": draw.number(0, 3)},
@@ -198,7 +200,7 @@ def _partitioned(draw: Draw, node: str) -> list[Obj]:
     """One GPU, whole or in parts that share its memory."""
     parts = [
         {
-            **_device(draw, f"part-{i}"),
+            **gpu(draw, f"part-{i}"),
             "consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": draw.pick(("20Gi", "40Gi", "80Gi"))}}}],
         }
         for i in range(draw.number(2, 5))
@@ -209,8 +211,8 @@ def _partitioned(draw: Draw, node: str) -> list[Obj]:
     if draw.chance(0.05):
         parts[-1]["consumesCounters"][0]["counterSet"] = "no-such-set"
     return [
-        _slice(f"{node}-counters", GPU, node, [], generation=1, count=2, nodeName=node, sharedCounters=counters),
-        _slice(f"{node}-parts", GPU, node, parts, generation=1, count=2, nodeName=node),
+        slice_of(f"{node}-counters", GPU, node, [], generation=1, count=2, nodeName=node, sharedCounters=counters),
+        slice_of(f"{node}-parts", GPU, node, parts, generation=1, count=2, nodeName=node),
     ]
 
 
@@ -220,16 +222,18 @@ def _second_driver(draw: Draw, node: str) -> list[Obj]:
 
 
 def _counted(draw: Draw, pool: str, counters: str, **where: Any) -> list[Obj]:
-    """A pool of network cards that draw on counters; now and then one that is not complete."""
+    """A pool of network cards that draw on counters; now and then one that is not complete, or whose counters are on the nodes
+    of another zone."""
     nics = _nics(draw, 4)
     for nic in nics:
         amount = {"value": draw.pick(("20Gi", "30Gi", "40Gi"))}
         nic["consumesCounters"] = [{"counterSet": counters, "counters": {"memory": amount}}]
     shared = [{"name": counters, "counters": {"memory": {"value": draw.pick(("40Gi", "80Gi"))}}}]
     count = 3 if draw.chance(0.1) else 2
+    elsewhere = {"nodeSelector": _in(draw, draw.pick(NODE_LABELS[ZONE]))} if draw.chance(0.15) else where
     return [
-        _slice(f"{pool}-nic-counters", NIC, pool, [], generation=1, count=count, sharedCounters=shared, **where),
-        _slice(f"{pool}-nics", NIC, pool, nics, generation=1, count=count, **where),
+        slice_of(f"{pool}-nic-counters", NIC, pool, [], generation=1, count=count, sharedCounters=shared, **elsewhere),
+        slice_of(f"{pool}-nics", NIC, pool, nics, generation=1, count=count, **where),
     ]
 
 
@@ -237,7 +241,7 @@ def _networked(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
     """Slices that several nodes can use: by labels, everywhere, or device by device."""
     made: list[Obj] = []
     made += [
-        _slice(f"net-{zone}", NIC, f"net-{zone}", _nics(draw, 2), generation=1, count=1, nodeSelector=_in(draw, zone))
+        slice_of(f"net-{zone}", NIC, f"net-{zone}", _nics(draw, 2), generation=1, count=1, nodeSelector=_in(draw, zone))
         for zone in NODE_LABELS[ZONE]
         if draw.chance(0.5)
     ]
@@ -245,7 +249,7 @@ def _networked(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
         zone = draw.pick(NODE_LABELS[ZONE])
         made += _counted(draw, f"counted-{zone}", "nic", nodeSelector=_in(draw, zone))
     if draw.chance(0.4):
-        made.append(_slice("everywhere", NIC, "everywhere", _nics(draw, 2), generation=1, count=1, allNodes=True))
+        made.append(slice_of("everywhere", NIC, "everywhere", _nics(draw, 2), generation=1, count=1, allNodes=True))
     if draw.chance(0.4):
         devices = _nics(draw, 4)
         for device in devices:
@@ -258,7 +262,7 @@ def _networked(draw: Draw, nodes: Sequence[str]) -> list[Obj]:
                     )
                 )
             )
-        made.append(_slice("each", NIC, "each", devices, generation=1, count=1, perDeviceNodeSelection=True))
+        made.append(slice_of("each", NIC, "each", devices, generation=1, count=1, perDeviceNodeSelection=True))
     return made
 
 

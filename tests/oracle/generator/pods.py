@@ -36,6 +36,20 @@ def pods(draw: Draw, node_names: Sequence[str], claims: Sequence[Obj], count: in
     return made
 
 
+def twins(draw: Draw, made: Sequence[Obj], node_names: Sequence[str]) -> list[Obj]:
+    """Pods with the spec of pods that are being resized, and another status: a pod's resize is not that of its like."""
+    found = []
+    for pod in made:
+        if "containerStatuses" in pod.get("status", ()) and draw.chance(0.5):
+            meta = {**pod["metadata"], "name": f"{pod['metadata']['name']}-twin", "uid": f"{pod['metadata']['uid']}-twin"}
+            twin: Obj = {**pod, "metadata": meta, "spec": {**pod["spec"]}, "status": {"phase": "Running"}}
+            twin["spec"]["nodeName"] = draw.pick((pod["spec"]["nodeName"], *node_names))
+            if draw.chance(0.5):
+                resize(draw, twin)
+            found.append(twin)
+    return found
+
+
 def _pod(draw: Draw, i: int, node_names: Sequence[str]) -> Obj:
     namespace = draw.pick((*("default",) * 6, *NAMESPACES, _UNLISTED))
     spec: Obj = {}
