@@ -8,7 +8,6 @@ import argparse
 import gc
 import json
 import sys
-from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 import structlog
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.agents import Agents
@@ -74,7 +74,7 @@ def a_state_machine(nodes: int, agents: int, pods: int) -> StateMachine:
         name = f"vm-{number}"
         take(MachineSeen(Machine(key=PodKey("default", name), uid=f"machine-{name}", resource_version=1, permit=permit)))
         pod = a_pod(name, on=f"node-{number // AGENTS_ON_A_NODE}", version=1)
-        take(PodSeen(replace(pod, vertical=a_vertical(machine=name))))
+        take(PodSeen(structs.replace(pod, vertical=a_vertical(machine=name))))
     take(*(PodSeen(a_pod(f"p-{number}", version=1)) for number in range(pods)), Synced())
     return state_machine
 

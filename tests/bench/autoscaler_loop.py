@@ -15,13 +15,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 import anyio
 import anyio.lowlevel
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
@@ -221,7 +222,7 @@ async def fill(service: Service, nodes: int, pending: int) -> None:
     for pod in full(nodes, _EACH, free_cpu=500):
         state_machine.apply(PodSeen(pod), now)
     for pod in Pending(count=pending, groups=_KINDS).pods():
-        state_machine.apply(PodSeen(replace(pod, unschedulable_message="no node fits")), now)
+        state_machine.apply(PodSeen(structs.replace(pod, unschedulable_message="no node fits")), now)
     await anyio.lowlevel.checkpoint()
 
 
@@ -237,7 +238,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
     clock = time.monotonic
     cloud = Cloud(clock)
     for number in range(_GROUPS):
-        template = replace(a_node(100_000 + number), labels={"pool": "a", "size": str(number)})
+        template = structs.replace(a_node(100_000 + number), labels={"pool": "a", "size": str(number)})
         cloud.has(f"group-{number}", template=template).fate = lambda _: "silent"
     policy = ScaleUpPolicy(pending=PendingRules(), max_nodes=0)
     effects: list[Effect] = []
@@ -265,4 +266,4 @@ def _change(service: Service, nodes: int, number: int) -> None:
     """Of 2,000 running pods something learns that matters to no plan."""
     state_machine = service.state_machine
     for pod in islice(full(nodes, _EACH, free_cpu=500), number * 2000, (number + 1) * 2000):
-        state_machine.apply(PodSeen(replace(pod, resource_version=2 + number)), service.clock())
+        state_machine.apply(PodSeen(structs.replace(pod, resource_version=2 + number)), service.clock())

@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 import msgspec
+from msgspec import structs
 
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings
@@ -138,7 +139,7 @@ async def _all_asked(explaining: ExplainService, service: Service, rounds: int) 
 
 def _large() -> Pod:
     pod = a_pod("large")
-    return replace(pod, kind=replace(pod.kind, requests=_LARGE))
+    return structs.replace(pod, kind=replace(pod.kind, requests=_LARGE))
 
 
 def _questions(service: Service) -> list[tuple[Explained, str]]:

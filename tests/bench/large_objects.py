@@ -10,13 +10,14 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 import numpy as np
+from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.placement.loop import ScoringLoop
@@ -54,7 +55,9 @@ class Loop:
         self.decoder = PodDecoder(KindInterner())
         for number in range(self.n_nodes):
             labels = {"kubernetes.io/hostname": f"n-{number}", "topology.kubernetes.io/zone": f"z-{number % 3}"}
-            self.apply(NodeSeen(replace(a_node(f"n-{number}"), labels=labels, scalars=(("example.com/gpu", 8), ("pods", 110)))))
+            self.apply(
+                NodeSeen(structs.replace(a_node(f"n-{number}"), labels=labels, scalars=(("example.com/gpu", 8), ("pods", 110))))
+            )
         self.apply(Synced())
         rows = self.state_machine.state.nodes.row_of
         self.rows = np.array([rows[NodeName(f"n-{number}")] for number in range(self.n_nodes)], np.intp)
@@ -104,7 +107,7 @@ async def measured(loop: Loop, pods: Sequence[bytes]) -> dict[str, float]:
         await loop.settle()
         loop.timed("filter", partial(loop.filter, pod))
         loop.timed("again", partial(loop.filter, pod))
-        loop.timed("bound", partial(loop.apply, PodSeen(replace(pod, node=NodeName("n-0"), resource_version=2))))
+        loop.timed("bound", partial(loop.apply, PodSeen(structs.replace(pod, node=NodeName("n-0"), resource_version=2))))
         await loop.settle()
         loop.timed("plain", partial(loop.filter, plain.pop()))
         loop.timed("tick", partial(loop.apply, TimePassed()))

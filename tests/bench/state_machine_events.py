@@ -9,10 +9,10 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 
 import anyio.to_thread
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
@@ -128,7 +128,7 @@ def _place(state_machine: StateMachine, pod: Pod, rows: Rows) -> None:
     node = NodeName(f"n{fitting[scores.argmax()]}")  # rows were given in the order of the names
     state_machine.bind(pod.uid, pod.key, node, _NOW)
     state_machine.apply(BindEnded(pod.uid, node, "bound", ""), _NOW)
-    state_machine.apply(PodSeen(replace(pod, node=node, resource_version=pod.resource_version + 1)), _NOW)
+    state_machine.apply(PodSeen(structs.replace(pod, node=node, resource_version=pod.resource_version + 1)), _NOW)
 
 
 def _check(state_machine: StateMachine, nodes: int) -> None:

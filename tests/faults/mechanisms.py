@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
@@ -85,14 +86,14 @@ def _without_conditions(_original: Any) -> Any:
 
 def _by_force(original: Any) -> Any:
     async def evict(self: DrainWriter, effect: Evict, deadline: float) -> Outcome:
-        return cast("Outcome", await original(self, replace(effect, force=True), deadline))
+        return cast("Outcome", await original(self, structs.replace(effect, force=True), deadline))
 
     return evict
 
 
 def _unknown_is_no(original: Any) -> Any:
     def ended(self: Binding, event: BindEnded, policy: Policy, now: Instant) -> Any:
-        no = replace(event, outcome="unreachable") if event.outcome == "unknown" else event
+        no = structs.replace(event, outcome="unreachable") if event.outcome == "unknown" else event
         return original(self, no, policy, now)
 
     return ended

@@ -2,11 +2,11 @@
 up."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.audit.loop import Audit, AuditConfig
 from slackwater.controllers.policy import Policy
@@ -69,7 +69,7 @@ def moved(index: int, node: int) -> Break:
         for pod in _pods(state_machine)[index : index + 1]:
             claim = state_machine.state.reservations.get(pod.uid)
             if claim is not None:
-                state_machine.state.reservations.put(pod.uid, replace(claim, node=NodeName(f"n{node}")))
+                state_machine.state.reservations.put(pod.uid, structs.replace(claim, node=NodeName(f"n{node}")))
 
     return it
 
@@ -87,7 +87,7 @@ def changed_unheard(index: int, *, ended: bool) -> Break:
     def it(_: StateMachine, cluster: Cluster) -> None:
         for key in sorted(cluster.pods_now)[index : index + 1]:
             pod = cluster.pods_now[key]
-            cluster.has(replace(pod, node=NodeName("n0"), ended=ended, resource_version=cluster.version + 1))
+            cluster.has(structs.replace(pod, node=NodeName("n0"), ended=ended, resource_version=cluster.version + 1))
 
     return it
 

@@ -14,6 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant, precondition, rule
+from msgspec import structs
 
 from slackwater.model.effects import Bind
 from slackwater.model.ids import PodKey
@@ -41,7 +42,7 @@ class CrashMachine(SlowCluster):
         vm = self.vms[data.draw(st.sampled_from(sorted(self.vms)))]
         for pod in list(self.api.pods.values()):
             if pod.vertical is not None and pod.vertical.machine == vm.name and pod.vertical.using != vm.use:
-                self.api.put_pod(replace(pod, vertical=replace(pod.vertical, using=vm.use)))
+                self.api.put_pod(structs.replace(pod, vertical=replace(pod.vertical, using=vm.use)))
 
     @rule(data=st.data())
     def somebody_makes_a_migration(self, data: st.DataObject) -> None:
@@ -80,8 +81,8 @@ class CrashMachine(SlowCluster):
         self.api.put_migration(replace(migration, phase="Pending", target_pod=name))
         marks = [MigrationRef(name=migration.key.name, role=role) for role in ROLES]
         target = replace(source.vertical, using=vm.use, migration=marks[1])
-        self.api.put_pod(replace(a_pod(name, cpu="100m", memory="1Gi"), vertical=target))
-        self.api.put_pod(replace(source, vertical=replace(source.vertical, migration=marks[0])))
+        self.api.put_pod(structs.replace(a_pod(name, cpu="100m", memory="1Gi"), vertical=target))
+        self.api.put_pod(structs.replace(source, vertical=replace(source.vertical, migration=marks[0])))
 
     def end_migration(self, migration: VirtualMachineMigration, source: Pod, target: Pod, vm: Vm, *, fails: bool) -> None:
         assert source.vertical is not None
@@ -90,12 +91,12 @@ class CrashMachine(SlowCluster):
             return  # the target was made for what the machine used when it began
         vm.migrating = None
         if fails:
-            self.api.put_pod(replace(source, vertical=replace(source.vertical, migration=None)))
+            self.api.put_pod(structs.replace(source, vertical=replace(source.vertical, migration=None)))
             self.api.put_migration(replace(migration, phase="Failed"))
             self.api.delete_pod(target.key)
             return
         self.gives_up(vm)
-        self.api.put_pod(replace(target, vertical=replace(target.vertical, migration=None)))
+        self.api.put_pod(structs.replace(target, vertical=replace(target.vertical, migration=None)))
         vm.agent = Agent(target.key)
         self.api.put_migration(replace(migration, phase="Succeeded"))
 

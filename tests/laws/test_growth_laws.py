@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.permits.state import PermitDecision
@@ -87,19 +88,19 @@ class GrowthMachine(RuleBasedStateMachine):
             self.cluster.deletes(pod)
             return
         self.bind(pod, node)
-        self.agents[name] = Agent(self.cluster.store(replace(pod, node=NodeName(node))), using, holds=using)
+        self.agents[name] = Agent(self.cluster.store(structs.replace(pod, node=NodeName(node))), using, holds=using)
 
     @rule(node=st.sampled_from(["a", "b"]), cpu=st.sampled_from(["100m", "1", "3"]))
     def plain_pod_comes(self, node: str, cpu: str) -> None:
         self.serial += 1
         pod = self.cluster.has_pod(f"p{self.serial}", on="", vertical=None)
-        pod = self.cluster.store(replace(pod, kind=replace(pod.kind, requests=amounts(cpu, "1Gi"))))
+        pod = self.cluster.store(structs.replace(pod, kind=replace(pod.kind, requests=amounts(cpu, "1Gi"))))
         rows = self.cluster.state_machine.state.nodes.rows_of([node])
         if self.cluster.state_machine.filter(pod, rows, self.cluster.state_machine_now()).any():
             self.cluster.deletes(pod)
             return
         self.bind(pod, node)
-        self.cluster.store(replace(pod, node=NodeName(node)))
+        self.cluster.store(structs.replace(pod, node=NodeName(node)))
 
     def bind(self, pod: Pod, node: str) -> None:
         """The request is sent when what others gave back on the node is written."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -54,13 +55,13 @@ def replay(cluster: SmallCluster, plan: ScaleDownPlan) -> None:
     for found in plan.removable:
         moving = {pod.uid for pod, _ in found.moves}
         nodes = [
-            replace(node, taints=(*node.taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
+            structs.replace(node, taints=(*node.taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
             if node.name == found.node
             else node
             for node in cluster.nodes
         ]
         running_pods = [
-            replace(pod, node=at.get(pod.uid, pod.node), deleting=pod.deleting and pod.uid not in at)
+            structs.replace(pod, node=at.get(pod.uid, pod.node), deleting=pod.deleting and pod.uid not in at)
             for pod in cluster.running_pods
             if pod.uid not in moving and (pod.uid in at or pod.node not in (*gone, found.node))
         ]

@@ -1,12 +1,12 @@
 """Whatever happens, in whatever order, the cluster state adds up and our own promises never exceed a node."""
 
-from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import feasible_mask
@@ -58,7 +58,7 @@ class StateMachineRules(RuleBasedStateMachine):
 
     def store(self, pod: Pod, **changes: Any) -> Pod:
         self.serial += 1
-        self.pods[pod.key.name] = replace(pod, resource_version=self.serial, **changes)
+        self.pods[pod.key.name] = structs.replace(pod, resource_version=self.serial, **changes)
         return self.pods[pod.key.name]
 
     @rule(cpu=sizes, memory=st.sampled_from(["0", "1Gi", "7Gi"]), node=st.none() | nodes)
@@ -117,7 +117,7 @@ class StateMachineRules(RuleBasedStateMachine):
     @rule(data=st.data(), proposed=st.lists(nodes, unique=True))
     def ask_preempt(self, data: st.DataObject, proposed: list[str]) -> None:
         """kube-scheduler proposes all that the server has there; each node that is kept has its victims there."""
-        pod = replace(self.pod(data), priority=9)
+        pod = structs.replace(self.pod(data), priority=9)
         there = {NodeName(n): [p.uid for p in self.pods.values() if p.node == n and not p.ended] for n in proposed}
         kept = self.state_machine.preempt(pod, {n: uids for n, uids in there.items() if uids}, self.at)
         for node, (uids, _) in kept.items():

@@ -15,6 +15,8 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
@@ -122,7 +124,7 @@ class LoadScene(ShrinkScene):
     def _some_pools(self) -> list[Pool]:
         sizes = {"small": ("2", "8Gi"), "a": ("4", "16Gi"), "large": ("8", "32Gi")}
         templates = {
-            name: replace(a_node("template", cpu=cpu, memory=memory, labels={"size": name}), scalars=(("pods", 110),))
+            name: structs.replace(a_node("template", cpu=cpu, memory=memory, labels={"size": name}), scalars=(("pods", 110),))
             for name, (cpu, memory) in sizes.items()
         }
         return [self.cloud.has(name, size=1, min_size=1, max_size=60, template=each) for name, each in templates.items()]
@@ -132,12 +134,12 @@ class LoadScene(ShrinkScene):
 
     def _a_pool(self) -> Pool:
         group = self.shape.group
-        template = replace(a_node("template", cpu="4", memory="16Gi", labels={"size": "a"}), scalars=(("pods", 110),))
+        template = structs.replace(a_node("template", cpu="4", memory="16Gi", labels={"size": "a"}), scalars=(("pods", 110),))
         least = 20 if group == "minimum" else 0
         pool = self.cloud.has("a", size=4 if group == "odd" else least * 3 // 4, min_size=least, max_size=60, template=template)
         pool.template_known = group != "odd" or self._rng.random() < 0.5
         if group == "odd":
-            odd = replace(
+            odd = structs.replace(
                 a_node("odd", cpu="8", memory="32Gi", labels={"made": "by-hand"}), scalars=(("pods", 110), ("x.io/fpga", 1))
             )
             pool.machines[self._rng.randrange(4)].template = odd
@@ -167,7 +169,7 @@ class LoadScene(ShrinkScene):
                 best = max(fitting, key=partial(_rank, free))
                 _take(free[best.name], pod)
                 taken.add((best.name, app))
-                self.wants(replace(pod, node=best.name, resource_version=pod.resource_version + 1))
+                self.wants(structs.replace(pod, node=best.name, resource_version=pod.resource_version + 1))
 
     # --- controllers ------------------------------------------------------------------------------------------------------
 
@@ -182,7 +184,7 @@ class LoadScene(ShrinkScene):
             pod = a_pod(f"{name}-{workload.made}", labels={"app": name})
             kind = replace(pod.kind, requests=self._sizes[name], pod_constraints=self._constraints.get(name))
             facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name), slack=self._slack_of.get(name, ""))
-            self.wants(replace(pod, kind=kind, eviction_facts=facts, created_at=created))
+            self.wants(structs.replace(pod, kind=kind, eviction_facts=facts, created_at=created))
             if runs_for is not None:
                 self._ends[pod.uid] = self.time.seconds + 60 + runs_for
 

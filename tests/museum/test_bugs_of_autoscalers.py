@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
@@ -174,7 +175,7 @@ def test_75957_a_pod_of_two_budgets_is_never_evicted() -> None:
 
 
 def _protected(pod: Pod) -> Pod:
-    return replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=math.inf))
+    return structs.replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=math.inf))
 
 
 def test_3594_a_pod_that_must_not_be_disrupted_is_never_evicted() -> None:
@@ -195,7 +196,7 @@ def test_3594_a_protection_that_comes_late_ends_the_removal(empty: bool) -> None
         if late is not None:
             cluster.add(late)
         else:
-            cluster.tell(NodeSeen(replace(cluster.nodes["n1"], keep="karpenter.sh/do-not-disrupt")))
+            cluster.tell(NodeSeen(structs.replace(cluster.nodes["n1"], keep="karpenter.sh/do-not-disrupt")))
         cluster.tick(20)
         assert not {"evict web", "evict late", "delete n1"} & set(cluster.log)
         assert cluster.tainted() == []
@@ -212,8 +213,8 @@ def test_1099_resources_that_an_extender_manages_are_not_what_a_node_lacks() -> 
     (`ignoredByScheduler`); autoscalers found no node for the pods, and grew a group whose nodes did not offer it either."""
     asks = PodConstraints(scalars=(("nvidia.com/gpu", 1), ("nvidia.com/gpumem", 3000)))
     pod = a_pod("infer", cpu="1")
-    pod = replace(pod, kind=replace(pod.kind, pod_constraints=asks))
-    node = replace(a_node("gpu-0"), scalars=(("nvidia.com/gpu", 10), ("pods", 110)))
+    pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=asks))
+    node = structs.replace(a_node("gpu-0"), scalars=(("nvidia.com/gpu", 10), ("pods", 110)))
     assert naively_fitting(pod, [node]) == []
     hami = FilterProfile(ignored_resources=frozenset({"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"}))
     snapshot = ClusterSnapshot.build([node], [pod], profiles={"slackwater": hami})

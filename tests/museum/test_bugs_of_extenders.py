@@ -5,10 +5,10 @@ neon#n https://github.com/neondatabase/autoscaling/issues/n.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.events import PodGone
 from slackwater.model.ids import NodeName
@@ -54,7 +54,7 @@ class Ours:
         return self._story.bind(pod, node) is Reason.OK
 
     def bound(self, pod: Pod, node: str) -> None:
-        self._story.seen(replace(pod, node=NodeName(node), resource_version=pod.resource_version + 1_000_000))
+        self._story.seen(structs.replace(pod, node=NodeName(node), resource_version=pod.resource_version + 1_000_000))
 
     def refused(self, pod: Pod, node: str) -> None:
         self._story.bind_ended(pod, node, "refused")

@@ -5,10 +5,10 @@ https://github.com/neondatabase/autoscaling/issues/<number>.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
@@ -61,7 +61,7 @@ class Ours:
         self._cluster.change(self._pods[name], using=_cpus(using), max=_cpus(most))
 
     def ends(self, name: str) -> None:
-        self._cluster.store(replace(self._pods[name], ended=True))
+        self._cluster.store(structs.replace(self._pods[name], ended=True))
 
     def reserved(self) -> int:
         return self._cluster.cpu("n")["R"] // 1000

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from slackwater.model.nodegroups import GroupName, InstanceError, InstanceErrorKind
 from slackwater.model.objects import Node, Taint
@@ -55,7 +57,7 @@ async def double_rig() -> AsyncIterator[Rig]:
     clock = [1000.0]
     cloud = Cloud(now=lambda: clock[0])
     rig = DoubleRig(cloud, clock)
-    template = replace(
+    template = structs.replace(
         a_node("template", labels={"tier": "batch"}, taints=[Taint("dedicated", "batch", "NoSchedule")]),
         scalars=(("pods", 110),),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.placement.loop import ScoringLoop
@@ -42,7 +43,7 @@ class Cluster:
         self.loop = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.loop, self.clock)
         for name in NODES:
-            self.apply(NodeSeen(replace(a_node(name), scalars=(("pods", 100),))))
+            self.apply(NodeSeen(structs.replace(a_node(name), scalars=(("pods", 100),))))
         self.apply(Synced())
 
     def clock(self) -> Instant:
@@ -73,7 +74,7 @@ class Cluster:
         return self.state_machine.bind(pod.uid, pod.key, NodeName(node), self.clock()).reason
 
     def bound(self, pod: Pod, node: str) -> None:
-        self.apply(PodSeen(replace(pod, node=NodeName(node), resource_version=pod.resource_version + 10)))
+        self.apply(PodSeen(structs.replace(pod, node=NodeName(node), resource_version=pod.resource_version + 10)))
 
     def held(self) -> dict[str, int]:
         """CPU that is held, of the nodes where some is."""
@@ -190,13 +191,13 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
 
 
 def _asking(pod: Pod, asks: PodConstraints) -> Pod:
-    return replace(pod, kind=replace(pod.kind, pod_constraints=asks))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=asks))
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda pod: replace(pod, nominated_node=NodeName("n-1")),
+        lambda pod: structs.replace(pod, nominated_node=NodeName("n-1")),
         lambda pod: _asking(pod, PodConstraints(claims=(ClaimMount("c"),))),
         lambda pod: _asking(pod, PodConstraints(resource_claims=(ClaimUse(name="gpu", claim="gpu"),))),
         lambda pod: _asking(pod, PodConstraints(anti_affinity=(ANYWHERE,))),
@@ -224,7 +225,7 @@ def _nothing_more(pod: Pod) -> Pod:
     [
         (False, _nothing_more),
         (True, lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),)))),
-        (True, lambda pod: replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
+        (True, lambda pod: structs.replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
     ],
     ids=["no node choice", "prefers pods of namespaces by label", "of another scheduler"],
 )
@@ -250,7 +251,8 @@ def test_a_selector_that_reads_new_labels_waits_for_a_snapshot_that_has_them() -
         )
         asks = PodConstraints(anti_affinity=(term,))
         pods = [
-            replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, pod_constraints=asks)) for name in "ab"
+            structs.replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, pod_constraints=asks))
+            for name in "ab"
         ]
         assert cluster.ask(cluster.comes(pods[0])) == list(NODES)
         await anyio.sleep(0.5)
@@ -305,13 +307,13 @@ def test_what_we_refuse_is_not_compared_with_what_passes() -> None:
         image = Image(names=("app:latest",), size=3_000_000_000)
         for name, taints, images in (("n-0", "abc", ()), ("n-1", "a", (image,)), ("n-2", "", ())):
             avoided = tuple(Taint(key, "", "PreferNoSchedule") for key in taints)
-            node = replace(a_node(name), scalars=(("pods", 100),), taints=avoided, images=images)
+            node = structs.replace(a_node(name), scalars=(("pods", 100),), taints=avoided, images=images)
             cluster.apply(NodeSeen(node))
         cluster.bound(cluster.comes(a_pod("there", cpu="3500m", memory="14Gi")), "n-2")
         cluster.state_machine.filter(cluster.comes(a_pod("waits", cpu="4")), np.array([0], np.intp), cluster.clock())
         await anyio.sleep(0.5)
         pods = [cluster.comes(a_pod(name, cpu="100m", memory="100Mi")) for name in "pq"]
-        pods = [replace(pod, kind=replace(pod.kind, images=("app:latest",))) for pod in pods]
+        pods = [structs.replace(pod, kind=replace(pod.kind, images=("app:latest",))) for pod in pods]
         assert cluster.ask(pods[0], "n-0", "n-1", "n-2") == ["n-2"]
         assert cluster.ask(pods[1], "n-1", "n-2") == ["n-2"]
 
@@ -331,7 +333,7 @@ def test_a_node_that_we_do_not_know_is_left_out() -> None:
 def test_a_pod_that_grows_gets_no_room_that_others_may_be_bound_to() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.state_machine.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
-        grows = replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
+        grows = structs.replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
         assert cluster.ask(cluster.comes(grows), "n-0", "n-1") == []
         assert cluster.held() == {}, "kube-scheduler counts the ordinary pod itself"
 
@@ -351,7 +353,7 @@ def test_followers_of_the_state_see_a_pod_on_its_chosen_or_nominated_node() -> N
         assert shown() == [chosen]
         cluster.ask(pod)
         assert shown() == [None], "it was asked about again, and may go anywhere"
-        cluster.comes(replace(a_pod("foreign"), nominated_node=NodeName("n-1")))
+        cluster.comes(structs.replace(a_pod("foreign"), nominated_node=NodeName("n-1")))
         assert shown() == ["n-1"]
 
     played(story)
@@ -377,8 +379,8 @@ OURS = Eligibility(scheduler_name="slackwater")
         a_pod("ended", ended=True),
         a_pod("leaving", deleting=True),
         a_pod("asks-nothing", missing_request="app: cpu"),
-        replace(a_pod("odd"), vertical_problem="not a number"),
-        replace(a_pod("other"), kind=replace(a_pod("other").kind, scheduler_name="default-scheduler")),
+        structs.replace(a_pod("odd"), vertical_problem="not a number"),
+        structs.replace(a_pod("other"), kind=replace(a_pod("other").kind, scheduler_name="default-scheduler")),
         _asking(a_pod("namespaces"), PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),))),
     ],
     ids=lambda pod: pod.key.name,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.policy import Policy
@@ -127,7 +128,7 @@ def test_drains_under_way_are_rolled_back_at_once() -> None:
 @pytest.mark.anyio
 async def test_no_node_is_removed_and_none_stays_tainted_until_scale_down_is_resumed() -> None:
     scenario = ShrinkScene()
-    scenario.cloud.has("a", size=4, min_size=0, template=replace(a_node("t", cpu="4"), scalars=(("pods", 110),)))
+    scenario.cloud.has("a", size=4, min_size=0, template=structs.replace(a_node("t", cpu="4"), scalars=(("pods", 110),)))
     scenario.settle()
     await scenario.pass_time(30)
     assert any(scenario.taints.values())
@@ -142,7 +143,7 @@ async def test_no_node_is_removed_and_none_stays_tainted_until_scale_down_is_res
 @pytest.mark.anyio
 async def test_no_node_is_added_until_scale_up_is_resumed() -> None:
     scenario = ShrinkScene()
-    scenario.cloud.has("a", size=0, template=replace(a_node("t", cpu="4"), scalars=(("pods", 110),)))
+    scenario.cloud.has("a", size=0, template=structs.replace(a_node("t", cpu="4"), scalars=(("pods", 110),)))
     scenario.state_machine.apply(paused("scale-up"), scenario.now)
     scenario.wants_many(3)
     await scenario.pass_time(120)

@@ -3,9 +3,8 @@
 The plan of removals may take its whole `simulationTimeout`; a pod that waits for a node does not wait for it.
 """
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from slackwater.ports.clock import Watch
 from slackwater.runtime.autoscaler.planning import LoopPlanner
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 #: How long a plan of removals takes here.
 SLOW = 30.0
-MACHINE = replace(a_node("t", cpu="4"), scalars=(("pods", 110),))
+MACHINE = structs.replace(a_node("t", cpu="4"), scalars=(("pods", 110),))
 
 
 class SlowShrinking(InlinePlanning):

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodRead
@@ -33,11 +35,11 @@ class Cluster(SmallStateMachine):
 
 
 def bound(pod: Pod, node: NodeName = N) -> Pod:
-    return replace(pod, node=node, resource_version=pod.resource_version + 1)
+    return structs.replace(pod, node=node, resource_version=pod.resource_version + 1)
 
 
 def a_machine(name: str, *, cpu: str = "1", using: str = "3") -> Pod:
-    return replace(a_pod(name, cpu=cpu), vertical=a_vertical(using=amounts(using, "4Gi")))
+    return structs.replace(a_pod(name, cpu=cpu), vertical=a_vertical(using=amounts(using, "4Gi")))
 
 
 def test_the_watch_makes_the_hold_the_reservation() -> None:
@@ -87,7 +89,9 @@ def test_an_unrequested_read_releases_no_room() -> None:
 def test_a_pod_whose_volumes_are_waited_for_first_keeps_its_room_longer() -> None:
     cluster = Cluster()
     pod = a_pod("p", cpu="3")
-    pod = cluster.comes(replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),)))))
+    pod = cluster.comes(
+        structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    )
     cluster.ask(pod, N)
     assert cluster.after(600) == []
     assert cluster.held() == 3000
@@ -176,7 +180,7 @@ def test_beside_a_growing_pod_that_others_bound_all_pods_count_that_may_be_bound
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="500m"))
     cluster.ask(pod, N, M)
-    cluster.comes(replace(a_machine("vm"), node=N))
+    cluster.comes(structs.replace(a_machine("vm"), node=N))
     assert (cluster.held(N), cluster.held(M)) == (500, 0)
 
 
@@ -218,7 +222,9 @@ def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behi
     """kube-scheduler asks again: its earlier wait is over, and a bind that it sent then is over 75 s later."""
     cluster = Cluster()
     pod = a_pod("p", cpu="3")
-    pod = cluster.comes(replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),)))))
+    pod = cluster.comes(
+        structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    )
     cluster.ask(pod, N)
     cluster.after(100)
     cluster.ask(pod, M)
@@ -230,7 +236,7 @@ def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behi
 def test_room_that_others_gave_back_is_not_granted_while_their_persisted_permits_have_it() -> None:
     cluster = Cluster()
     text = PersistedPermit(permit=amounts("3", "4Gi"), permit_limit=amounts("3", "4Gi")).text()
-    machine = replace(a_pod("vm", on=N, cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), permit=text))
+    machine = structs.replace(a_pod("vm", on=N, cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), permit=text))
     cluster.comes(machine)
     uid, claim = machine.uid, cluster.state_machine.state.reservations.get(machine.uid)
     assert claim is not None
@@ -279,7 +285,7 @@ def test_room_that_persisted_permits_block_is_asked_back_and_then_fits() -> None
     cluster.passes(5)
     cluster.write()
     cluster.ask(machine, amounts("1", "4Gi"))
-    wanted = cluster.store(replace(a_pod("wanted", cpu="2", memory="1Gi")))
+    wanted = cluster.store(structs.replace(a_pod("wanted", cpu="2", memory="1Gi")))
     rows = cluster.state_machine.state.nodes.rows_of(["n"])
     assert cluster.state_machine.filter(wanted, rows, cluster.state_machine_now()).tolist() == [Reason.HELD_FOR_OTHERS]
     cluster.passes(0.1)

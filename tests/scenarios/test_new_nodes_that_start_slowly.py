@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
@@ -28,12 +29,12 @@ REPAIR = Taint("maintenance", "", "NoSchedule")
 
 def machine(*, cpu: str = "4", gpus: int = 0, taints: Iterable[Taint] = (), labels: dict[str, str] | None = None) -> Node:
     scalars = (("pods", 110), *([(GPU, gpus)] if gpus else []))
-    return replace(a_node("template", cpu=cpu, taints=list(taints), labels=labels), scalars=scalars)
+    return structs.replace(a_node("template", cpu=cpu, taints=list(taints), labels=labels), scalars=scalars)
 
 
 def a_gpu_pod(name: str) -> Pod:
     pod = a_pod(name, cpu="4")
-    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(scalars=((GPU, 1),))))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(scalars=((GPU, 1),))))
 
 
 @pytest.mark.parametrize("size", [0, 3], ids=["from nothing", "beside others"])
@@ -113,7 +114,7 @@ async def test_a_taint_that_a_new_node_keeps_holds_up_its_pods_no_longer_than_it
 async def test_one_node_under_repair_does_not_stop_its_group() -> None:
     class Repaired(Scenario):
         def shown(self, node: Node) -> Node:
-            return replace(node, taints=(*node.taints, REPAIR)) if node.name == "a-0000" else node
+            return structs.replace(node, taints=(*node.taints, REPAIR)) if node.name == "a-0000" else node
 
     for known in (True, False):
         scenario = Repaired()

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Bind, Nominate, ReadPod
 from slackwater.model.events import ActivationLost, NodeSeen, PodGone, PodRead, PodSeen
@@ -100,7 +102,7 @@ def test_a_preemptor_whose_victims_do_not_leave_may_have_others_at_once_when_its
     story.after(3)
     elsewhere = {NodeName("m"): [second.uid]}
     assert list(story.state_machine.preempt(pod, elsewhere, story.at)) == ["m"], "nobody is on the way out"
-    story.seen(replace(second, deleting=True, resource_version=10**6))
+    story.seen(structs.replace(second, deleting=True, resource_version=10**6))
     story.after(30)
     assert story.state_machine.preempt(pod, {NodeName("n"): [first.uid]}, story.at) == {}, "the victim on m is about to be gone"
 

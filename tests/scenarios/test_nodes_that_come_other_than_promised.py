@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -31,7 +32,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 def a_template(cpu: str = "4", *scalars: tuple[str, int], labels: dict[str, str] | None = None) -> Node:
     node = a_node("template", cpu=cpu, memory="16Gi", labels=labels)
-    return replace(node, scalars=tuple(sorted((*scalars, ("pods", 110)))))
+    return structs.replace(node, scalars=tuple(sorted((*scalars, ("pods", 110)))))
 
 
 def bought(scenario: Scenario) -> int:
@@ -40,7 +41,9 @@ def bought(scenario: Scenario) -> int:
 
 def wants(cpu: str = "3", scalars: tuple[tuple[str, int], ...] = (), **selected: str) -> Pod:
     plain = a_pod("waits", cpu=cpu, memory="1Gi", node_selector=selected)
-    return replace(plain, kind=replace(plain.kind, pod_constraints=PodConstraints(scalars=scalars)) if scalars else plain.kind)
+    return structs.replace(
+        plain, kind=replace(plain.kind, pod_constraints=PodConstraints(scalars=scalars)) if scalars else plain.kind
+    )
 
 
 def full_group(scenario: Scenario, size: int, by_hand: int, change: Callable[[Node], Node]) -> Pool:
@@ -55,15 +58,15 @@ def full_group(scenario: Scenario, size: int, by_hand: int, change: Callable[[No
 
 
 def larger(node: Node) -> Node:
-    return replace(node, allocatable=amounts_of((8000, node.allocatable.memory)))
+    return structs.replace(node, allocatable=amounts_of((8000, node.allocatable.memory)))
 
 
 def labelled(node: Node) -> Node:
-    return replace(node, labels={**node.labels, "disk": "ssd"})
+    return structs.replace(node, labels={**node.labels, "disk": "ssd"})
 
 
 def with_fpga(node: Node) -> Node:
-    return replace(node, scalars=tuple(sorted((*node.scalars, FPGA))))
+    return structs.replace(node, scalars=tuple(sorted((*node.scalars, FPGA))))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ async def test_a_configured_size_is_not_overruled_by_one_larger_machine() -> Non
 
 async def test_pods_get_nodes_though_one_node_of_their_group_is_odd() -> None:
     def odd(node: Node) -> Node:
-        return replace(node, labels={**node.labels, "disk": "hdd"}, allocatable=amounts_of((1000, 1 << 30)))
+        return structs.replace(node, labels={**node.labels, "disk": "hdd"}, allocatable=amounts_of((1000, 1 << 30)))
 
     scenario = Scenario()
     full_group(scenario, 4, 1, odd).template = a_template(labels={"disk": "ssd"})
@@ -104,7 +107,7 @@ async def test_pods_get_nodes_though_one_node_of_their_group_is_odd() -> None:
 
 async def test_problems_found_on_most_nodes_do_not_stop_their_group() -> None:
     scenario = Scenario()
-    full_group(scenario, 4, 3, lambda node: replace(node, taints=(Taint("kernel-deadlock", "", "NoSchedule"),)))
+    full_group(scenario, 4, 3, lambda node: structs.replace(node, taints=(Taint("kernel-deadlock", "", "NoSchedule"),)))
     scenario.wants(wants())
     await scenario.pass_time(100)
     assert (scenario.pending(), bought(scenario)) == (0, 1)

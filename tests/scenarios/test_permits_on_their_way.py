@@ -1,10 +1,9 @@
 """Permits whose writing has not ended, or ended without a word: nobody is told more than either text would mean."""
 
-from dataclasses import replace
-
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Bind, WritePermit
@@ -62,7 +61,7 @@ def test_a_lower_permit_whose_answer_was_lost_may_stand_there(cluster: Growing) 
 async def test_a_bind_waits_for_the_permit_of_whose_room_it_takes() -> None:
     """Else a crash between the two would leave more promised on the node than it has."""
     on_record = PersistedPermit(permit=LARGE, permit_limit=LARGE).text()
-    machine = replace(a_pod("vm", on="n"), vertical=a_vertical(permit=on_record))
+    machine = structs.replace(a_pod("vm", on="n"), vertical=a_vertical(permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service() as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), machine, other)
@@ -97,7 +96,7 @@ def test_a_write_that_is_answered_after_its_pod_ended_is_forgotten(cluster: Grow
     assert write.on == "pod"
     text, version = cluster.annotate(write)
     if end == "completes":
-        cluster.store(replace(cluster.pods[pod.key], ended=True))
+        cluster.store(structs.replace(cluster.pods[pod.key], ended=True))
     else:
         cluster.deletes(pod)
     cluster.take(PermitWritten(pod.uid, text, version))

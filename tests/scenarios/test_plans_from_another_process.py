@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -27,7 +28,7 @@ async def played(scenario: ShrinkScene) -> list[LoopRecord]:
     """Growth for many pods, slack beside them, removals when most have ended, and pods that need the room again."""
     rule = SlackRule(name="cluster", rate_ppm=200_000, least=NOTHING, granularity=2, sizing="v2")
     scenario.slack = SlackPolicy(rules=(rule,))
-    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", template=template)
     scenario.cloud.has("b", template=template)
     scenario.wants_many(90, cpu="1")

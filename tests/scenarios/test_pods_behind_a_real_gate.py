@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, OpenGate, WritePreempting
@@ -17,7 +18,7 @@ from tests.support.preempting import POLICY, Cluster
 
 
 def a_gated_pod(*, cpu: str = "2", gates: tuple[str, ...] = (GATE,), priority: int = 9) -> Pod:
-    return replace(a_pod("p", cpu=cpu, priority=priority), gates=gates)
+    return structs.replace(a_pod("p", cpu=cpu, priority=priority), gates=gates)
 
 
 def full() -> Pod:
@@ -61,7 +62,7 @@ def test_the_gate_of_a_preemptor_opens_when_its_victims_are_gone() -> None:
         pytest.param(a_gated_pod(cpu="5"), id="larger-than-the-node"),
         pytest.param(a_gated_pod(priority=0), id="of-no-more-priority"),
         pytest.param(
-            replace(
+            structs.replace(
                 a_gated_pod(),
                 kind=replace(a_gated_pod().kind, pod_constraints=PodConstraints(host_ports=(HostPort("0.0.0.0", "TCP", 80),))),
             ),
@@ -80,14 +81,14 @@ def test_a_pod_that_we_cannot_help_is_left_to_kube_scheduler(pod: Pod) -> None:
 def test_no_pod_is_evicted_where_requests_alone_would_leave_no_room() -> None:
     """A machine that has shrunk: little is Reserved for it, but kube-scheduler counts what its pod asks for."""
     shrunk = a_pod("shrunk", on="n", cpu="3", priority=99)
-    shrunk = replace(shrunk, vertical=a_vertical(using=amounts("1", "1Gi"), scaling=False))
+    shrunk = structs.replace(shrunk, vertical=a_vertical(using=amounts("1", "1Gi"), scaling=False))
     pod, less = a_gated_pod(), a_pod("v", on="n", cpu="2")
     cluster = Cluster(a_node("n"), less, shrunk, pod)
     cluster.after(0.1)
     assert opened(cluster) == ["judged"]
     cluster.serve()
     assert cluster.deleted == []
-    small = Cluster(a_node("n"), less, replace(shrunk, kind=replace(shrunk.kind, requests=amounts("1", "1Gi"))), pod)
+    small = Cluster(a_node("n"), less, structs.replace(shrunk, kind=replace(shrunk.kind, requests=amounts("1", "1Gi"))), pod)
     small.after(0.1)
     assert small.gated(pod), "it is the requests that made the difference"
 
@@ -95,7 +96,7 @@ def test_no_pod_is_evicted_where_requests_alone_would_leave_no_room() -> None:
 def test_where_some_pod_keeps_others_off_kube_scheduler_judges_first() -> None:
     term = PodTerm(topology_key="zone", selector=(), namespaces=("default",), namespace_selector=None)
     hermit = a_pod("hermit", on="n", cpu="100m")
-    hermit = replace(hermit, kind=replace(hermit.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
+    hermit = structs.replace(hermit, kind=replace(hermit.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
     cluster = Cluster(a_node("n"), full(), hermit, a_gated_pod())
     cluster.after(0.1)
     assert opened(cluster) == ["judged"]
@@ -178,7 +179,7 @@ def test_a_tick_judges_gated_pods_up_to_a_bound_of_work_and_goes_on_in_the_next(
     nodes = [NodeSeen(a_node(f"n{number}", cpu="10")) for number in range(100)]
     running = [PodSeen(a_pod(f"v{n}", on=f"n{n % 100}", cpu="980m", labels={"app": "web"})) for n in range(1000)]
     after(0.0, *nodes, *running, BudgetSeen(a_budget("b", allowed=0, app="web")), Synced())
-    gated = [replace(a_pod(f"p{number}", cpu="1500m", priority=9), gates=(GATE,)) for number in range(10)]
+    gated = [structs.replace(a_pod(f"p{number}", cpu="1500m", priority=9), gates=(GATE,)) for number in range(10)]
     looked_at = [after(0.1, *(PodSeen(pod) for pod in gated))]
     assert state_machine.preemptions.counts.attempts < 10
     looked_at += [after(0.1) for _ in range(10)]

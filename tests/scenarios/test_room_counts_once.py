@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, ReadPod
@@ -30,7 +31,7 @@ def a_cluster(*, binds: bool, stricter: str, nodes: int = NODES) -> SchedulerMod
     system, machines = STRICTER[stricter]
     cluster = SchedulerModel(Policy(binds=binds, nodes=NodePolicy(system=amounts(system, "0"))))
     names = [f"n-{number:03}" for number in range(nodes)]
-    grows = partial(replace, vertical=a_vertical(using=amounts("250m", "1Gi")))
+    grows = partial(structs.replace, vertical=a_vertical(using=amounts("250m", "1Gi")))
     cluster.begin(
         [a_node(name, cpu="16", memory="64Gi") for name in names],
         [grows(a_pod(f"vm-{name}", on=name, cpu="100m", memory="128Mi")) for name in names[:machines]],
@@ -39,7 +40,7 @@ def a_cluster(*, binds: bool, stricter: str, nodes: int = NODES) -> SchedulerMod
 
 
 def with_a_volume(pod: Pod) -> Pod:
-    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
 
 
 @each_way

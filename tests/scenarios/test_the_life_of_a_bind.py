@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Effect, Nominate, ReadPod
 from slackwater.model.events import (
@@ -165,7 +167,7 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_a_bind_found_gone
     story.filter(pod, "n")
     assert story.bind(pod, "n") is Reason.OK
     story.bind_ended(pod, "n", "gone")
-    story.seen(replace(pod, node=NodeName("n"), resource_version=pod.resource_version + 1))
+    story.seen(structs.replace(pod, node=NodeName("n"), resource_version=pod.resource_version + 1))
     assert story.state_machine.state.ledger.numbers(story.state_machine.state.nodes.row_of[NodeName("n")]).reserved == amounts(
         "0", "0"
     )
@@ -328,10 +330,10 @@ def test_the_preempt_verb_drops_a_node_whose_bind_was_denied() -> None:
 def test_an_older_version_of_a_pod_changes_nothing() -> None:
     """A read that was answered early may arrive after the watch has shown a later version."""
     story = Story(a_node("n"))
-    story.seen(replace(a_pod("p", on="n", cpu="3"), resource_version=10))
-    story.seen(replace(a_pod("p", on="n", cpu="1"), resource_version=9))
+    story.seen(structs.replace(a_pod("p", on="n", cpu="3"), resource_version=10))
+    story.seen(structs.replace(a_pod("p", on="n", cpu="1"), resource_version=9))
     assert story.reserved("n") == 3000
-    story.seen(replace(a_pod("p", on="n", cpu="2"), resource_version=11))
+    story.seen(structs.replace(a_pod("p", on="n", cpu="2"), resource_version=11))
     assert story.reserved("n") == 2000
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
@@ -40,7 +41,7 @@ def has(
     **node: Any,
 ) -> Pool:
     """A group of nodes of 4 CPUs, unless said otherwise."""
-    template = replace(a_node(f"template-of-{name}", **node), scalars=(*scalars, ("pods", 110)))
+    template = structs.replace(a_node(f"template-of-{name}", **node), scalars=(*scalars, ("pods", 110)))
     return scenario.clouds[cloud].has(name, size=size, max_size=max_size, template=template)
 
 

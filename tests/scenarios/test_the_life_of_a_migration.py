@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.policy import Policy
@@ -75,7 +76,7 @@ def finish(cluster: Growing, pod: Pod) -> Pod:
     codes = cluster.state_machine.filter(new, rows, Instant(cluster.now))
     assert [Reason(code) for code in codes.tolist()] == [Reason.TARGET_NODE_ELSEWHERE, Reason.OK]
     assert cluster.state_machine.bind(new.uid, new.key, NodeName("empty"), Instant(cluster.now)).effect is not None
-    new = cluster.store(replace(new, node=NodeName("empty")))
+    new = cluster.store(structs.replace(new, node=NodeName("empty")))
     cluster.migration(key, phase="Succeeded")
     new = cluster.change(new, migration=None)
     cluster.deletes(pod)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
@@ -68,7 +69,7 @@ def test_a_preempt_call_that_is_older_than_the_opened_gate_evicts_no_further_pod
 
 
 def test_a_grown_machine_is_evicted_for_what_is_reserved_not_for_what_it_uses() -> None:
-    grown = replace(a_pod("vm", on="n", cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), scaling=False))
+    grown = structs.replace(a_pod("vm", on="n", cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), scaling=False))
     pod = a_preemptor()
     cluster = Cluster(a_node("n"), grown, pod, policy=Policy(preemption=PreemptionPolicy(enabled=True)))
     assert cluster.filter(pod) == [Reason.GATED]
@@ -101,8 +102,10 @@ def test_with_the_gate_off_nothing_is_preempted_and_the_preempt_verb_is_answered
     [
         pytest.param(a_preemptor(priority=0), id="of-no-more-priority"),
         pytest.param(a_preemptor(cpu="5"), id="larger-than-the-node"),
-        pytest.param(replace(a_preemptor(), kind=replace(a_preemptor().kind, preempts=False)), id="that-never-preempts"),
-        pytest.param(replace(a_preemptor(), deleting=True), id="being-deleted"),
+        pytest.param(
+            structs.replace(a_preemptor(), kind=replace(a_preemptor().kind, preempts=False)), id="that-never-preempts"
+        ),
+        pytest.param(structs.replace(a_preemptor(), deleting=True), id="being-deleted"),
     ],
 )
 def test_no_pod_is_evicted_for_a_pod(pod: Pod) -> None:
@@ -137,7 +140,7 @@ def test_no_pod_is_evicted_for_room_that_is_only_held() -> None:
 
 def test_a_pod_that_leaves_anyway_is_awaited_and_no_other_is_evicted() -> None:
     leaving, other, pod = a_victim("leaving"), a_victim("other", on="m"), a_preemptor()
-    cluster = Cluster(a_node("m"), a_node("n"), replace(leaving, deleting=True), other, pod)
+    cluster = Cluster(a_node("m"), a_node("n"), structs.replace(leaving, deleting=True), other, pod)
     assert cluster.filter(pod) == [Reason.GATED, Reason.GATED]
     cluster.serve()
     assert cluster.deleted == []
@@ -147,7 +150,7 @@ def test_a_pod_that_leaves_anyway_is_awaited_and_no_other_is_evicted() -> None:
 
 def test_a_pod_that_a_kubelet_runs_from_a_file_is_no_victim() -> None:
     static, pod = a_victim(), a_preemptor()
-    static = replace(static, eviction_facts=replace(static.eviction_facts, mirror_pod=True))
+    static = structs.replace(static, eviction_facts=replace(static.eviction_facts, mirror_pod=True))
     cluster = Cluster(a_node("n"), static, pod)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
 
@@ -214,7 +217,7 @@ def test_a_victim_that_does_not_leave_delays_no_preemptor_for_ever() -> None:
 def slow(name: str, *, on: str, priority: int, deletion: int = 0) -> Pod:
     """A victim with a grace period of an hour. `deletion`: it is being deleted, with this grace period."""
     grace = deletion or int(HOUR)
-    return replace(a_victim(name, on=on, priority=priority), grace_seconds=grace, deleting=bool(deletion))
+    return structs.replace(a_victim(name, on=on, priority=priority), grace_seconds=grace, deleting=bool(deletion))
 
 
 def test_one_set_of_victims_however_long_their_grace_period() -> None:
@@ -419,7 +422,7 @@ def test_a_restart_after_the_last_victim_left_opens_the_gate() -> None:
 )
 def test_an_annotation_of_unknown_origin_evicts_no_pod(victim: Pod) -> None:
     full = a_pod("full", on="n", cpu="3500m", priority=9)
-    pod = replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,)))
+    pod = structs.replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,)))
     cluster = Cluster(a_node("n"), a_node("m"), full, victim, pod)
     cluster.serve()
     assert cluster.deleted == []
@@ -429,7 +432,7 @@ def test_an_annotation_of_unknown_origin_evicts_no_pod(victim: Pod) -> None:
 def test_an_annotation_seen_after_the_start_is_no_order() -> None:
     victim = a_victim()
     cluster = Cluster(a_node("n"), victim)
-    cluster.has(replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,))))
+    cluster.has(structs.replace(a_preemptor(), preempting=OngoingPreemption(N, (victim.uid,))))
     cluster.serve()
     assert cluster.deleted == []
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.effects import WritePermit
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -41,7 +42,7 @@ def test_scaling_is_switched_off_and_then_the_use_changes(cluster: Growing) -> N
 def test_a_machine_of_another_scheduler_counts_by_its_use(cluster: Growing) -> None:
     machine = replace(a_vertical(), machine="other")
     pod = a_pod("other", on="n")
-    cluster.store(replace(pod, vertical=machine, kind=replace(pod.kind, scheduler_name="default-scheduler")))
+    cluster.store(structs.replace(pod, vertical=machine, kind=replace(pod.kind, scheduler_name="default-scheduler")))
     assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
 
@@ -58,9 +59,9 @@ def test_the_permit_is_on_the_pod_where_there_is_no_machine_object(cluster: Grow
 
 
 def test_a_pod_whose_annotations_cannot_be_read_counts_by_its_requests_and_is_not_placed(cluster: Growing) -> None:
-    cluster.store(replace(a_pod("broken", on="n", cpu="700m"), vertical_problem="annotation: not JSON"))
+    cluster.store(structs.replace(a_pod("broken", on="n", cpu="700m"), vertical_problem="annotation: not JSON"))
     assert cluster.cpu("n")["R"] == 700
-    pending = replace(a_pod("pending"), vertical_problem="annotation: not JSON")
+    pending = structs.replace(a_pod("pending"), vertical_problem="annotation: not JSON")
     codes = cluster.state_machine.filter(pending, cluster.state_machine.state.nodes.rows_of(["n"]), cluster.state_machine_now())
     assert codes.all()
 
@@ -68,7 +69,7 @@ def test_a_pod_whose_annotations_cannot_be_read_counts_by_its_requests_and_is_no
 def test_annotations_that_break_on_a_running_machine_change_nothing(cluster: Growing) -> None:
     pod = cluster.places("vm", on="n")
     cluster.ask(pod, MEDIUM, last=SMALL)
-    cluster.store(replace(cluster.pods[pod.key], vertical=None, vertical_problem="annotation: not JSON"))
+    cluster.store(structs.replace(cluster.pods[pod.key], vertical=None, vertical_problem="annotation: not JSON"))
     assert cluster.reserved(pod) == MEDIUM
 
 

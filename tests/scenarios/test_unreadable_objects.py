@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Effect
@@ -106,7 +107,7 @@ def test_an_unreadable_pod_that_has_ended_opens_its_node(known: bool) -> None:
     story.apply(unreadable(odd))
     waiting = story.comes(a_pod("waiting"))
     assert story.ask(waiting, N, M) == [QUARANTINED, 0]
-    story.apply(replace(unreadable(odd), node=None))
+    story.apply(structs.replace(unreadable(odd), node=None))
     assert story.ask(waiting, N, M) == [0, 0]
     assert odd.uid not in {pod.uid for pod in story.state_machine.state.pods}
     assert story.state_machine.state.ledger.columns.reserved[0, story.state_machine.state.nodes.row_of[N]] == 0
@@ -123,7 +124,7 @@ def test_a_pending_pod_keeps_its_past_while_it_cannot_be_read() -> None:
 
 def test_a_node_that_comes_after_its_unreadable_pod_is_closed_from_the_start() -> None:
     story = small()
-    story.apply(replace(unreadable(a_pod("odd")), node="late"))  # type: ignore[arg-type]
+    story.apply(structs.replace(unreadable(a_pod("odd")), node="late"))
     late = a_node("late")
     story.apply(NodeSeen(late))
     assert story.ask(story.comes(a_pod("waiting")), late.name, M) == [QUARANTINED, 0]
@@ -145,7 +146,7 @@ def test_a_node_that_cannot_be_read_is_closed_until_it_is_seen_again() -> None:
 
 def test_nothing_grows_on_a_node_with_a_pod_that_cannot_be_read() -> None:
     story = small()
-    vm = story.comes(replace(a_pod("vm", on=N), vertical=a_vertical(machine=None, permit=written("1", "4Gi"))))
+    vm = story.comes(structs.replace(a_pod("vm", on=N), vertical=a_vertical(machine=None, permit=written("1", "4Gi"))))
     ask = PermitAsk(
         key=vm.key,
         version=7,
@@ -179,7 +180,7 @@ def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None
     story = small()
     for name in ("one", "two"):
         pod = a_pod(name, on=N)
-        story.comes(replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))))
+        story.comes(structs.replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))))
     assert story.ask(story.comes(a_pod("waiting")), N, M)[1] == 0
     assert story.ask(story.comes(a_pod("another")), N) != [0]
 
@@ -190,7 +191,7 @@ def test_a_node_counts_so_many_pods_that_their_sum_cannot_wrap_and_closes_for_th
     intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
     pods = [a_pod(f"p{number}", on=N) for number in range(MOST_PODS_ON_NODE + 2)]
-    pods = [replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))) for pod in pods]
+    pods = [structs.replace(pod, kind=replace(pod.kind, requests=amounts("1", str(LARGEST_AMOUNT)))) for pod in pods]
     events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), *map(PodSeen, pods)]
     for event in events:
         intake.take(event)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import WritePermit
@@ -234,7 +235,7 @@ def moved(cluster: Growing) -> tuple[Pod, Pod]:
     vertical = replace(source.vertical or a_vertical(), migration=replace(ref, role="target"), permit=None)
     target = cluster.has_pod("vm-target", on="", vertical=vertical)
     assert cluster.state_machine.bind(target.uid, target.key, NodeName("other"), cluster.state_machine_now()).effect is not None
-    target = cluster.store(replace(target, node=NodeName("other")))
+    target = cluster.store(structs.replace(target, node=NodeName("other")))
     return source, target
 
 
@@ -255,7 +256,7 @@ def test_a_pod_that_its_machine_has_left_never_overwrites_the_persisted_permit_o
     cluster.passes(3)
     cluster.write()
     assert cluster.record("vm") == PersistedPermit(permit=TWO, permit_limit=TWO)
-    cluster.store(replace(cluster.pods[source.key], deleting=True))
+    cluster.store(structs.replace(cluster.pods[source.key], deleting=True))
     cluster.passes(3)
     cluster.write()
     assert cluster.record("vm") == PersistedPermit(permit=TWO, permit_limit=TWO)
@@ -311,7 +312,7 @@ def test_a_bind_that_was_not_sent_gives_its_room_back(cluster: Growing) -> None:
 @pytest.mark.anyio
 async def test_a_bind_into_room_that_is_not_persisted_as_free_is_refused() -> None:
     on_record = PersistedPermit(permit=FOUR, permit_limit=FOUR).text()
-    vm = replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
+    vm = structs.replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
     other = a_pod("other", cpu="2")
     async with a_service(Policy()) as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
@@ -383,7 +384,7 @@ def test_an_unreadable_permit_counts_the_maximum_but_no_more_than_the_node_has(c
         cluster.has_node(late)
     assert (cluster.cpu("late")["R"], cluster.cpu("late")["B"]) == (10_000, 9000)
     assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (6000, 5000)
-    cluster.has_node(replace(late, allocatable=amounts("12", "40Gi"), resource_version=late.resource_version + 1))
+    cluster.has_node(structs.replace(late, allocatable=amounts("12", "40Gi"), resource_version=late.resource_version + 1))
     assert cluster.cpu("late")["R"] == 12_000
     assert cluster.reserved(small) == SIX
     cluster.ask(pod, ONE)

@@ -7,8 +7,10 @@ with `next_at`. Deliberately absent: pods, and any rule of Kubernetes.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import structs
 
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import (
@@ -278,7 +280,7 @@ class Cloud:
             created = machine.asked_at + pool.delays.registered_after
             of = (ready, taints, scalars, created, template)
             if machine.made is None or machine.made[0] != of:
-                node = replace(
+                node = structs.replace(
                     template,
                     name=NodeName(machine.name),
                     uid=f"uid-{machine.name}",

@@ -3,10 +3,10 @@
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.dashboard import Listeners
@@ -120,7 +120,7 @@ def ten_nodes() -> tuple[StateMachine, Instant]:
             ready=number != 4,
             unschedulable=number == 5,
         )
-        cluster.has_node(replace(node, scalars=(("pods", 110),)))
+        cluster.has_node(structs.replace(node, scalars=(("pods", 110),)))
     sizes = (("web", "500m", "2Gi"), ("worker", "1", "3Gi"), ("cache", "250m", "6Gi"))
     for number in range(9):
         group = "general" if number < 6 else "memory"
@@ -128,7 +128,7 @@ def ten_nodes() -> tuple[StateMachine, Instant]:
             kind, cpu, memory = sizes[(number + index) % 3]
             name = f"{kind}-{number}{index}"
             pod = a_pod(name, on=f"{group}-{number}", cpu=cpu, memory=memory, labels={"pod": name})
-            cluster.take(PodSeen(replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", kind)))))
+            cluster.take(PodSeen(structs.replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", kind)))))
     cluster.take(*(PodSeen(pod) for pod in _pending()), Synced())
     _move(cluster, "memory-9")
     _preempt(cluster)
@@ -146,7 +146,7 @@ def _pending() -> list[Any]:
         a_pod("report-1", cpu="12", memory="8Gi", message=short, priority=100),
         a_pod("report-2", cpu="12", memory="8Gi", message=short, priority=100),
         a_pod("gpu-train", cpu="4", memory="16Gi", message=wrong),
-        replace(a_pod("later", namespace="batch"), gates=("example.com/quota",)),
+        structs.replace(a_pod("later", namespace="batch"), gates=("example.com/quota",)),
     ]
 
 

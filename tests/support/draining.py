@@ -6,9 +6,11 @@ Calls end as `faults` says, one word a call: "done", "refused", "unknown", "bloc
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
@@ -180,7 +182,7 @@ class Cluster:
         if how in {"done", "unknown"} and effect.name in self.nodes:  # without an answer it may have happened
             node = self.nodes[effect.name]
             others = tuple(taint for taint in node.taints if taint.key != effect.taint.key)
-            self._put(replace(node, taints=(*others, effect.taint), unschedulable=True, cordoned_by_us=True))
+            self._put(structs.replace(node, taints=(*others, effect.taint), unschedulable=True, cordoned_by_us=True))
         self.tell(NodeMarked(effect.name, effect.taint.key, how == "done", how))
 
     def _unmark(self, effect: UnmarkNode) -> None:
@@ -188,7 +190,7 @@ class Cluster:
         if how == "done" and effect.name in self.nodes:
             node = self.nodes[effect.name]
             others = tuple(taint for taint in node.taints if taint.key != effect.taint_key)
-            self._put(replace(node, taints=others, unschedulable=False, cordoned_by_us=False))
+            self._put(structs.replace(node, taints=others, unschedulable=False, cordoned_by_us=False))
         self.tell(NodeUnmarked(effect.name, effect.taint_key, how == "done", how))
 
     def _put(self, node: Node) -> None:
@@ -212,7 +214,7 @@ class Cluster:
         pod = self.pods.get(effect.uid)
         outcome = _EVICTED.get(how, "unreachable")
         if pod is not None and how == "done":
-            self.pods[pod.uid] = pod = replace(pod, deleting=True)
+            self.pods[pod.uid] = pod = structs.replace(pod, deleting=True)
             self.dying[pod.uid] = self.now + self.ends_after
             self.tell(PodSeen(pod))
         self.tell(EvictionEnded(effect.uid, effect.node, "gone" if pod is None else outcome, how))
@@ -229,5 +231,5 @@ class Cluster:
 
 def a_cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), *, elsewhere: bool = True, **more: Any) -> Cluster:
     """`elsewhere`: there is one more node, with room for all pods."""
-    spare = [replace(a_node("elsewhere", cpu="1000", memory="1000Gi"), scalars=(("pods", 110),))] if elsewhere else []
+    spare = [structs.replace(a_node("elsewhere", cpu="1000", memory="1000Gi"), scalars=(("pods", 110),))] if elsewhere else []
     return Cluster({node.name: node for node in (*nodes, *spare)}, {pod.uid: pod for pod in pods}, **more)

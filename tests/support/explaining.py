@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -126,7 +128,7 @@ def _changed(told: StatusSources, change: Change) -> StatusSources:  # noqa: PLR
         case NewNode(group=group_name):
             template = next(group for group in told.groups if group.name == group_name).template
             assert template is not None
-            new = replace(template.node, name=NodeName("new"), labels={**template.node.labels, HOSTNAME: "new"})
+            new = structs.replace(template.node, name=NodeName("new"), labels={**template.node.labels, HOSTNAME: "new"})
             return replace(told, nodes=(*told.nodes, new))
         case GroupEdit(group=group_name, edit=edit_group):
             return replace(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from msgspec import structs
+
 from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect, Resize, WritePermit
@@ -73,7 +75,7 @@ class Growing:
         return self.has_pod(f"{name}-pod", on=on, vertical=vertical, **parts)
 
     def has_pod(self, name: str, *, on: str | None, vertical: Vertical | None, **parts: Any) -> Pod:
-        return self.store(replace(a_pod(name, on=on, cpu="100m", memory="1Gi", **parts), vertical=vertical))
+        return self.store(structs.replace(a_pod(name, on=on, cpu="100m", memory="1Gi", **parts), vertical=vertical))
 
     def places(self, name: str, *, on: str, vertical: Vertical | None = None) -> Pod:
         """A machine that comes pending, is let pass by filter, and bound by us."""
@@ -82,10 +84,10 @@ class Growing:
         assert not self.state_machine.filter(pod, rows, Instant(self.now)).any()
         answer = self.state_machine.bind(pod.uid, pod.key, NodeName(on), Instant(self.now))
         assert answer.effect is not None
-        return self.store(replace(pod, node=NodeName(on)))
+        return self.store(structs.replace(pod, node=NodeName(on)))
 
     def store(self, pod: Pod) -> Pod:
-        pod = replace(pod, resource_version=self.version(), node=pod.node or None)
+        pod = structs.replace(pod, resource_version=self.version(), node=pod.node or None)
         self.pods[pod.key] = pod
         self.take(PodSeen(pod))
         return pod
@@ -94,7 +96,7 @@ class Growing:
         """Changes what is vertical about the pod."""
         known = self.pods[pod.key]
         assert known.vertical is not None
-        return self.store(replace(known, vertical=replace(known.vertical, **changes)))
+        return self.store(structs.replace(known, vertical=replace(known.vertical, **changes)))
 
     def deletes(self, pod: Pod) -> None:
         del self.pods[pod.key]
@@ -200,7 +202,7 @@ class Growing:
         assert pod.vertical is not None
         if pod.vertical.permit == effect.before and pod.uid == effect.uid:
             vertical = replace(pod.vertical, permit=effect.text)
-            self.pods[effect.key] = pod = replace(pod, vertical=vertical, resource_version=self.version())
+            self.pods[effect.key] = pod = structs.replace(pod, vertical=vertical, resource_version=self.version())
         assert pod.vertical is not None
         return pod.vertical.permit, pod.resource_version
 

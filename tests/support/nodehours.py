@@ -6,10 +6,11 @@ room is kept is a number of pods, or what the real arrival history and the real 
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.slack.pod_arrivals import ArrivalLog
 from slackwater.controllers.slack.policy import PPM
@@ -69,13 +70,13 @@ class Book:
     def _pod(self, now: int, on: str | None) -> Pod:
         self._made += 1
         uid = type(self._like.uid)(str(self._made))
-        return replace(self._like, uid=uid, created_at="", node=None if on is None else NodeName(on))
+        return structs.replace(self._like, uid=uid, created_at="", node=None if on is None else NodeName(on))
 
     def go(self, pod: Pod, now: int) -> None:
         self._book.gone(pod.uid, UnixTime(BEGAN + now))
 
     def starts(self, pod: Pod, now: int) -> None:
-        self._book.seen(replace(pod, node=NodeName("n")), UnixTime(BEGAN + now))
+        self._book.seen(structs.replace(pod, node=NodeName("n")), UnixTime(BEGAN + now))
 
     def __call__(self, now: int) -> int:
         lead = NODE_SECONDS + STEP

@@ -6,8 +6,9 @@ Nodes are ones where our accounting is stricter than kube-scheduler's, as nodes 
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, DrainReport, Effect, Nominate, WritePreempting
@@ -95,7 +96,7 @@ class Cluster:
     def change(self, pod: Pod, **changes: Any) -> Pod:
         """The watch shows the pod changed."""
         self._version += 1
-        pod = replace(self.pods[pod.uid], resource_version=self._version, **changes)
+        pod = structs.replace(self.pods[pod.uid], resource_version=self._version, **changes)
         self.has(pod)
         return pod
 

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
@@ -90,7 +91,7 @@ def clock() -> Instant:
 
 
 def machine(name: str) -> Node:
-    return replace(a_node(name, cpu="4", memory="16Gi"), scalars=(("pods", 110),))
+    return structs.replace(a_node(name, cpu="4", memory="16Gi"), scalars=(("pods", 110),))
 
 
 class Asked:

@@ -1,8 +1,9 @@
 """Short ways to say what a scale-down plan is about: nodes of one group, replicas of one workload, and who asks when."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
@@ -26,11 +27,13 @@ WEB_KEY: ControllerKey = ("default", WEB)
 
 def machine(name: str, cpu: str = "4", **more: Any) -> Node:
     """A node with room for many pods."""
-    return replace(a_node(name, cpu=cpu, memory="64Gi"), scalars=(("pods", 110),), **more)
+    return structs.replace(a_node(name, cpu=cpu, memory="64Gi"), scalars=(("pods", 110),), **more)
 
 
 def replica(name: str, on: str | None, cpu: str = "1", *, owner: Owner | None = WEB, **more: Any) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=EvictionFacts(owner=owner), **more)
+    return structs.replace(
+        a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=EvictionFacts(owner=owner), **more
+    )
 
 
 def a_group(

@@ -7,7 +7,9 @@ requests and its node selector alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
@@ -149,7 +151,7 @@ class Scenario:
         for name in self._shown.keys() - now.keys():
             self.state_machine.apply(NodeGone(name), self.time.clock())
             for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it again
-                self.wants(replace(pod, node=None, resource_version=pod.resource_version + 1))
+                self.wants(structs.replace(pod, node=None, resource_version=pod.resource_version + 1))
         for name, node in now.items():
             before = self._shown.get(name)
             if before is not node and before != node:
@@ -174,7 +176,7 @@ class Scenario:
             begin[pod.kind] = at
             if at < len(names):
                 _take(free[names[at]], asked)
-                self.wants(replace(pod, node=names[at], resource_version=pod.resource_version + 1))
+                self.wants(structs.replace(pod, node=names[at], resource_version=pod.resource_version + 1))
 
     def _watch_limits(self) -> None:
         creating = sum(_creating(cloud, name) for cloud in self.clouds for name in cloud.pool_names())

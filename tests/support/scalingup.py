@@ -1,7 +1,8 @@
 """Groups, demands and plans as the tests of scaling up say them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
@@ -26,7 +27,7 @@ def a_template(
     scalars: Mapping[str, int] | None = None,
 ) -> Node:
     node = a_node(name, cpu=cpu, memory=memory, labels={HOSTNAME: name, **(labels or {})})
-    return replace(node, scalars=tuple(sorted({"pods": pods, **(scalars or {})}.items())))
+    return structs.replace(node, scalars=tuple(sorted({"pods": pods, **(scalars or {})}.items())))
 
 
 def a_group(

@@ -6,12 +6,13 @@ kube-scheduler does. It scores by LeastAllocated and by our prioritize. Delibera
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows, feasible_mask
@@ -209,7 +210,7 @@ class SchedulerModel:
         self._after(_WRITE_SECONDS, lambda: self._bound(job, node))
 
     def _bound(self, job: Job, node: str) -> None:
-        job.pod = replace(job.pod, node=NodeName(node), resource_version=job.pod.resource_version + 1)
+        job.pod = structs.replace(job.pod, node=NodeName(node), resource_version=job.pod.resource_version + 1)
         job.bound_at = self.now
         del self._assumed[job.pod.uid]  # it counts there for good
         if self.state_machine.policy.binds:

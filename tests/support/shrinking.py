@@ -7,6 +7,8 @@ evicted for whom there is no room elsewhere.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -114,7 +116,7 @@ class ShrinkScene(Scenario):
         # As the node lifecycle controller does.
         more = (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),) if cordoned else ()
         taints = (*self.taints.get(node.name, ()), *more)
-        return replace(node, taints=taints, unschedulable=cordoned, cordoned_by_us=cordoned)
+        return structs.replace(node, taints=taints, unschedulable=cordoned, cordoned_by_us=cordoned)
 
     # --- workloads --------------------------------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class ShrinkScene(Scenario):
         workload.made += 1
         eviction_facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name))
         pod = a_pod(f"{name}-{workload.made}", on=node, cpu=cpu, memory="1Gi", labels={"app": name})
-        self.wants(replace(pod, eviction_facts=eviction_facts, created_at="2026-01-01T01:00:00Z"))
+        self.wants(structs.replace(pod, eviction_facts=eviction_facts, created_at="2026-01-01T01:00:00Z"))
 
     def _ready(self, name: str) -> int:
         return sum(
@@ -229,7 +231,7 @@ class ShrinkScene(Scenario):
             self.carry_out(self.state_machine.apply(EvictionEnded(pod.uid, effect.node, "blocked", "budget"), self.now))
             return
         self.watched.evicted += 1
-        ending = replace(pod, deleting=True, resource_version=pod.resource_version + 1)
+        ending = structs.replace(pod, deleting=True, resource_version=pod.resource_version + 1)
         self.pods[pod.uid] = ending
         self.dying[pod.uid] = self.time.seconds + 2.0
         self.state_machine.apply(PodSeen(ending), self.now)

@@ -1,8 +1,10 @@
 """A cluster as tests of slack say it: nodes and pods come and go, and each `loop` plans growth and slack on what is there."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -26,7 +28,7 @@ from tests.support.scalingup import a_template, demand_of
 
 def a_machine(name: str, *, cpu: str = "4", memory: str = "16Gi", pods: int = 110, **labels: str) -> Node:
     """A node that takes pods."""
-    return replace(a_template(name, cpu=cpu, memory=memory, pods=pods, labels=labels), name=NodeName(name))
+    return structs.replace(a_template(name, cpu=cpu, memory=memory, pods=pods, labels=labels), name=NodeName(name))
 
 
 def a_rule(

@@ -7,6 +7,8 @@ stands in `news`. Deliberately absent: time, and any order but that of the steps
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from slackwater.model.effects import Bind, CreateMigration, DeleteMigration, Effect, WritePermit
 from slackwater.model.events import (
     BindEnded,
@@ -42,7 +44,7 @@ class ApiServer:
         return self.version
 
     def put_pod(self, pod: Pod) -> Pod:
-        self.pods[pod.key] = pod = replace(pod, resource_version=self._next())
+        self.pods[pod.key] = pod = structs.replace(pod, resource_version=self._next())
         self.news["pods"].append(PodSeen(pod))
         return pod
 
@@ -75,7 +77,7 @@ class ApiServer:
                 if pod is None or pod.uid != uid:
                     return BindEnded(uid, node, "gone", "")
                 if pod.node is None:
-                    self.put_pod(replace(pod, node=node))
+                    self.put_pod(structs.replace(pod, node=node))
                 return BindEnded(uid, node, "bound" if self.pods[key].node == node else "elsewhere", "")
             case CreateMigration():
                 key = PodKey(effect.key.namespace, effect.name)

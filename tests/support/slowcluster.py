@@ -4,10 +4,11 @@ The law that is asked of it, and who moves machines and kills the service, is `t
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec import structs
 
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.permits.state import PermitDecision
@@ -232,7 +233,7 @@ class SlowCluster(RuleBasedStateMachine):
         name = f"m{self.serial}"
         self.api.put_machine(Machine(key=PodKey("default", name), uid=f"machine-{name}", resource_version=0, permit=None))
         vertical = a_vertical(using=use, minimum=UNIT, maximum=MAXIMUM, auto_migrate=True, machine=name)
-        pod = self.api.put_pod(replace(a_pod(f"{name}-0", cpu="100m", memory="1Gi"), vertical=vertical))
+        pod = self.api.put_pod(structs.replace(a_pod(f"{name}-0", cpu="100m", memory="1Gi"), vertical=vertical))
         self.take(self.api.news["machines"].pop(), self.api.news["pods"].pop())
         self.vms[name] = Vm(name, use)
         self.place(pod, node)

@@ -3,10 +3,11 @@
 Few nodes with room for a handful of pods each, few labels and topology values, so that rules meet one another all the time.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Node, Pod, Taint
@@ -116,7 +117,7 @@ def _nodes(draw: st.DrawFn) -> list[Node]:
             unschedulable=draw(st.sampled_from((False, False, False, True))),
         )
         scalars = (("example.com/gpu", draw(st.integers(0, 3))), ("pods", draw(st.integers(0, 6))))
-        made.append(replace(node, scalars=scalars))
+        made.append(structs.replace(node, scalars=scalars))
     return made
 
 
@@ -174,7 +175,7 @@ def small_clusters(draw: st.DrawFn, *, most_standing: int = 6) -> SmallCluster:
 
 
 def pod(name: str, kind: Kind, labels: Labels, *, on: NodeName | None = None, priority: int = 0) -> Pod:
-    return replace(
+    return structs.replace(
         a_pod(name, on=on, priority=priority),
         uid=PodUid(f"uid-{name}"),
         key=PodKey(kind.namespace, name),

@@ -11,8 +11,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
@@ -135,19 +136,21 @@ def _groups(count: int, sizes: int = 1) -> list[GrowableGroup]:
     for number in range(count):
         node = a_node(number)
         if sizes > 1:
-            node = replace(node, allocatable=amounts_of((1000 * (8 + number // 3 % sizes), 128 * GIB)))
+            node = structs.replace(node, allocatable=amounts_of((1000 * (8 + number // 3 % sizes), 128 * GIB)))
         group = NodeGroup(
             name=GroupName(f"g-{number:05}"), provider="bench", min_size=0, max_size=30_000, target=0, instances=()
         )
         found.append(
-            GrowableGroup(group=group, template=Template(node=replace(node, labels={**node.labels, "of": f"v{number}"})))
+            GrowableGroup(
+                group=group, template=Template(node=structs.replace(node, labels={**node.labels, "of": f"v{number}"}))
+            )
         )
     return found
 
 
 def _plain(name: str, cpu: int, *, on: NodeName | None = None) -> Pod:
     kind = Kind(namespace="default", requests=amounts_of((cpu, GIB)))
-    return replace(a_pod(name, kind, "plain"), node=on)
+    return structs.replace(a_pod(name, kind, "plain"), node=on)
 
 
 def _unhelpable(count: int, shape: str) -> list[Pod]:

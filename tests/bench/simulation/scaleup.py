@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -82,6 +84,6 @@ def _planning(pods: list[Pod], nodes: int) -> Callable[[], Outcome]:
 
 def _group(number: int) -> GrowableGroup:
     node = a_node(number)
-    template = replace(node, labels={**node.labels, "batch": f"b{number}"})
+    template = structs.replace(node, labels={**node.labels, "batch": f"b{number}"})
     group = NodeGroup(name=GroupName(f"group-{number}"), provider="kwok", min_size=0, max_size=30_000, target=0, instances=())
     return GrowableGroup(group=group, template=Template(node=template))

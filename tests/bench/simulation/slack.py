@@ -7,8 +7,9 @@ hundred has gone and another has come elsewhere.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import Demand
@@ -81,7 +82,7 @@ def _once(
 def _churned(running: list[Pod], nodes: int) -> list[Pod]:
     """Every hundredth pod stands on another node."""
     return [
-        replace(pod, node=NodeName(f"n-{mixed(3, number) % nodes}")) if number % 100 == 0 else pod
+        structs.replace(pod, node=NodeName(f"n-{mixed(3, number) % nodes}")) if number % 100 == 0 else pod
         for number, pod in enumerate(running)
     ]
 

@@ -4,8 +4,9 @@ output asks for.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -74,7 +75,9 @@ def _groups(count: int, most: int = 30_000) -> list[GrowableGroup]:
         node = a_node(number)
         group = NodeGroup(name=GroupName(f"g-{number:05}"), provider="bench", min_size=0, max_size=most, target=0, instances=())
         found.append(
-            GrowableGroup(group=group, template=Template(node=replace(node, labels={**node.labels, "of": f"v{number}"})))
+            GrowableGroup(
+                group=group, template=Template(node=structs.replace(node, labels={**node.labels, "of": f"v{number}"}))
+            )
         )
     return found
 
@@ -108,7 +111,7 @@ def _removal(n_budgets: int, nodes: int, each: int = 30) -> Callable[[], Outcome
     running = []
     for number in range(nodes * each):
         pod = a_pod(f"r-{number}", kind, f"app-{number % n_budgets}", node=NodeName(f"n-{number // each}"))
-        running.append(replace(pod, labels=(*pod.labels, ("pod", pod.key.name))))
+        running.append(structs.replace(pod, labels=(*pod.labels, ("pod", pod.key.name))))
     budgets = tuple(_budget(number) for number in range(n_budgets))
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -126,7 +128,7 @@ def _removal(nodes: int, each: int) -> Callable[[], Outcome]:
 
 def _group(like: Node) -> GrowableGroup:
     csi = CsiNode(name="", drivers=((_DRIVER, _LIMIT),))
-    node = replace(like, name=NodeName("template"), labels={**like.labels, HOSTNAME: "template"}, csi=csi)
+    node = structs.replace(like, name=NodeName("template"), labels={**like.labels, HOSTNAME: "template"}, csi=csi)
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=10_000, target=0, instances=())
     return GrowableGroup(group=group, template=Template(node=node))
 

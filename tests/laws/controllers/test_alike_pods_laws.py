@@ -1,12 +1,12 @@
 """Alike equivalence groups that an estimate places together get the nodes that they would get one after another."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Run, estimate, largest_first
 from slackwater.controllers.scaleup.existing import place_existing
@@ -61,7 +61,7 @@ def pods_of(number: int, workload: Workload) -> list[Pod]:
     )
     kind = Kind(namespace="default", requests=amounts(str(workload.cpu)), pod_constraints=asks)
     labels = {"app": f"a{number}", "every": "pod"}
-    return [replace(a_pod(f"p{number}-{at}", labels=labels), kind=kind) for at in range(workload.pods)]
+    return [structs.replace(a_pod(f"p{number}-{at}", labels=labels), kind=kind) for at in range(workload.pods)]
 
 
 def storage(count: int, volumes: int) -> Storage:
@@ -76,7 +76,7 @@ def storage(count: int, volumes: int) -> Storage:
 
 
 def limited(node: Node, limit: int | None) -> Node:
-    return replace(node, csi=CsiNode(name=node.name, drivers=((DRIVER, limit),)))
+    return structs.replace(node, csi=CsiNode(name=node.name, drivers=((DRIVER, limit),)))
 
 
 @st.composite

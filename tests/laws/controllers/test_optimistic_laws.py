@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing
@@ -76,7 +77,7 @@ def spread_pods(workloads: int, cpus: Sequence[int] = (1, 2)) -> list[Pod]:
         own = (Requirement("app", "In", (f"a{number}",)),)
         asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key="zone", selector=own),))
         kind = Kind(namespace="default", requests=amounts(str(cpus[number % len(cpus)]), "1Gi"), pod_constraints=asks)
-        found += [replace(a_pod(f"p{number}-{at}", labels={"app": f"a{number}"}), kind=kind) for at in range(6)]
+        found += [structs.replace(a_pod(f"p{number}-{at}", labels={"app": f"a{number}"}), kind=kind) for at in range(6)]
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Run, estimate
 from slackwater.controllers.scaleup.existing import place_existing
@@ -192,7 +193,7 @@ def test_groups_that_count_as_interchangeable_get_the_same_estimate(cluster: Sma
 def a_copy(group: GrowableGroup) -> GrowableGroup:
     """The group under another name, and its nodes with a label that no pod reads."""
     assert group.template is not None
-    node = replace(group.template.node, labels={**group.template.node.labels, "nobody": "reads"})
+    node = structs.replace(group.template.node, labels={**group.template.node.labels, "nobody": "reads"})
     named = replace(group.group, name=GroupName(f"{group.name}-copy"))
     return replace(group, group=named, template=replace(group.template, node=node))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
@@ -66,7 +67,9 @@ def pending_clusters(draw: st.DrawFn) -> StatusSources:
 def standing_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(clusters())
     running_pods = tuple(_settled(draw, pod) for pod in cluster.running_pods)
-    nodes = tuple(replace(node, keep=draw(st.sampled_from(("", "", "", SCALE_DOWN_DISABLED)))) for node in cluster.nodes)
+    nodes = tuple(
+        structs.replace(node, keep=draw(st.sampled_from(("", "", "", SCALE_DOWN_DISABLED)))) for node in cluster.nodes
+    )
     smallest = draw(st.sampled_from((0, 0, len(nodes))))
     policy = ScaleDownPolicy(
         utilization_threshold=draw(st.sampled_from((0.3, 1.0, 5.0))),
@@ -87,7 +90,7 @@ def standing_clusters(draw: st.DrawFn) -> StatusSources:
 
 
 def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
-    return replace(pod, eviction_facts=draw(st.sampled_from(TIES)))
+    return structs.replace(pod, eviction_facts=draw(st.sampled_from(TIES)))
 
 
 @LAW

@@ -1,10 +1,9 @@
 """The best node of a sample is the one that kube-scheduler's scores and ours put first, and cached scores equal new ones."""
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.offline.placement import pending_pods, snapshot_of
@@ -65,7 +64,7 @@ def test_of_a_sample_that_one_is_chosen_which_kube_schedulers_scores_and_ours_pu
         node = snapshot.facts.nodes[row]
         images = draw.draw(st.sampled_from([(), *(found.images for found in snapshot.facts.nodes)]))
         taints = draw.draw(st.sampled_from([(), (Taint("at", "times", "PreferNoSchedule"),), node.taints]))
-        snapshot.put_node(row, replace(node, images=images, taints=taints))
+        snapshot.put_node(row, structs.replace(node, images=images, taints=taints))
 
 
 @LAW
@@ -88,7 +87,7 @@ def test_scores_of_room_that_are_kept_equal_scoring_again(cluster: SmallCluster,
                     check_kept(snapshot, kind, rooms, draw)
             case _:
                 node = snapshot.facts.nodes[row]
-                snapshot.put_node(row, replace(node, allocatable=node.allocatable.plus(node.allocatable)))
+                snapshot.put_node(row, structs.replace(node, allocatable=node.allocatable.plus(node.allocatable)))
         check_kept(snapshot, kind, rooms, draw)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.app.offline import Cluster, read_cluster
 from slackwater.fit.assumed_claims import assume_claims
@@ -71,7 +72,7 @@ class Changing:
             case "remove" if self._placed:
                 snapshot.remove(*self._placed.pop(one % len(self._placed)))
             case "grow":
-                snapshot.add_nodes([replace(node, name=NodeName(f"new-{snapshot.n_rows}-{other}"))])
+                snapshot.add_nodes([structs.replace(node, name=NodeName(f"new-{snapshot.n_rows}-{other}"))])
             case "select" if claims := snapshot.volumes.assumed().claims:
                 claim = list(claims.values())[other % len(claims)]
                 snapshot.assume_claim(replace(claim, selected_node=node.name))
@@ -96,9 +97,9 @@ class Changing:
     def _change_node(self, what: str, row: Row, node: Node, value: int) -> None:
         match what:
             case "taint":
-                self.snapshot.put_node(row, replace(node, taints=(Taint("dedicated", str(value % 3), "NoSchedule"),)))
+                self.snapshot.put_node(row, structs.replace(node, taints=(Taint("dedicated", str(value % 3), "NoSchedule"),)))
             case "relabel":
-                self.snapshot.put_node(row, replace(node, labels={**node.labels, "rack": f"k{value % 4}"}))
+                self.snapshot.put_node(row, structs.replace(node, labels={**node.labels, "rack": f"k{value % 4}"}))
             case "close":
                 self.snapshot.close(row)
             case "open":
@@ -140,7 +141,7 @@ _SPREAD: Final = SpreadConstraint(hard=True, max_skew=5, topology_key="zone", se
 
 def _large(n_nodes: int) -> ClusterSnapshot:
     nodes = [
-        replace(a_node(f"n{i}", labels={"zone": f"z{i % 3}"}), scalars=(("pods", 110), ("ephemeral-storage", 1 << 40)))
+        structs.replace(a_node(f"n{i}", labels={"zone": f"z{i % 3}"}), scalars=(("pods", 110), ("ephemeral-storage", 1 << 40)))
         for i in range(n_nodes)
     ]
     return ClusterSnapshot.build(nodes, also=[_kind(0, anti_affinity=(_TERM,), spread=(_SPREAD,))])
@@ -178,6 +179,6 @@ def test_a_change_of_one_node_is_judged_on_that_node_alone() -> None:
         feasible(snapshot, kind)
     judged = snapshot.rows_judged
     node: Node = snapshot.facts.nodes[3]
-    snapshot.put_node(Row(3), replace(node, unschedulable=True))
+    snapshot.put_node(Row(3), structs.replace(node, unschedulable=True))
     assert all(feasible(snapshot, kind).codes[3] for kind in kinds)
     assert snapshot.rows_judged - judged <= 6 * len(kinds)

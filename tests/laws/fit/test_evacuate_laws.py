@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
@@ -40,7 +41,7 @@ def clusters(draw: st.DrawFn) -> SmallCluster:
     """Standing pods of several priorities that may, as a rule, be moved."""
     cluster = draw(small_clusters(most_standing=14))
     varied = [
-        replace(
+        structs.replace(
             pod,
             priority=draw(st.sampled_from((0, 0, 0, 10))),
             eviction_facts=draw(st.sampled_from(TIES)),
@@ -107,13 +108,15 @@ class Obvious:
     def _without(self, row: int) -> ClusterSnapshot:
         """The cluster as it is now, the node tainted and empty."""
         nodes = list(self.cluster.nodes)
-        nodes[row] = replace(nodes[row], taints=(*nodes[row].taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")))
+        nodes[row] = structs.replace(
+            nodes[row], taints=(*nodes[row].taints, Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule"))
+        )
         running_pods = []
         for pod in self.cluster.running_pods:
             at = self.at.get(pod.uid, self.home[pod.uid])
             moved = pod.uid in self.at
             if at != row and at not in self.gone:
-                running_pods.append(replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
+                running_pods.append(structs.replace(pod, node=nodes[at].name, deleting=pod.deleting and not moved))
         snapshot = a_snapshot(replace(self.cluster, nodes=nodes), running_pods, self.storage)
         for gone in self.gone:
             snapshot.close(Row(gone))
@@ -214,7 +217,7 @@ def test_what_is_evacuated_is_as_if_it_had_always_been_so(data: st.DataObject, c
         gone = {each.row for each in found if isinstance(each, Evacuated)}
         nodes = cluster.nodes
         moved = [
-            replace(pod, deleting=False, node=nodes[evacuations.destinations[pod.uid]].name)
+            structs.replace(pod, deleting=False, node=nodes[evacuations.destinations[pod.uid]].name)
             for pod in cluster.running_pods
             if pod.uid in evacuations.destinations
         ]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.app.offline import Cluster, read_cluster
 from slackwater.fit.feasible_nodes import PREDICATES, refused
@@ -86,7 +87,7 @@ def a_cluster(number: int) -> Cluster:
 def _naming(pod: Pod, name: str) -> Pod:
     if pod.node is not None:
         return pod
-    return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks(pod), node_name=name)))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks(pod), node_name=name)))
 
 
 def a_snapshot(cluster: Cluster) -> ClusterSnapshot:

@@ -1,12 +1,12 @@
 """A replica that followed any sequence of changes equals a snapshot built from what is there in the end."""
 
 from collections import Counter
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import Generation, NodeName, PodUid
@@ -75,7 +75,7 @@ def test_a_replica_equals_the_snapshot_built_again(batches: list[list[tuple[str,
                 nodes.pop(NodeName(name), None)
             elif what == "pod":
                 pod = a_pod(name, on=where or None)
-                pods[pod.uid] = replace(pod, kind=KINDS[kind], labels=LABELS[labels], priority=10 * labels - 10)
+                pods[pod.uid] = structs.replace(pod, kind=KINDS[kind], labels=LABELS[labels], priority=10 * labels - 10)
             else:
                 pods.pop(PodUid(f"uid-{name}"), None)
             if "node" in what:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.fit.feasible_nodes import feasible
@@ -30,7 +31,7 @@ LIMITS = DrainLimits(settle_seconds=1.0, retry_seconds=5.0, eviction_seconds=60.
 def a_drain(pod: Pod | None = None) -> Cluster:
     """A drain of n1, whose pod `a` fits on n2 alone and is blocked by its budget."""
     named = {name: {"kubernetes.io/hostname": name} for name in ("n1", "n2")}
-    n2 = replace(machine("n2", labels=named["n2"]), scalars=(("pods", 110), (GPU, 1)))
+    n2 = structs.replace(machine("n2", labels=named["n2"]), scalars=(("pods", 110), (GPU, 1)))
     nodes = [machine("n1", labels=named["n1"]), n2]
     cluster = a_cluster(nodes, [pod or replica("a", "n1")], elsewhere=False, limits=LIMITS)
     cluster.faults = lambda what: "blocked" if what.startswith("evict") else "done"
@@ -47,7 +48,7 @@ def open_budget(cluster: Cluster) -> None:
 
 
 def with_gpu(pod: Pod) -> Pod:
-    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(scalars=((GPU, 1),))))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(scalars=((GPU, 1),))))
 
 
 def apart_from(pod: Pod, app: str) -> Pod:
@@ -56,7 +57,7 @@ def apart_from(pod: Pod, app: str) -> Pod:
         selector=(Requirement(key="app", operator="In", values=(app,)),),
         topology_key="kubernetes.io/hostname",
     )
-    return replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
 
 
 def filled(cluster: Cluster) -> None:
@@ -64,11 +65,11 @@ def filled(cluster: Cluster) -> None:
 
 
 def tainted(cluster: Cluster) -> None:
-    cluster._put(replace(cluster.nodes["n2"], taints=(Taint("down", "", "NoSchedule"),)))
+    cluster._put(structs.replace(cluster.nodes["n2"], taints=(Taint("down", "", "NoSchedule"),)))
 
 
 def cordoned(cluster: Cluster) -> None:
-    cluster._put(replace(cluster.nodes["n2"], unschedulable=True))
+    cluster._put(structs.replace(cluster.nodes["n2"], unschedulable=True))
 
 
 def gone(cluster: Cluster) -> None:
@@ -128,7 +129,7 @@ def verdict(cluster: Cluster, pod: Pod, on: str = "n2") -> Reason:
 def test_pods_of_the_same_rank_do_not_get_the_room_and_more_important_ones_do() -> None:
     cluster = a_drain()
     cluster.add(twin := a_pod("late", cpu="3500m"))
-    cluster.add(urgent := replace(a_pod("urgent", cpu="3500m"), priority=10))
+    cluster.add(urgent := structs.replace(a_pod("urgent", cpu="3500m"), priority=10))
     assert verdict(cluster, twin) is Reason.HELD_FOR_OTHERS
     assert verdict(cluster, urgent) is Reason.OK
 
@@ -144,7 +145,7 @@ def test_the_replacement_of_an_evicted_pod_gets_its_room_and_nobody_else() -> No
     cluster.add(other := a_pod("other", cpu="2"))
     assert verdict(cluster, other) is Reason.HELD_FOR_OTHERS
     assert verdict(cluster, successor) is Reason.OK
-    cluster.add(replace(successor, node=NodeName("n2"), resource_version=successor.resource_version + 100))
+    cluster.add(structs.replace(successor, node=NodeName("n2"), resource_version=successor.resource_version + 100))
     assert list(cluster.state_machine.state.destinations) == []
 
 
@@ -189,7 +190,7 @@ def test_a_drain_that_goes_on_after_a_restart_finds_its_destinations_anew() -> N
     filled(cluster)
     uid, now = cluster.nodes["n1"].uid, UnixTime(EPOCH)
     order = DrainOrder(node=NodeName("n1"), uid=uid, group=GroupName("pool"), empty=False, stamp=now)
-    cluster._put(replace(cluster.nodes["n1"], taints=(Taint(TO_BE_DELETED_TAINT, "1", "NoSchedule"),)))
+    cluster._put(structs.replace(cluster.nodes["n1"], taints=(Taint(TO_BE_DELETED_TAINT, "1", "NoSchedule"),)))
     cluster.state_machine.resume_drains([order], Instant(cluster.now), now)
     cluster.tick(10)
     assert evicted(cluster) == []

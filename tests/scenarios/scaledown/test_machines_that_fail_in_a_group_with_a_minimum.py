@@ -1,8 +1,7 @@
 """A group with a minimum whose machines fail once gets healthy again: it grows, then the dead go, and no healthy node does."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from tests.support.builders import a_node
 from tests.support.cloud import BROKEN, Fate
@@ -18,7 +17,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 def a_pool(*, healthy: int, dead: int, fate: Fate, least: int, most: int) -> ShrinkScene:
     scenario = ShrinkScene()
-    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     pool = scenario.cloud.has("a", size=healthy + dead, min_size=least, max_size=most, template=template)
     for machine in pool.machines[healthy:]:
         machine.fate, machine.error = fate, BROKEN if fate == "failed" else None

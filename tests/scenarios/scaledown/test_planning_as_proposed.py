@@ -1,6 +1,6 @@
 """Every statement of the parallel-drain proposal about planning: which nodes can go together, and what is remembered."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
@@ -303,7 +303,7 @@ def test_what_the_pods_of_one_node_take_of_a_budget_the_next_node_lacks() -> Non
 def test_a_pod_that_is_not_healthy_is_subtracted_once() -> None:
     """The budget's own number has left it out already: moving it costs nothing more."""
     nodes, pods = four_at_a_quarter()
-    pods[0] = replace(pods[0], ready=False)
+    pods[0] = structs.replace(pods[0], ready=False)
     plan = planned(a_scene(nodes, pods, budgets=[a_budget("web", allowed=1, app="web")]))
     assert removable(plan) == ["n1", "n2"]
 
@@ -351,7 +351,7 @@ def test_a_taint_without_a_time_or_with_an_old_one_is_ignored() -> None:
 def test_after_a_restart_no_node_has_been_unneeded_for_longer_than_it_is_there() -> None:
     """The clock of the process before was behind."""
     taint = Taint("DeletionCandidateOfClusterAutoscaler", str(int(NOW) - 3000), "PreferNoSchedule")
-    nodes = [replace(machine(f"n{age}", taints=(taint,)), created_at=UnixTime(NOW - age)) for age in (100, 5000)]
-    ahead = replace(machine("ahead", taints=(taint,)), created_at=UnixTime(NOW + 50))
+    nodes = [structs.replace(machine(f"n{age}", taints=(taint,)), created_at=UnixTime(NOW - age)) for age in (100, 5000)]
+    ahead = structs.replace(machine("ahead", taints=(taint,)), created_at=UnixTime(NOW + 50))
     state = restored([*nodes, ahead], now=NOW, longest_seconds=3600)
     assert state.unreached == {"n100": NOW - 100, "n5000": NOW - 3000, "ahead": NOW}

@@ -1,9 +1,9 @@
 """What the parallel-drain proposal says of pods that were evicted a moment ago: they keep their room until they are back."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
@@ -81,7 +81,7 @@ def test_a_pod_without_a_known_controller_is_always_missed() -> None:
 def test_where_the_number_is_unknown_pods_created_since_replace_the_evicted(where: str) -> None:
     made_at = "2027-01-15T08:00:00Z"  # NOW
     new = replica("new", "n2" if where == "on a node" else None, "3", created_at=made_at)
-    old = replace(new, created_at="2027-01-15T07:59:00Z")
+    old = structs.replace(new, created_at="2027-01-15T07:59:00Z")
     arriving = frozenset({NodeName("n2")})
     for made, want in ((new, ["n1", "n3"]), (old, ["n1"])):
         scenario = a_scene(

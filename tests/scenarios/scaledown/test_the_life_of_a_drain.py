@@ -1,8 +1,7 @@
 """Removals of nodes, from the taint to the deletion, and back where anything goes wrong: on virtual time, in the real world."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.model.effects import CreateMigration, DrainOrder, Evict
@@ -173,7 +172,7 @@ def test_an_eviction_that_the_api_server_will_not_have_is_rolled_back_at_once() 
 def test_a_second_budget_in_the_middle_stops_the_drain_before_more_pods_go() -> None:
     """The Eviction API answers 500 for ever: who waits for it has evicted the others in vain."""
     groups = (PriorityGroup(priority=-100, seconds=30.0), PriorityGroup(priority=0, seconds=30.0))
-    pods = [replace(replica("low", "n1"), priority=-1, labels=()), replica("a", "n1"), replica("b", "n1")]
+    pods = [structs.replace(replica("low", "n1"), priority=-1, labels=()), replica("a", "n1"), replica("b", "n1")]
     cluster = a_cluster(TWO, pods, limits=DrainLimits(groups=groups))
     cluster.tell(BudgetSeen(a_budget("web", allowed=1, app="web")))
     cluster.begin("n1")
@@ -217,7 +216,7 @@ def test_a_pod_that_must_not_be_moved_and_came_meanwhile_is_rolled_back() -> Non
 
 
 def test_a_deletion_waits_for_annotations_and_not_for_ever() -> None:
-    cluster = a_cluster([replace(TWO[0], deletion_delayed=True), TWO[1]])
+    cluster = a_cluster([structs.replace(TWO[0], deletion_delayed=True), TWO[1]])
     cluster.begin("n1", empty=True)
     cluster.tick(100)
     assert "delete n1" not in cluster.log
@@ -298,7 +297,7 @@ def test_a_node_of_the_same_name_is_another_node() -> None:
     cluster.begin("n1")
     cluster.tick(8)
     cluster.tell(NodeGone(NodeName("n1")))
-    cluster.nodes["n1"] = replace(machine("n1"), uid="another")
+    cluster.nodes["n1"] = structs.replace(machine("n1"), uid="another")
     cluster.tell(NodeSeen(cluster.nodes["n1"]))
     cluster.tick(60)
     assert (cluster.how_it_ended(), "delete n1" in cluster.log) == ({"n1": "gone"}, False)
@@ -328,7 +327,7 @@ def test_what_goes_on_is_counted_by_what_it_disturbs() -> None:
 
 def a_machine_pod(name: str, on: str, *, auto_migrate: bool = True) -> Pod:
     vertical = a_vertical(auto_migrate=auto_migrate, machine=f"vm-{name}", using=amounts("1", "4Gi"))
-    return replace(replica(name, on, owner=Owner("vm.neon.tech", "VirtualMachine", f"vm-{name}")), vertical=vertical)
+    return structs.replace(replica(name, on, owner=Owner("vm.neon.tech", "VirtualMachine", f"vm-{name}")), vertical=vertical)
 
 
 def test_a_virtual_machine_is_migrated_and_not_evicted() -> None:

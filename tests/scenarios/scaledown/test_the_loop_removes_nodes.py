@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownDelays
@@ -27,7 +28,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 def pool(scenario: ShrinkScene, size: int, *, min_size: int = 0) -> list[str]:
     """Nodes of 4 CPUs, up since long; their names."""
-    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", size=size, min_size=min_size, template=template)
     scenario.settle()
     return sorted(scenario._shown)
@@ -198,7 +199,7 @@ async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_pl
     scale_down_loop = scenario.autoscaler._scale_down_loop
     assert scale_down_loop is not None
     assert scale_down_loop.state is not None
-    evicted = replace(pod, kind=replace(pod.kind, pod_constraints=rule))
+    evicted = structs.replace(pod, kind=replace(pod.kind, pod_constraints=rule))
     scale_down_loop.state = scale_down_loop.state.evicted(evicted, scenario.time.wall())
     record = await scenario.loop()
     assert record.scale_down is not None

@@ -1,10 +1,10 @@
 """A start-time SLO in the real loop over a cloud on virtual time: it observes arrivals and nodes' starts, and keeps room."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
@@ -39,7 +39,7 @@ class SLOScene(ShrinkScene):
     def comes(self, name: str) -> str:
         created = datetime.fromtimestamp(self.time.wall(), UTC).isoformat()
         pod = a_pod(name, cpu="1", memory="1Gi", labels={"tier": "web"})
-        self.wants(replace(pod, created_at=created))
+        self.wants(structs.replace(pod, created_at=created))
         self.settle()
         self.arrival_watch.after_event()
         return pod.uid
@@ -48,7 +48,7 @@ class SLOScene(ShrinkScene):
 def a_scene() -> SLOScene:
     scenario = SLOScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
     scenario.slack = SlackPolicy(node_start_seconds=300.0)
-    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", size=0, max_size=100, template=template)
     scenario.settle()
     return scenario

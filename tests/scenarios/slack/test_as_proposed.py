@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -38,7 +39,7 @@ def machines(count: int, **more: Any) -> list[Node]:
 
 
 def a_replica(name: str, *, on: str | None = None, cpu: str = "1", memory: str = "1Gi", **more: Any) -> Pod:
-    return replace(
+    return structs.replace(
         a_pod(name, on=on, cpu=cpu, memory=memory, **more),
         eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")),
     )
@@ -177,7 +178,7 @@ def test_r5_no_node_is_larger_than_what_has_to_fit_there() -> None:
 
 def test_r6_there_is_room_for_the_largest_pod() -> None:
     """R6: as large as the pod with the most CPU and the pod with the most memory; but a database keeps no node warm."""
-    database = replace(
+    database = structs.replace(
         a_pod("db", on="n0", cpu="4", memory="15Gi"), eviction_facts=EvictionFacts(owner=Owner("apps", "StatefulSet", "db"))
     )
     pods = [a_replica("wide", on="n1", cpu="3", memory="1Gi"), a_replica("high", on="n2", cpu="500m", memory="12Gi"), database]
@@ -218,7 +219,7 @@ def apart(name: str, **labels: str) -> Kind:
 def test_r8_room_for_pods_that_keep_apart() -> None:
     """R8: a placeholder for each on a node of its own, where none of these pods stands; what finds none buys nodes."""
     kind, labels = apart("a"), (("app", "a"),)
-    running_pods = replace(a_pod("a", on="n0"), kind=kind, labels=labels)
+    running_pods = structs.replace(a_pod("a", on="n0"), kind=kind, labels=labels)
     cluster = Cluster(nodes=machines(3), pods=[running_pods], groups=[a_group("g")])
     cluster.pod_headroom = (PodHeadroom(source="apart", kind=kind, labels=labels, count=4),)
     found = cluster.loop()
@@ -229,7 +230,7 @@ def test_r8_room_for_pods_that_keep_apart() -> None:
 def test_r9_room_where_node_selectors_and_taints_let_the_pods() -> None:
     """R9: room for a group of nodes is on these nodes, tainted or not; a mirrored pod's selector holds too."""
     taint = Taint("dedicated", "batch", "NoSchedule")
-    batch = [replace(a_machine(f"b{n}", pool="batch"), taints=(taint,)) for n in range(5)]
+    batch = [structs.replace(a_machine(f"b{n}", pool="batch"), taints=(taint,)) for n in range(5)]
     cluster = Cluster(nodes=[*machines(5), *batch], rules=[a_rule(0.2, name="batch", labels={"pool": "batch"})])
     cluster.pod_headroom = (
         PodHeadroom(source="pod", kind=a_pod("p", node_selector={HOSTNAME: "n3"}).kind, labels=(), count=1),

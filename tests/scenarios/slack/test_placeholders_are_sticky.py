@@ -1,9 +1,9 @@
 """Placeholders stay where they are: over a hundred loops with one pod in a hundred replaced, hardly any moves for nothing."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
@@ -17,7 +17,7 @@ NODES, PODS, LOOPS = 50, 400, 100
 
 def a_replica(name: str, rng: random.Random) -> Pod:
     pod = a_pod(name, cpu=rng.choice(["100m", "250m", "500m"]), memory="512Mi")
-    return replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
+    return structs.replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
 
 
 def placed(cluster: Cluster, pod: Pod, rng: random.Random) -> Pod:
@@ -28,7 +28,7 @@ def placed(cluster: Cluster, pod: Pod, rng: random.Random) -> Pod:
     fitting = [
         node.name for node in cluster.nodes if taken.get(node.name, NOTHING).plus(pod.kind.requests).within(node.allocatable)
     ]
-    return replace(pod, node=NodeName(rng.choice(fitting)))
+    return structs.replace(pod, node=NodeName(rng.choice(fitting)))
 
 
 def moved_without_a_cause(cluster: Cluster, before: dict[int, str | None]) -> int:

@@ -1,8 +1,7 @@
 """The real loop over a cloud on virtual time: pods within the slack never wait for a node, slack refills, nothing eats it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
@@ -22,7 +21,7 @@ def a_scene(size: int, *, least: Amounts, max_nodes: int = 0, largest: int = 100
     scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
     rule = SlackRule(name="cluster", least=least, granularity=4, sizing="v1")
     scenario.slack = SlackPolicy(rules=(rule,), max_nodes=max_nodes, shrink_seconds=60.0)
-    template = replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", size=size, max_size=largest, template=template)
     scenario.settle()
     return scenario

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.ops import ops_app
@@ -99,7 +100,7 @@ class Bench:
 
 
 def roomy(name: str, **more: Any) -> Node:
-    return replace(a_node(name, **more), scalars=(("pods", 110),))
+    return structs.replace(a_node(name, **more), scalars=(("pods", 110),))
 
 
 def a_group_registry(*nodes: str, largest: int = 1, smallest: int = 0, size: int = 1) -> GroupRegistryView:
@@ -168,7 +169,7 @@ async def test_room_held_for_others_is_reported_as_held_and_its_own_hold_is_not(
 async def test_a_missing_request_is_reported_for_our_pods_alone() -> None:
     ours = a_pod("ours", missing_request="app: memory")
     other = a_pod("other", missing_request="app: memory")
-    other = replace(other, kind=replace(other.kind, scheduler_name="default-scheduler"))
+    other = structs.replace(other, kind=replace(other.kind, scheduler_name="default-scheduler"))
     bench = Bench(roomy("n1"), ours, other)
     answer = await bench.get("pods/default/ours")
     assert answer["reasons"][0]["code"] == "missing_request"
@@ -187,7 +188,7 @@ async def test_a_group_at_its_maximum_is_named_with_the_number_that_helps() -> N
 
 async def test_a_node_names_the_budget_that_keeps_it() -> None:
     nodes = [roomy(name, labels={"slackwater.dev/node-group": "pool"}) for name in ("n1", "n2")]
-    web = replace(a_pod("web", on="n1", labels={"app": "web"}), eviction_facts=OWNED)
+    web = structs.replace(a_pod("web", on="n1", labels={"app": "web"}), eviction_facts=OWNED)
     bench = Bench(*nodes, web, group_registry=a_group_registry("n1", "n2", largest=5, size=2))
     bench.tell(BudgetSeen(a_budget("web", allowed=0, app="web")))
     answer = await bench.get("nodes/n1")
@@ -227,7 +228,9 @@ async def test_what_is_not_there_is_named() -> None:
 
 
 async def test_a_permit_that_was_denied_says_what_the_node_lacks() -> None:
-    vm = replace(a_pod("vm", on="n1", cpu="1", memory="4Gi"), vertical=a_vertical(using=amounts("1", "4Gi"), auto_migrate=True))
+    vm = structs.replace(
+        a_pod("vm", on="n1", cpu="1", memory="4Gi"), vertical=a_vertical(using=amounts("1", "4Gi"), auto_migrate=True)
+    )
     bench = Bench(roomy("n1"), roomy("n2", cpu="8"), vm, a_pod("other", on="n1", cpu="2"))
     answer = await bench.get("permits/default/vm")
     assert answer["object"] == "permit default/vm"
@@ -257,7 +260,7 @@ async def test_a_node_can_go_whose_pods_lack_requests_that_our_filter_does_not_a
     """A pod of another scheduler never comes to our filter, so the rule does not keep it from another node."""
     nodes = [roomy(name, labels={"slackwater.dev/node-group": "pool"}) for name in ("n1", "n2")]
     other = a_pod("other", on="n1", missing_request="app: memory")
-    other = replace(other, kind=replace(other.kind, scheduler_name="x"), eviction_facts=OWNED)
+    other = structs.replace(other, kind=replace(other.kind, scheduler_name="x"), eviction_facts=OWNED)
     bench = Bench(*nodes, other, group_registry=a_group_registry("n1", "n2", largest=5, size=2))
     answer = await bench.get("nodes/n1")
     assert (answer["state"], answer["facts"]["moves"]) == ("removable", [{"pod": "default/other", "node": "n2"}])
@@ -266,7 +269,7 @@ async def test_a_node_can_go_whose_pods_lack_requests_that_our_filter_does_not_a
 async def test_a_pod_fits_for_certain_only_if_every_rule_could_be_judged() -> None:
     """Without an autoscaler nobody watches claims and classes: kube-scheduler may refuse the pod on every node."""
     web = a_pod("web")
-    web = replace(web, kind=replace(web.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    web = structs.replace(web, kind=replace(web.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
     answer = await Bench(roomy("n1"), web).get("pods/default/web")
     assert (answer["state"], [reason["code"] for reason in answer["reasons"]]) == ("unknown", ["partly_judged"])
     assert any("StorageClass" in note for note in answer["notes"])
@@ -275,9 +278,9 @@ async def test_a_pod_fits_for_certain_only_if_every_rule_could_be_judged() -> No
 
 async def test_a_pod_of_a_scheduler_that_nobody_knows_waits_for_it() -> None:
     def of(pod: Pod, scheduler: str) -> Pod:
-        return replace(pod, kind=replace(pod.kind, scheduler_name=scheduler))
+        return structs.replace(pod, kind=replace(pod.kind, scheduler_name=scheduler))
 
-    tried = replace(of(a_pod("tried"), "quiet"), unschedulable_message="0/1 nodes are available")
+    tried = structs.replace(of(a_pod("tried"), "quiet"), unschedulable_message="0/1 nodes are available")
     pods = [of(a_pod("typo"), "slackwatr"), of(a_pod("default"), "default-scheduler"), of(a_pod("other"), "volcano"), tried]
     bench = Bench(roomy("n1"), of(a_pod("placed", on="n1"), "volcano"), *pods)
     answer = await bench.get("pods/default/typo")
@@ -297,7 +300,7 @@ async def test_a_pod_is_explained_by_the_filters_of_its_profile() -> None:
     nodes = [roomy("n1", cpu="64", labels={"zone": "a"}), roomy("n2", cpu="1", labels={"zone": "b"})]
     web = [a_pod(f"web-{number}", on="n1" if number == 0 else None, cpu="2", labels={"app": "web"}) for number in range(2)]
     asks = a_pod("asks")
-    asks = replace(asks, kind=replace(asks.kind, pod_constraints=PodConstraints(scalars=(("x.io/a", 1),))))
+    asks = structs.replace(asks, kind=replace(asks.kind, pod_constraints=PodConstraints(scalars=(("x.io/a", 1),))))
     bench = Bench(
         *nodes,
         *web,

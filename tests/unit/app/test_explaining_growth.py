@@ -1,10 +1,10 @@
 """Why an agent gets no more, why a machine does not migrate, and what a gate waits for."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings
@@ -69,7 +69,7 @@ class Crowded:
 
 
 def _roomy(name: str) -> Node:
-    return replace(a_node(name, cpu="8", memory="32Gi"), scalars=(("pods", 110),))
+    return structs.replace(a_node(name, cpu="8", memory="32Gi"), scalars=(("pods", 110),))
 
 
 async def test_a_denied_permit_says_what_is_short_and_what_would_make_room_does() -> None:

@@ -1,12 +1,12 @@
 """What simulate and explain say of a cluster agrees: with one another, with the plan, and with the configuration of a dump."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.explain import explain_offline
@@ -102,7 +102,7 @@ def a_dump(folder: Path, configuration: Obj | None) -> str:
     """The dump of a service: a full node of group `pool`, and a pod that waits."""
     state_machine = StateMachine(Policy())
     state_machine.apply(Synced(), NOW)
-    node = replace(a_node("n1", labels={GROUP: "pool"}), scalars=(("pods", 110),))
+    node = structs.replace(a_node("n1", labels={GROUP: "pool"}), scalars=(("pods", 110),))
     for event in (NodeSeen(node), PodSeen(a_pod("full", on="n1", cpu="4")), PodSeen(a_pod("waits", cpu="2"))):
         state_machine.apply(event, NOW)
     document = dump.document(dump.take(state_machine, NOW))

@@ -1,11 +1,11 @@
 """The first `slackwater simulate` of somebody who has a cluster and nothing of ours: groups are found, and gaps are said."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS
 from slackwater.cli.main import main
@@ -113,7 +113,7 @@ def test_equal_rows_are_one_and_pods_that_cannot_be_helped_are_named(simulate: S
 def a_dump() -> str:
     """What a running service answers to /dumpstate: a full node of a group, and a pod that waits."""
     state_machine, now = StateMachine(Policy()), Instant(5.0)
-    node = replace(builders.a_node("n1", cpu="4", labels={"agentpool": "blue"}), scalars=(("pods", 110),))
+    node = structs.replace(builders.a_node("n1", cpu="4", labels={"agentpool": "blue"}), scalars=(("pods", 110),))
     for event in (NodeSeen(node), PodSeen(builders.a_pod("on", on="n1", cpu="3")), PodSeen(builders.a_pod("waits", cpu="3"))):
         state_machine.apply(event, now)
     state_machine.apply(Synced(), now)

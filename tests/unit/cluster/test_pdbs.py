@@ -1,9 +1,9 @@
 """Budgets as kube-scheduler's preemption reads them, found by labels."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.pdbs import Budgets
 from slackwater.fit.remaining_pdb_tracker import Disruptions
@@ -25,7 +25,7 @@ def web(number: int) -> Pod:
 
 def test_evictions_spend_a_budget_one_after_another() -> None:
     found = budgets(a_budget("b", allowed=1, app="web"))
-    assert found.violations([web(0), a_pod("x", labels={"app": "x"}), web(1), replace(web(2), deleting=True)]) == [
+    assert found.violations([web(0), a_pod("x", labels={"app": "x"}), web(1), structs.replace(web(2), deleting=True)]) == [
         False,
         False,
         True,
@@ -34,13 +34,13 @@ def test_evictions_spend_a_budget_one_after_another() -> None:
 
 
 def test_a_budget_that_counts_an_eviction_already_is_not_asked_again() -> None:
-    found = budgets(replace(a_budget("b", allowed=0, app="web"), disrupted=("web-0",)))
+    found = budgets(structs.replace(a_budget("b", allowed=0, app="web"), disrupted=("web-0",)))
     assert found.violations([web(0), web(1)]) == [False, True]
 
 
 def test_a_budget_that_selects_everything_or_nothing_is_no_budget_and_a_pod_without_labels_has_none() -> None:
-    nobody = replace(a_budget("c", allowed=0), selector=(Requirement("app", "NotIn", ("web",)),))
-    found = budgets(a_budget("everything", allowed=0), replace(a_budget("nothing", allowed=0), selector=None), nobody)
+    nobody = structs.replace(a_budget("c", allowed=0), selector=(Requirement("app", "NotIn", ("web",)),))
+    found = budgets(a_budget("everything", allowed=0), structs.replace(a_budget("nothing", allowed=0), selector=None), nobody)
     assert found.violations([web(0), a_pod("bare"), a_pod("x", labels={"app": "x"})]) == [False, False, True]
 
 

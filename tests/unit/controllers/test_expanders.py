@@ -1,12 +1,12 @@
 """Each expander by itself, the chain, and Cluster Autoscaler's ConfigMap."""
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.controllers.scaleup.estimate import Option
@@ -86,7 +86,7 @@ GPU = "nvidia.com/gpu"
 
 
 def machine(cpu: str, **scalars: int) -> Node:
-    return replace(a_node("n", cpu=cpu, memory="64Gi"), scalars=tuple(scalars.items()))
+    return structs.replace(a_node("n", cpu=cpu, memory="64Gi"), scalars=tuple(scalars.items()))
 
 
 def test_a_resource_weighs_the_more_the_scarcer_it_is_beside_cores_or_memory() -> None:

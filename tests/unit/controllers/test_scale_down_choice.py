@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choose_batch
 from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up
@@ -63,13 +64,13 @@ def test_what_is_disturbed_is_weighed_pod_by_pod() -> None:
     assert (one.disruption_cost, one.pods, one.restarts) == (2.0, 1, 1)
     assert weighed(replica("a", "n1", **new), replica("b", "n1", **new)).disruption_cost == 4.0
     assert weighed(replica("a", "n1", created_at="2027-01-14T20:00:00Z")).disruption_cost == 2.5
-    machine_pod = replace(replica("m", "n1", **new), vertical=a_vertical(auto_migrate=True))
+    machine_pod = structs.replace(replica("m", "n1", **new), vertical=a_vertical(auto_migrate=True))
     assert (weighed(machine_pod).disruption_cost, weighed(machine_pod).restarts) == (1.0, 0)
     tight = weighed(replica("a", "n1", **new), budgets=[a_budget("web", allowed=1, app="web")])
     assert (tight.disruption_cost, tight.tight) == (2.5, 1)
     owner = Owner("apps", "ReplicaSet", "web")
-    dear = replace(replica("a", "n1", **new), eviction_facts=EvictionFacts(owner=owner, deletion_cost=100))
-    cheap = replace(dear, eviction_facts=EvictionFacts(owner=owner, deletion_cost=-100))
+    dear = structs.replace(replica("a", "n1", **new), eviction_facts=EvictionFacts(owner=owner, deletion_cost=100))
+    cheap = structs.replace(dear, eviction_facts=EvictionFacts(owner=owner, deletion_cost=-100))
     assert (weighed(dear).disruption_cost, weighed(cheap).disruption_cost) == (2.5, 1.5)
 
 
@@ -181,7 +182,7 @@ def test_one_drain_at_a_time_is_the_old_algorithm() -> None:
 
 
 def test_a_node_with_a_pod_that_runs_to_its_end_is_held() -> None:
-    job = replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
+    job = structs.replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     batch = begun(planned(a_scene([machine("n1")], [job])))
     assert (reasons(batch), batch.held[0].detail) == ({"BlockedByOnCompletionPod": 1}, "default/job")
 

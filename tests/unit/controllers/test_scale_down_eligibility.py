@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
@@ -76,7 +77,7 @@ def test_utilisation_equal_to_the_threshold_is_low_enough(cpu: str, goes: bool) 
 
 def test_the_larger_share_of_cpu_and_memory_counts() -> None:
     pod = replica("a", "n1", "100m")
-    pod = replace(pod, kind=replace(pod.kind, requests=amounts("100m", "40Gi")))
+    pod = structs.replace(pod, kind=replace(pod.kind, requests=amounts("100m", "40Gi")))
     plan = planned(a_scene([machine("n1")], [pod]))
     assert plan.kept[0].detail == "memory 62.5%, at most 50.0%"
 
@@ -99,11 +100,11 @@ def test_daemon_sets_pods_count_unless_they_are_to_be_ignored() -> None:
 
 
 def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
-    with_cards = replace(machine("n1"), scalars=(("nvidia.com/gpu", 4), ("pods", 110)))
+    with_cards = structs.replace(machine("n1"), scalars=(("nvidia.com/gpu", 4), ("pods", 110)))
     busy = replica("a", "n1", "3500m")
     card = PodConstraints(scalars=(("nvidia.com/gpu", 3),))
-    both = replace(busy, kind=Kind(namespace="default", requests=amounts("1"), pod_constraints=card))
-    roomy = replace(machine("n2", "64", keep="its annotation"), scalars=(("nvidia.com/gpu", 8), ("pods", 110)))
+    both = structs.replace(busy, kind=Kind(namespace="default", requests=amounts("1"), pod_constraints=card))
+    roomy = structs.replace(machine("n2", "64", keep="its annotation"), scalars=(("nvidia.com/gpu", 8), ("pods", 110)))
     assert "n1" in removable(planned(a_scene([with_cards, roomy], [busy])))
     plan = planned(a_scene([with_cards, roomy], [both]))
     assert plan.kept[0].detail == "nvidia.com/gpu 75.0%, at most 50.0%"
@@ -112,6 +113,6 @@ def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:
 def test_a_node_waits_for_pods_that_run_to_their_end_and_is_a_candidate_meanwhile() -> None:
     from slackwater.model.eviction_facts import EvictionFacts
 
-    job = replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
+    job = structs.replace(replica("job", "n1"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     plan = planned(a_scene([machine("n1")], [job]))
     assert [(found.node, found.awaited, found.empty) for found in plan.removable] == [("n1", (job.key,), False)]

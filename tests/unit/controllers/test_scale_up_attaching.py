@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -27,12 +28,12 @@ def csi(*limits: int | None, driver: str = DRIVER, migrated: Sequence[str] = ())
 
 def with_claim(number: int) -> Pod:
     asks = PodConstraints(claims=(ClaimMount(f"c{number}"),))
-    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
+    return structs.replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
 
 
 def with_disk(number: int) -> Pod:
     asks = PodConstraints(inline_disks=(InlineDisk(plugin="kubernetes.io/cinder", driver=DRIVER, handle=f"h{number}"),))
-    return replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
+    return structs.replace(a_pod(f"p{number}"), kind=Kind(namespace="default", requests=amounts("10m"), pod_constraints=asks))
 
 
 def planned(pods: list[Pod], group: GrowableGroup, nodes: Sequence[Node] = ()) -> dict[str, int]:
@@ -66,7 +67,7 @@ def test_nodes_on_their_way_attach_no_more_than_others() -> None:
 
 def test_a_node_that_exists_and_reports_nothing_has_no_limit() -> None:
     """As for kube-scheduler."""
-    there = replace(a_node("n", cpu="4"), scalars=(("pods", 110),))
+    there = structs.replace(a_node("n", cpu="4"), scalars=(("pods", 110),))
     assert planned([with_claim(number) for number in range(20)], limited(5), [there]) == {}
 
 

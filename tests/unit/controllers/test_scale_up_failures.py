@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import structlog
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from slackwater.app.offline.growth import planned_growth
@@ -36,7 +37,7 @@ def broken(name: str, *, cpu: str = "1") -> Pod:
     """A pod on which every plan raises: what no decoder lets through."""
     asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=None, topology_key=_ZONE, selector=()),))  # type: ignore[arg-type]
     pod = a_pod(name, cpu=cpu)
-    return replace(pod, kind=replace(pod.kind, pod_constraints=asks))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=asks))
 
 
 def failed(plan: ScaleUpPlan) -> dict[str, set[str]]:
@@ -58,7 +59,7 @@ def test_pods_on_which_planning_raises_get_no_node_and_all_others_do() -> None:
 
 
 def test_a_group_on_which_planning_raises_leaves_growth_to_the_others() -> None:
-    unread = replace(a_pod("daemon"), kind=replace(a_pod("d").kind, pod_constraints=_reading("unread")))
+    unread = structs.replace(a_pod("daemon"), kind=replace(a_pod("d").kind, pod_constraints=_reading("unread")))
     groups = [a_group("broken", running_pods=[unread], upcoming=1), a_group("good")]
     plan = planned([a_pod("p", cpu="3")], groups)
     assert grown(plan) == {"good": 1}
@@ -87,7 +88,7 @@ def test_claims_get_their_devices_in_the_order_in_which_they_were_planned() -> N
 async def test_the_loop_buys_for_the_others_and_logs_an_error_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.runtime.autoscaler.cycle._log", structlog.get_logger())  # other tests configure the old one
     scenario = Scenario()
-    scenario.cloud.has("g", template=replace(a_node("template", labels={_ZONE: "z"}), scalars=(("pods", 110),)))
+    scenario.cloud.has("g", template=structs.replace(a_node("template", labels={_ZONE: "z"}), scalars=(("pods", 110),)))
     scenario.wants(a_pod("good", cpu="3"), broken("bad"))
     with capture_logs() as logs:
         records = [await scenario.loop(), await scenario.loop()]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaleup.pending import Demand, PendingRules, pending_demand
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -19,7 +20,7 @@ def made_at(pod: Pod, second: int, *, owner: str | None = "rs", gpu: bool = Fals
     kind = replace(pod.kind, pod_constraints=PodConstraints(scalars=(("nvidia.com/gpu", 1),))) if gpu else pod.kind
     eviction_facts = EvictionFacts(owner=None if owner is None else Owner("apps", "ReplicaSet", owner))
     created = f"2026-01-01T00:00:{second:02}Z"
-    return replace(pod, kind=kind, eviction_facts=eviction_facts, created_at=created, scale_up_delay_seconds=delay)
+    return structs.replace(pod, kind=kind, eviction_facts=eviction_facts, created_at=created, scale_up_delay_seconds=delay)
 
 
 def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> Demand:
@@ -29,11 +30,14 @@ def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> 
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        (replace(a_pod("p"), gates=("example.com/wait",)), "gated: example.com/wait"),
+        (structs.replace(a_pod("p"), gates=("example.com/wait",)), "gated: example.com/wait"),
         (a_pod("p", priority=-11), "expendable: its priority -11 is below -10"),
-        (replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))), "it comes with its node"),
-        (replace(a_pod("p"), eviction_facts=EvictionFacts(daemon=True)), "it comes with its node"),
-        (replace(a_pod("p"), vertical_problem="no number"), "its annotations cannot be read: no number"),
+        (
+            structs.replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))),
+            "it comes with its node",
+        ),
+        (structs.replace(a_pod("p"), eviction_facts=EvictionFacts(daemon=True)), "it comes with its node"),
+        (structs.replace(a_pod("p"), vertical_problem="no number"), "its annotations cannot be read: no number"),
         (a_pod("p", deleting=True), "it has a node, has ended or is being deleted"),
         (a_pod("p", on="n"), "it has a node, has ended or is being deleted"),
     ],
@@ -56,7 +60,7 @@ def test_a_pod_with_room_reserved_is_not_counted() -> None:
 
 
 def test_a_nominated_pod_has_a_node_in_view_whatever_its_age() -> None:
-    pod = replace(made_at(a_pod("p"), 0), nominated_node=NodeName("n"))
+    pod = structs.replace(made_at(a_pod("p"), 0), nominated_node=NodeName("n"))
     found = counted_at(0, pod)
     assert (names(found.nominated), names(found.counted)) == (["p"], [])
 
@@ -70,7 +74,7 @@ def test_a_pod_counts_once_the_scheduler_has_looked_at_it() -> None:
 
 
 def of_scheduler(pod: Pod, name: str) -> Pod:
-    return replace(pod, kind=replace(pod.kind, scheduler_name=name))
+    return structs.replace(pod, kind=replace(pod.kind, scheduler_name=name))
 
 
 @pytest.mark.parametrize(("second", "want"), [(4.9, []), (5.0, ["ours"])])
@@ -90,11 +94,11 @@ def test_a_pod_of_a_bypassed_scheduler_counts_untried_once_it_is_a_little_older(
 )
 def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, running_pods: int | None, counts: bool) -> None:
     pod = of_scheduler(made_at(a_pod("p", priority=priority), 0), "slackwater")
-    pod = replace(pod, kind=replace(pod.kind, preempts=preempts))
+    pod = structs.replace(pod, kind=replace(pod.kind, preempts=preempts))
     rules = PendingRules(bypassed=frozenset({"slackwater"}))
     found = pending_demand([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods)
     assert bool(found.counted) is counts
-    tried = replace(pod, unschedulable_message="0/3 nodes are available")
+    tried = structs.replace(pod, unschedulable_message="0/3 nodes are available")
     assert pending_demand([tried], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods).counted
 
 
@@ -139,4 +143,4 @@ def test_the_most_important_and_oldest_are_looked_at_first_and_the_rest_is_named
 
 
 def test_a_manifest_without_a_time_counts() -> None:
-    assert counted_at(0, replace(a_pod("p"), created_at="")).counted
+    assert counted_at(0, structs.replace(a_pod("p"), created_at="")).counted

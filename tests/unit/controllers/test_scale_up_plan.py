@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaleup.expanders.priority import read_priorities
 from slackwater.controllers.scaleup.groups import Quota, SkipReason
@@ -26,8 +27,8 @@ APP = (Requirement("app", "In", ("a",)),)
 
 
 def asking(pod: Pod, **asks: object) -> Pod:
-    labelled = replace(pod, labels=(("app", "a"),))
-    return replace(labelled, kind=replace(pod.kind, pod_constraints=PodConstraints(**asks)))  # type: ignore[arg-type]
+    labelled = structs.replace(pod, labels=(("app", "a"),))
+    return structs.replace(labelled, kind=replace(pod.kind, pod_constraints=PodConstraints(**asks)))  # type: ignore[arg-type]
 
 
 def some(count: int, cpu: str = "1", *, name: str = "p", priority: int = 0) -> list[Pod]:
@@ -45,7 +46,7 @@ def why_not(plan: ScaleUpPlan, group: str) -> object:
 
 
 def test_pods_that_fit_are_placed_and_the_rest_gets_nodes() -> None:
-    node = replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
+    node = structs.replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
     plan = planned(some(7), [a_group("g")], nodes=[node])
     assert [(pod.key.name, name) for pod, name in plan.schedulable] == [("p0", "n"), ("p1", "n")]
     assert [names(pods) for pods in plan.scale_ups[0].nodes] == [["p2", "p3", "p4", "p5"], ["p6"]]
@@ -57,19 +58,19 @@ def test_upcoming_nodes_count_so_that_no_group_scales_up_twice() -> None:
 
 
 def test_a_nominated_pod_holds_its_node_and_requests_none() -> None:
-    nominated = replace(a_pod("first", cpu="2"), nominated_node=NodeName("n"))
-    node = replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
+    nominated = structs.replace(a_pod("first", cpu="2"), nominated_node=NodeName("n"))
+    node = structs.replace(a_node("n", cpu="2"), scalars=(("pods", 10),))
     plan = planned([nominated, a_pod("second", cpu="1")], [a_group("g")], nodes=[node])
     assert (grown(plan), names([pod for pod, _ in plan.schedulable])) == ({"g": 1}, ["first"])
 
 
 def test_a_nomination_to_a_node_that_is_gone_is_none() -> None:
-    lost = replace(a_pod("lost"), nominated_node=NodeName("gone"))
+    lost = structs.replace(a_pod("lost"), nominated_node=NodeName("gone"))
     assert names(planned([lost, a_pod("other")], [a_group("g")]).scale_ups[0].pods) == ["lost", "other"]
 
 
 def test_hints_are_tried_before_the_order_of_nodes() -> None:
-    nodes = [replace(a_node(name, cpu="1"), scalars=(("pods", 10),)) for name in ("a", "b")]
+    nodes = [structs.replace(a_node(name, cpu="1"), scalars=(("pods", 10),)) for name in ("a", "b")]
     plan = planned(some(1), [a_group("g")], nodes=nodes, hints={PodUid("uid-p0"): NodeName("b")})
     assert [name for _, name in plan.schedulable] == ["b"]
 
@@ -159,7 +160,7 @@ QUOTAS = [
 
 @pytest.mark.parametrize(("limits", "want", "resource"), QUOTAS, ids=[str(limits) for limits, _, _ in QUOTAS])
 def test_the_whole_cluster_has_limits(limits: dict[str, int], want: int, resource: str) -> None:
-    node = replace(a_node("n", cpu="4"), scalars=(("nvidia.com/gpu", 1), ("pods", 0)))
+    node = structs.replace(a_node("n", cpu="4"), scalars=(("nvidia.com/gpu", 1), ("pods", 0)))
     group = a_group("g", a_template("t", scalars={"nvidia.com/gpu": 2}))
     policy = ScaleUpPolicy(quotas=(Quota(name="cluster-wide", limits=limits),))
     plan = planned(some(40), [group], nodes=[node], policy=policy)
@@ -194,7 +195,7 @@ def test_without_balancing_one_group_takes_all() -> None:
         a_template("t", cpu="5"),
         a_template("t", memory="20Gi"),
         a_template("t", scalars={"nvidia.com/gpu": 1}),
-        replace(a_template("t"), taints=(Taint("a", "b", "PreferNoSchedule"),)),
+        structs.replace(a_template("t"), taints=(Taint("a", "b", "PreferNoSchedule"),)),
     ],
     ids=["label", "cpu", "memory", "gpu", "taint"],
 )
@@ -213,7 +214,7 @@ def test_pods_that_spread_over_zones_get_nodes_in_all_of_them() -> None:
     spread = SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=APP)
     pods = [asking(pod, spread=(spread,)) for pod in some(12)]
     # A full node in each zone, so that all zones count from the start.
-    nodes = [replace(a_node(f"n{zone}", labels={ZONE: f"z{zone}"}), scalars=(("pods", 0),)) for zone in range(3)]
+    nodes = [structs.replace(a_node(f"n{zone}", labels={ZONE: f"z{zone}"}), scalars=(("pods", 0),)) for zone in range(3)]
     groups = [a_group(f"z{zone}", a_template(f"t{zone}", labels={ZONE: f"z{zone}"})) for zone in range(3)]
     plan = planned(pods, groups, nodes=nodes)
     assert (grown(plan), plan.unhelpable) == ({"z0": 1, "z1": 1, "z2": 1}, ())
@@ -230,8 +231,8 @@ def test_pods_that_keep_apart_get_a_node_each() -> None:
 def test_a_pod_that_follows_another_is_planned_beside_it() -> None:
     near = PodTerm(topology_key=ZONE, selector=APP, namespaces=("default",))
     follower = asking(a_pod("follower", cpu="4"), affinity=(near,))
-    follower = replace(follower, labels=())
-    leader = replace(a_pod("leader", cpu="1"), labels=(("app", "a"),))
+    follower = structs.replace(follower, labels=())
+    leader = structs.replace(a_pod("leader", cpu="1"), labels=(("app", "a"),))
     plan = planned([follower, leader], [a_group("g", a_template("t", labels={ZONE: "z"}))])
     assert (grown(plan), plan.unhelpable) == ({"g": 2}, ())
 
@@ -251,7 +252,7 @@ def test_pods_that_need_one_another_go_where_all_of_them_fit() -> None:
 
 
 def _scrap(name: str, cpu: str) -> Node:
-    return replace(a_node(name, cpu=cpu, labels={HOSTNAME: name}), scalars=(("pods", 10),))
+    return structs.replace(a_node(name, cpu=cpu, labels={HOSTNAME: name}), scalars=(("pods", 10),))
 
 
 def test_as_many_as_possible_of_pods_that_need_one_another_are_placed_where_no_node_takes_all() -> None:
@@ -264,7 +265,7 @@ def test_as_many_as_possible_of_pods_that_need_one_another_are_placed_where_no_n
 def test_each_group_says_why_it_does_not_help() -> None:
     groups = [
         a_group("small"),
-        a_group("tainted", replace(a_template("t", cpu="16"), taints=(Taint("a", "b", "NoSchedule"),))),
+        a_group("tainted", structs.replace(a_template("t", cpu="16"), taints=(Taint("a", "b", "NoSchedule"),))),
         a_group("off", skip_reason=SkipReason(kind="switched-off", text="the group is switched off")),
         replace(a_group("unknown"), template=None),
     ]
@@ -296,6 +297,6 @@ def test_what_was_found_when_time_ran_out_is_used() -> None:
 
 
 def test_pods_of_a_daemon_set_never_request_nodes() -> None:
-    pod = replace(a_pod("d"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d")))
+    pod = structs.replace(a_pod("d"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d")))
     plan = planned([pod], [a_group("g")])
     assert (grown(plan), [each.pod.key.name for each in plan.passed_over]) == ({}, ["d"])

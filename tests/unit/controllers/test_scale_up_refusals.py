@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.app.offline.cluster import read_cluster
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
@@ -52,7 +54,7 @@ def _for_groups(number: int) -> Pod:
     """Too large for the first groups, and not for the nodes of the others."""
     few = tuple(f"v{at}" for at in range(number + 1))
     pod = a_pod(f"p{number:03}", cpu="100")
-    return replace(pod, kind=replace(pod.kind, node_affinity=(NodeSelectorTerm((Requirement("of", "In", few),), ()),)))
+    return structs.replace(pod, kind=replace(pod.kind, node_affinity=(NodeSelectorTerm((Requirement("of", "In", few),), ()),)))
 
 
 def test_an_answer_that_would_be_too_long_names_the_pod_with_the_same_reasons() -> None:
@@ -76,8 +78,8 @@ def _rows_judged_of_spread(count: int) -> int:
         own = (Requirement("app", "In", (f"a{app}",)),)
         asks = PodConstraints(spread=(SpreadConstraint(hard=True, max_skew=1, topology_key="zone", selector=own),))
         for number in range(4):
-            pod = replace(a_pod(f"p{app}-{number}"), labels=(("app", f"a{app}"),))
-            pods.append(replace(pod, kind=replace(pod.kind, pod_constraints=asks)))
+            pod = structs.replace(a_pod(f"p{app}-{number}"), labels=(("app", f"a{app}"),))
+            pods.append(structs.replace(pod, kind=replace(pod.kind, pod_constraints=asks)))
     labels = [{"zone": f"z{number % 3}", "of": f"v{number}"} for number in range(count)]
     groups = [a_group(f"g{number}", a_template(f"t{number}", labels=labels[number])) for number in range(count)]
     snapshot = ClusterSnapshot.build([], pods)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
@@ -32,11 +33,11 @@ def found(*nodes: Node, said: bool = True, pods: Sequence[Pod] = (), daemons: Se
 
 def a_daemon(name: str, **of: object) -> Pod:
     owned = EvictionFacts(owner=Owner("apps", "DaemonSet", name))
-    return replace(a_pod(f"{name}-1", cpu="100m", **of), eviction_facts=owned)  # type: ignore[arg-type]
+    return structs.replace(a_pod(f"{name}-1", cpu="100m", **of), eviction_facts=owned)  # type: ignore[arg-type]
 
 
 def a_mirror(name: str) -> Pod:
-    return replace(a_pod(name), eviction_facts=EvictionFacts(mirror_pod=True))
+    return structs.replace(a_pod(name), eviction_facts=EvictionFacts(mirror_pod=True))
 
 
 def test_real_nodes_say_how_much_of_the_promised_machine_the_kubelet_keeps() -> None:
@@ -55,7 +56,7 @@ def test_nothing_makes_a_new_node_larger_than_promised() -> None:
 
 
 BAD = [
-    replace(a_node("n"), ready=False),
+    structs.replace(a_node("n"), ready=False),
     a_node("n", unschedulable=True),
     a_node("n", taints=[Taint(TO_BE_DELETED_TAINT, "1", "NoSchedule")]),
 ]
@@ -100,8 +101,8 @@ def test_system_amounts_are_subtracted_from_the_providers_template_alone() -> No
 
 
 def test_pods_of_daemon_sets_are_copied_others_are_not() -> None:
-    replica = replace(a_pod("mirror"), eviction_facts=EvictionFacts(mirror_pod=True))
-    leaving = replace(a_daemon("old"), deleting=True)
+    replica = structs.replace(a_pod("mirror"), eviction_facts=EvictionFacts(mirror_pod=True))
+    leaving = structs.replace(a_daemon("old"), deleting=True)
     pods = [a_daemon("logs"), replica, leaving, a_pod("other")]
     assert [pod.key.name for pod in found(a_node("n"), pods=pods).running_pods] == ["logs-1", "mirror"]
 
@@ -150,7 +151,7 @@ def nodes_with(count: int, *taints: Taint) -> list[Node]:
         ([a_node("n", taints=[REPAIR]), a_node("m")], ()),
         ([*nodes_with(3, REPAIR), *nodes_with(1)], ()),
         ([a_node("n", taints=[DEDICATED])], (DEDICATED,)),
-        ([*(replace(node, created_at=UnixTime(2.0)) for node in nodes_with(15, REPAIR)), *nodes_with(5)], ()),
+        ([*(structs.replace(node, created_at=UnixTime(2.0)) for node in nodes_with(15, REPAIR)), *nodes_with(5)], ()),
     ],
     ids=[
         "one of 20 under repair",
@@ -169,7 +170,7 @@ def test_a_taint_that_most_nodes_lack_is_no_property_of_their_group(nodes: list[
 
 
 def test_taints_that_are_configured_are_those_of_a_new_node() -> None:
-    said = replace(GROUP, template=replace(a_template("said"), taints=(DEDICATED,)))
+    said = replace(GROUP, template=structs.replace(a_template("said"), taints=(DEDICATED,)))
 
     def taints(*nodes: Node) -> tuple[Taint, ...]:
         template = template_of(said, nodes, pods_on=lambda _: ())
@@ -207,12 +208,12 @@ def test_a_label_that_most_nodes_lack_is_no_property_of_their_group() -> None:
 
 def test_one_odd_node_is_not_the_template_of_its_group() -> None:
     """Whatever is odd about it, and wherever its name is in the order."""
-    odd = replace(
+    odd = structs.replace(
         a_template("n", labels={"disk": "hdd"}, scalars={"x.io/gpu": 1, "x.io/fpga": 1}), allocatable=amounts_of((9000, 1))
     )
     for name in ("a", "z"):
         rest = [a_template(f"m{number}", labels={"disk": "ssd"}, scalars={"x.io/gpu": 8}) for number in range(4)]
-        node = found(replace(odd, name=NodeName(name)), *rest, said=False).node
+        node = found(structs.replace(odd, name=NodeName(name)), *rest, said=False).node
         assert (node.labels["disk"], dict(node.scalars)) == ("ssd", {"pods": 110, "x.io/gpu": 8})
         assert node.allocatable == rest[0].allocatable
 
@@ -257,5 +258,5 @@ def test_what_came_of_the_last_purchase_counts_more_than_any_promise() -> None:
         assert told(*nodes).node.allocatable.cpu == 3920
         assert [pod.key.name for pod in told(*nodes).running_pods] == ["logs-1"]
         assert "cpu 3920m instead of 8000m" in told(*nodes).broken_promise
-    later = [replace(node, created_at=UnixTime(5000 + number)) for number, node in enumerate(rest)]
+    later = [structs.replace(node, created_at=UnixTime(5000 + number)) for number, node in enumerate(rest)]
     assert (told(*later).node.allocatable.cpu, told(*later).broken_promise) == (8000, ""), "machines have changed since"

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.slack.buffers import PROVISIONING, READY, ResolvedBuffer, marked, resolved, wanted
 from slackwater.controllers.slack.planning_input import like
@@ -102,7 +103,7 @@ def test_another_annotation_is_reported_and_asks_for_nothing(text: str) -> None:
 def test_pods_of_one_controller_count_together_and_the_workloads_annotation_holds_for_its_pods() -> None:
     eviction_facts = EvictionFacts(owner=WEB, slack="50%")
     pods = [
-        replace(a_pod(f"p{n}", cpu=f"{n + 1}"), eviction_facts=eviction_facts, created_at=f"2026-01-0{n + 1}T00:00:00Z")
+        structs.replace(a_pod(f"p{n}", cpu=f"{n + 1}"), eviction_facts=eviction_facts, created_at=f"2026-01-0{n + 1}T00:00:00Z")
         for n in range(3)
     ]
     (one,) = marked([], pods, {}).pod_headroom
@@ -112,7 +113,7 @@ def test_pods_of_one_controller_count_together_and_the_workloads_annotation_hold
 
 
 def test_the_annotation_of_a_pod_without_a_controller_counts() -> None:
-    pod = replace(a_pod("alone"), eviction_facts=EvictionFacts(slack="1"))
+    pod = structs.replace(a_pod("alone"), eviction_facts=EvictionFacts(slack="1"))
     assert [(one.source, one.count) for one in marked([], [pod], {}).pod_headroom] == [("Pod default/alone", 1)]
 
 

@@ -1,6 +1,6 @@
 """What a person learns of a group that has not grown."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import Quota, SkipReason
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -11,7 +11,7 @@ from tests.support.explaining import StatusSources
 from tests.support.scalingup import a_group, a_template
 
 POOL = GroupName("pool")
-NODE = replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
+NODE = structs.replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
 
 
 def test_a_full_group_is_reported_with_the_number_that_would_do() -> None:

@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -20,11 +22,11 @@ POOL = GroupName("pool")
 
 
 def owned(name: str, on: str, **more: object) -> Pod:
-    return replace(a_pod(name, on=on, **more), eviction_facts=OWNED)  # type: ignore[arg-type]
+    return structs.replace(a_pod(name, on=on, **more), eviction_facts=OWNED)  # type: ignore[arg-type]
 
 
 def a_pool(*running_pods: Pod, smallest: int = 0, **more: object) -> StatusSources:
-    nodes = tuple(replace(a_node(f"n{number}"), scalars=(("pods", 110),)) for number in (1, 2, 3))
+    nodes = tuple(structs.replace(a_node(f"n{number}"), scalars=(("pods", 110),)) for number in (1, 2, 3))
     group = a_group(POOL, size=3, smallest=smallest)
     return StatusSources(nodes=nodes, running_pods=running_pods, groups=(group,), pool=POOL, **more)  # type: ignore[arg-type]
 
@@ -56,7 +58,7 @@ def test_of_several_budgets_all_but_one_have_to_go() -> None:
 
 
 def test_a_pod_that_must_not_be_disrupted_is_named_with_what_protects_it() -> None:
-    protected = replace(owned("job", "n1"), eviction_facts=replace(OWNED, do_not_disrupt=math.inf))
+    protected = structs.replace(owned("job", "n1"), eviction_facts=replace(OWNED, do_not_disrupt=math.inf))
     answer = explain_node(a_pool(protected).explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects) == ("DoNotDisruptAnnotation", ("pod default/job", "ReplicaSet default/web"))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.explain.pods import PodContext, explain_pod
 from slackwater.model.ids import NodeName
@@ -18,7 +20,7 @@ DEDICATED = Taint("dedicated", "batch", "NoSchedule")
 
 
 def roomy(name: str, **more: object) -> Node:
-    return replace(a_node(name, **more), scalars=(("pods", 110),))  # type: ignore[arg-type]
+    return structs.replace(a_node(name, **more), scalars=(("pods", 110),))  # type: ignore[arg-type]
 
 
 def explained(told: StatusSources, pod: Pod, **more: object) -> dict[str, object]:
@@ -103,7 +105,7 @@ def test_pods_in_the_way_are_named() -> None:
         topology_key="kubernetes.io/hostname", selector=(Requirement("app", "In", ("db",)),), namespaces=("default",)
     )
     pod = a_pod("db-2", labels={"app": "db"})
-    pod = replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
+    pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
     node = roomy("n1", labels={"kubernetes.io/hostname": "n1"})
     told = StatusSources(nodes=(node,), running_pods=(a_pod("db-1", on="n1", labels={"app": "db"}),), pending=(pod,))
     answer = explain_pod(told.explain_input(), pod)
@@ -147,7 +149,7 @@ def test_a_missing_claim_is_named_and_has_no_remedy() -> None:
     from slackwater.model.storage import Storage
 
     pod = a_pod("db")
-    pod = replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
+    pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
     told = StatusSources(nodes=(roomy("n1"),), pending=(pod,), storage=Storage(claims={}))
     answer = explained(told, pod)
     assert answer["reasons"][0]["objects"] == ["claim default/data"]  # type: ignore[index]

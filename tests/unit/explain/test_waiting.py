@@ -1,8 +1,7 @@
 """States of a node that end by themselves, and labels that say what it is, are nothing to be edited away."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from slackwater.explain.pods import explain_pod
 from slackwater.model.objects import Node, Taint
@@ -12,7 +11,7 @@ from tests.support.explaining import StatusSources
 
 def roomy(*taints: tuple[str, str], cordoned: bool = False) -> Node:
     node = a_node("n1", taints=[Taint(key, "", effect) for key, effect in taints], unschedulable=cordoned)
-    return replace(node, scalars=(("pods", 110),))
+    return structs.replace(node, scalars=(("pods", 110),))
 
 
 def remedies(node: Node, **asks: dict[str, str]) -> list[str]:

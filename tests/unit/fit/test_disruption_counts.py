@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales, counted
 from slackwater.model.auxiliary import ControllerKey
@@ -22,7 +23,7 @@ def key(kind: tuple[str, str], name: str) -> ControllerKey:
 def pods(count: int, kind: tuple[str, str] | None = REPLICA_SET, name: str = "web", **more: Any) -> list[Pod]:
     eviction_facts = EvictionFacts() if kind is None else EvictionFacts(owner=Owner(*kind, name))
     found = (a_pod(f"{name}-{number}", on="n1", labels={"app": "web"}) for number in range(count))
-    return [replace(pod, eviction_facts=eviction_facts, **more) for pod in found]
+    return [structs.replace(pod, eviction_facts=eviction_facts, **more) for pod in found]
 
 
 def at_least(amount: int, *, percent: bool = False) -> BudgetRule:
@@ -34,7 +35,7 @@ def at_most(amount: int, *, percent: bool = False) -> BudgetRule:
 
 
 def count(rule: BudgetRule, some: list[Pod], scales: Scales, **more: Any) -> DisruptionBudget:
-    budget = replace(a_budget("web", allowed=0, app="web"), uncounted=rule, **more)
+    budget = structs.replace(a_budget("web", allowed=0, app="web"), uncounted=rule, **more)
     [found] = counted([budget], some, scales).budgets
     assert found.uncounted is None
     return found
@@ -71,7 +72,7 @@ def test_amounts_and_percentages_of_what_the_controller_wants(rule: BudgetRule, 
 )
 def test_only_ready_pods_that_stay_are_healthy(change: dict[str, Any]) -> None:
     scales = Scales(replicas={key(REPLICA_SET, "web"): 4}, known=KNOWN)
-    some = [*pods(3), *(replace(pod, **change) for pod in pods(1, name="web"))]
+    some = [*pods(3), *(structs.replace(pod, **change) for pod in pods(1, name="web"))]
     assert count(at_most(2), some, scales).disruptions_allowed == 1
 
 
@@ -91,7 +92,7 @@ def test_the_replica_sets_of_a_deployment_count_as_the_deployment() -> None:
     assert count(at_most(50, percent=True), some, scales).disruptions_allowed == 3  # 5 - 2
     without = replace(scales, known=KNOWN - {DEPLOYMENT})
     assert count(at_most(50, percent=True), some, without).disruptions_allowed == 2  # 5 - 3
-    assert counted([replace(a_budget("w", allowed=0), uncounted=at_most(1))], some, without).assumed == ("Deployment",)
+    assert counted([structs.replace(a_budget("w", allowed=0), uncounted=at_most(1))], some, without).assumed == ("Deployment",)
 
 
 @pytest.mark.parametrize(
@@ -113,22 +114,22 @@ def test_pods_without_a_controller_count_for_an_amount_alone() -> None:
 
 
 def test_where_there_is_no_object_of_a_kind_each_controller_counts_with_the_pods_that_it_has() -> None:
-    dying = [replace(pod, deleting=True) for pod in pods(1, name="web")]
-    budget = replace(a_budget("web", allowed=0, app="web"), uncounted=at_most(1))
+    dying = [structs.replace(pod, deleting=True) for pod in pods(1, name="web")]
+    budget = structs.replace(a_budget("web", allowed=0, app="web"), uncounted=at_most(1))
     found = counted([budget], [*pods(4), *dying], Scales())
     assert (found.budgets[0].disruptions_allowed, found.assumed) == (1, ("ReplicaSet",))
 
 
 @pytest.mark.parametrize(("healthy", "always", "want"), [(2, False, False), (3, False, True), (2, True, True)])
 def test_pods_that_are_not_ready_may_go_where_enough_others_are(healthy: int, always: bool, want: bool) -> None:
-    some = [*pods(healthy), *(replace(pod, ready=False) for pod in pods(1, name="web"))]
+    some = [*pods(healthy), *(structs.replace(pod, ready=False) for pod in pods(1, name="web"))]
     scales = Scales(replicas={key(REPLICA_SET, "web"): 4}, known=KNOWN)
     assert count(at_least(3), some, scales, unready_may_go=always).unready_may_go is want
 
 
 def test_a_status_is_taken_as_it_is_and_other_namespaces_and_labels_are_not_counted() -> None:
     stated = a_budget("stated", allowed=7, app="web")
-    mine = replace(a_budget("mine", allowed=0, app="web"), uncounted=at_least(1))
-    others = [replace(pod, labels=()) for pod in pods(3)]
+    mine = structs.replace(a_budget("mine", allowed=0, app="web"), uncounted=at_least(1))
+    others = [structs.replace(pod, labels=()) for pod in pods(3)]
     found = counted([stated, mine], [*pods(3), *others, a_pod("far", on="n1", namespace="other")], Scales())
     assert [budget.disruptions_allowed for budget in found.budgets] == [7, 2]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, Verdict, judge
 from slackwater.fit.remaining_pdb_tracker import Disruptions
@@ -33,7 +34,7 @@ def blocked(unremovable_reason: UnremovableReason) -> Verdict:
 
 
 def an_owned_pod(namespace: str = "default", eviction_facts: EvictionFacts = OWNED) -> Pod:
-    return replace(a_pod("p", on="n1", namespace=namespace, labels={"app": "web"}), eviction_facts=eviction_facts)
+    return structs.replace(a_pod("p", on="n1", namespace=namespace, labels={"app": "web"}), eviction_facts=eviction_facts)
 
 
 def facts(
@@ -54,7 +55,7 @@ def test_a_mirror_pod_goes_with_its_node() -> None:
 
 
 def test_an_overdue_pod_blocks_no_removal() -> None:
-    late = replace(an_owned_pod(eviction_facts=EvictionFacts()), deleting=True, overdue_at=UnixTime(1000.0))
+    late = structs.replace(an_owned_pod(eviction_facts=EvictionFacts()), deleting=True, overdue_at=UnixTime(1000.0))
     assert judge(late, facts(at=1030.0)) == blocked(UnremovableReason.NOT_REPLICATED)
     assert judge(late, facts(at=1030.5)) == SKIP
 
@@ -99,7 +100,7 @@ def test_a_daemon_needs_no_other_place(eviction_facts: EvictionFacts) -> None:
 
 def test_a_pod_that_has_ended_is_never_moved() -> None:
     for eviction_facts in (EvictionFacts(), OWNED, EvictionFacts(safe_to_evict="true")):
-        assert judge(replace(an_owned_pod(eviction_facts=eviction_facts), ended=True), facts(SPENT)) == SKIP
+        assert judge(structs.replace(an_owned_pod(eviction_facts=eviction_facts), ended=True), facts(SPENT)) == SKIP
 
 
 def test_safe_to_evict_overrides_every_rule_about_the_pod_itself() -> None:
@@ -121,7 +122,7 @@ def test_a_young_pod_of_kube_system_needs_a_budget() -> None:
     assert judge(pod, facts()) == want
     assert judge(pod, facts(at=CREATED + HOUR)) == want
     assert judge(pod, facts(at=CREATED + HOUR + 1)) == MOVE
-    assert judge(pod, facts(replace(SPENT_SYSTEM, disruptions_allowed=1))) == MOVE
+    assert judge(pod, facts(structs.replace(SPENT_SYSTEM, disruptions_allowed=1))) == MOVE
     assert judge(pod, facts(a_budget("other", allowed=1, namespace="kube-system", app="other"))) == want
     assert judge(pod, facts(policy=DrainPolicy(system_pods=False))) == MOVE
 
@@ -160,21 +161,23 @@ def test_a_pod_that_must_not_be_disrupted_blocks_while_it_is_active(eviction_fac
     pod = an_owned_pod(eviction_facts=eviction_facts)
     want = blocked(UnremovableReason.DO_NOT_DISRUPT)
     assert judge(pod, facts()) == want
-    assert judge(replace(pod, priority=-100), facts()) == want
+    assert judge(structs.replace(pod, priority=-100), facts()) == want
     machine = replace(a_vertical(), auto_migrate=True, machine="vm")
-    assert judge(replace(pod, vertical=machine), facts()) == want
-    assert judge(replace(pod, starting=True), facts()) == want
-    assert judge(replace(pod, ended=True), facts()) != want
-    assert judge(replace(pod, deleting=True), facts()) != want
+    assert judge(structs.replace(pod, vertical=machine), facts()) == want
+    assert judge(structs.replace(pod, starting=True), facts()) == want
+    assert judge(structs.replace(pod, ended=True), facts()) != want
+    assert judge(structs.replace(pod, deleting=True), facts()) != want
 
 
 def test_a_protection_for_a_time_ends_so_long_after_the_pods_start() -> None:
     pod = an_owned_pod(eviction_facts=replace(OWNED, do_not_disrupt=HOUR))
-    started = replace(pod, started_at="2026-01-01T00:30:00Z")
+    started = structs.replace(pod, started_at="2026-01-01T00:30:00Z")
     both = facts(at=CREATED + 1.5 * HOUR)
     assert judge(started, facts(at=CREATED + 1.5 * HOUR - 1)) == blocked(UnremovableReason.DO_NOT_DISRUPT)
     assert judge(started, both) == MOVE
-    assert judge(replace(pod, started_at=""), both) == blocked(UnremovableReason.DO_NOT_DISRUPT)  # not by a replica's verdict
+    assert judge(structs.replace(pod, started_at=""), both) == blocked(
+        UnremovableReason.DO_NOT_DISRUPT
+    )  # not by a replica's verdict
 
 
 def test_local_storage_blocks_unless_it_may_be_lost() -> None:
@@ -187,22 +190,22 @@ def test_local_storage_blocks_unless_it_may_be_lost() -> None:
 def test_budgets_are_judged_last_for_every_pod_that_has_to_move(eviction_facts: EvictionFacts) -> None:
     pod = an_owned_pod(eviction_facts=eviction_facts)
     assert judge(pod, facts(SPENT)) == blocked(UnremovableReason.NOT_ENOUGH_PDB)
-    assert judge(pod, facts(replace(SPENT, disruptions_allowed=1))) == MOVE
-    assert judge(replace(pod, deleting=True), facts(SPENT)) == MOVE
+    assert judge(pod, facts(structs.replace(SPENT, disruptions_allowed=1))) == MOVE
+    assert judge(structs.replace(pod, deleting=True), facts(SPENT)) == MOVE
 
 
 @pytest.mark.parametrize("allowed", [0, 5])
 def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> None:
-    both = facts(a_budget("all", allowed=5), replace(SPENT, disruptions_allowed=allowed))
+    both = facts(a_budget("all", allowed=5), structs.replace(SPENT, disruptions_allowed=allowed))
     pod = an_owned_pod()
     assert judge(pod, both) == blocked(UnremovableReason.MULTIPLE_PDBS)
-    assert judge(replace(pod, ready=False), both) == blocked(UnremovableReason.MULTIPLE_PDBS)
-    assert judge(replace(pod, starting=True), both) == MOVE  # the API asks no budget about a pod that is Pending
-    assert judge(replace(pod, deleting=True), both) == MOVE
-    migrating = replace(pod, vertical=replace(a_vertical(), auto_migrate=True, machine="vm"))
+    assert judge(structs.replace(pod, ready=False), both) == blocked(UnremovableReason.MULTIPLE_PDBS)
+    assert judge(structs.replace(pod, starting=True), both) == MOVE  # the API asks no budget about a pod that is Pending
+    assert judge(structs.replace(pod, deleting=True), both) == MOVE
+    migrating = structs.replace(pod, vertical=replace(a_vertical(), auto_migrate=True, machine="vm"))
     assert judge(migrating, facts(a_budget("all", allowed=5), a_budget("web", allowed=5, app="web"))) == MOVE
     evicted = facts(a_budget("all", allowed=5), a_budget("web", allowed=5), policy=DrainPolicy(machines_migrate=False))
-    assert judge(replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(
+    assert judge(structs.replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(
         UnremovableReason.MULTIPLE_PDBS
     )
 
@@ -217,7 +220,7 @@ def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> Non
     ],
 )
 def test_a_pod_that_is_not_ready_goes_where_its_budget_lets_it(change: dict[str, Any], may_go: bool, want: Verdict) -> None:
-    assert judge(replace(an_owned_pod(), **change), facts(replace(SPENT, unready_may_go=may_go))) == want
+    assert judge(structs.replace(an_owned_pod(), **change), facts(structs.replace(SPENT, unready_may_go=may_go))) == want
 
 
 @pytest.mark.parametrize(
@@ -228,9 +231,9 @@ def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(evicti
     pod = an_owned_pod(eviction_facts=eviction_facts)
     for cutoff in (-10, 0, 1000):
         some = facts(SPENT, policy=DrainPolicy(priority_cutoff=cutoff))
-        assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
-        assert judge(replace(pod, priority=cutoff), some).outcome is DrainabilityOutcome.BLOCK
-        assert judge(replace(pod, priority=cutoff - 1), some) == DAEMON
+        assert judge(structs.replace(pod, priority=cutoff - 1), some) == DAEMON
+        assert judge(structs.replace(pod, priority=cutoff), some).outcome is DrainabilityOutcome.BLOCK
+        assert judge(structs.replace(pod, priority=cutoff - 1), some) == DAEMON
 
 
 def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() -> None:

@@ -1,10 +1,10 @@
 """Single nodes emptied: who goes where, who is in the way, and what the next node finds."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
@@ -22,13 +22,15 @@ REPLICA = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
 
 def a_replica(name: str, on: str, cpu: str = "1", **more: Any) -> Pod:
-    return replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=REPLICA, **more)
+    return structs.replace(a_pod(name, on=on, cpu=cpu, labels={"app": "web"}), eviction_facts=REPLICA, **more)
 
 
 def evacuations(
     *pods: Pod, budgets: tuple[DisruptionBudget, ...] = (), nodes: int = 3, hints: dict[str, str] | None = None
 ) -> Evacuations:
-    snapshot = ClusterSnapshot.build([replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods)
+    snapshot = ClusterSnapshot.build(
+        [structs.replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods
+    )
     facts = RuleFacts(now=NOW, disruptions=Disruptions(budgets))
     named = {PodUid(f"uid-{pod}"): NodeName(node) for pod, node in (hints or {}).items()}
     return Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts, hints=named)
@@ -54,7 +56,7 @@ def test_important_pods_find_their_place_first_and_large_ones_before_small_ones(
 
 def test_a_pod_needs_the_room_that_its_successor_may_ask() -> None:
     held = a_replica("a", "n0", "500m")
-    refused = replace(held, successor=a_replica("a", "n0", "3").kind)
+    refused = structs.replace(held, successor=a_replica("a", "n0", "3").kind)
     there = [a_replica("b", "n1", "2"), a_replica("c", "n2", "2")]
     assert moves(evacuations(held, *there).evacuate(Row(0), rows=ALL)) == [("a", 1)]
     assert isinstance(evacuations(refused, *there).evacuate(Row(0), rows=ALL), NotEvacuated)
@@ -90,7 +92,7 @@ def test_a_pod_that_fits_nowhere_is_named_with_the_verdicts_on_the_other_nodes()
 
 
 def test_a_rule_blocks_before_any_place_is_looked_for() -> None:
-    alone = replace(a_replica("alone", "n0"), eviction_facts=EvictionFacts())
+    alone = structs.replace(a_replica("alone", "n0"), eviction_facts=EvictionFacts())
     found = evacuations(a_replica("a", "n0"), alone).evacuate(Row(0), rows=ALL)
     assert found == NotEvacuated(row=Row(0), pod=alone, unremovable_reason=UnremovableReason.NOT_REPLICATED)
 
@@ -121,8 +123,8 @@ def test_more_pods_than_the_budget_allows_make_a_node_risky() -> None:
 
 
 def test_daemons_go_with_the_node_and_the_awaited_hold_it() -> None:
-    daemon = replace(a_replica("daemon", "n0", cpu="4"), eviction_facts=EvictionFacts(daemon=True))
-    job = replace(a_replica("job", "n0"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
+    daemon = structs.replace(a_replica("daemon", "n0", cpu="4"), eviction_facts=EvictionFacts(daemon=True))
+    job = structs.replace(a_replica("job", "n0"), eviction_facts=EvictionFacts(safe_to_evict="on-completion"))
     found = emptied(evacuations(daemon).evacuate(Row(0), rows=ALL))
     assert (found.moves, found.daemons, found.empty) == ((), (daemon,), True)
     found = emptied(evacuations(job).evacuate(Row(0), rows=ALL))

@@ -1,9 +1,9 @@
 """What nodes say, by row: what counts as news, and what is forgotten."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodes import NodeTable
 from slackwater.fit.feasible_nodes import feasible
@@ -18,25 +18,25 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import ABSENT, PODS, NodeFacts
 from tests.support.builders import a_node, amounts
 
-NODE = replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))
+NODE = structs.replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))
 EVERY = slice(0, 3)
 
 Change = Callable[[Node], Node]
 #: Every change that some verdict reads, and whether what is kept of the nodes' rules is also out of date.
 NEWS: dict[str, tuple[Change, bool]] = {
-    "cordoned": (lambda node: replace(node, unschedulable=True), True),
-    "tainted": (lambda node: replace(node, taints=(Taint("k", "", "NoSchedule"),)), True),
-    "relabelled": (lambda node: replace(node, labels={"zone": "b"}), True),
-    "larger": (lambda node: replace(node, allocatable=amounts("64", "256Gi")), False),
-    "more pods": (lambda node: replace(node, scalars=(("pods", 7),)), False),
-    "a new resource": (lambda node: replace(node, scalars=(("example.com/gpu", 1),)), False),
-    "a new feature": (lambda node: replace(node, features=("F",)), False),
+    "cordoned": (lambda node: structs.replace(node, unschedulable=True), True),
+    "tainted": (lambda node: structs.replace(node, taints=(Taint("k", "", "NoSchedule"),)), True),
+    "relabelled": (lambda node: structs.replace(node, labels={"zone": "b"}), True),
+    "larger": (lambda node: structs.replace(node, allocatable=amounts("64", "256Gi")), False),
+    "more pods": (lambda node: structs.replace(node, scalars=(("pods", 7),)), False),
+    "a new resource": (lambda node: structs.replace(node, scalars=(("example.com/gpu", 1),)), False),
+    "a new feature": (lambda node: structs.replace(node, features=("F",)), False),
 }
 
 
 def heartbeat(node: Node) -> Node:
     """The same said again: another version, not ready, other images, and no object that is shared with before."""
-    return replace(
+    return structs.replace(
         node,
         resource_version=node.resource_version + 1,
         ready=not node.ready,
@@ -50,7 +50,7 @@ def heartbeat(node: Node) -> Node:
 def table() -> NodeTable:
     table = NodeTable(Ledger(), NodePolicy())
     for name in ("n0", "n1", "n2"):
-        table.put(replace(NODE, name=NodeName(name)))
+        table.put(structs.replace(NODE, name=NodeName(name)))
     table.facts.label("zone")
     return table
 
@@ -76,14 +76,14 @@ def test_what_a_verdict_reads_is_news(table: NodeTable, change: Change, want_rul
 
 
 def test_after_a_heartbeat_nothing_is_judged_again() -> None:
-    snapshot = ClusterSnapshot.build([replace(NODE, name=NodeName(f"n{i}")) for i in range(100)])
+    snapshot = ClusterSnapshot.build([structs.replace(NODE, name=NodeName(f"n{i}")) for i in range(100)])
     kind = snapshot.kind_id(Kind(namespace="default", requests=amounts("1", "1Gi"), node_selector=(("zone", "a"),)))
     feasible(snapshot, kind)
     judged = snapshot.rows_judged
     snapshot.put_node(Row(0), heartbeat(NODE))
     assert feasible(snapshot, kind).feasible.all()
     assert snapshot.rows_judged == judged
-    snapshot.put_node(Row(0), replace(NODE, labels={}))
+    snapshot.put_node(Row(0), structs.replace(NODE, labels={}))
     assert feasible(snapshot, kind).codes[0] == Reason.NODE_AFFINITY
     assert 0 < snapshot.rows_judged - judged < 10
 
@@ -107,11 +107,11 @@ def test_images_are_news_to_scores_alone() -> None:
 def test_values_that_no_node_has_any_more_are_forgotten() -> None:
     """Clusters that come and go bring host names, and taints with times in them, for ever."""
     facts = NodeFacts()
-    facts.add(replace(NODE, name=NodeName(f"n{i}")) for i in range(3))
+    facts.add(structs.replace(NODE, name=NodeName(f"n{i}")) for i in range(3))
     zone = facts.label("zone")
     for turn in range(2_000):
-        node = replace(NODE, labels={"zone": f"z{turn}"}, taints=(Taint("deleted-at", str(turn), "NoSchedule"),))
-        facts.put(Row(1), replace(node, name=NodeName(f"turn-{turn}")))
+        node = structs.replace(NODE, labels={"zone": f"z{turn}"}, taints=(Taint("deleted-at", str(turn), "NoSchedule"),))
+        facts.put(Row(1), structs.replace(node, name=NodeName(f"turn-{turn}")))
     assert len(zone.values) < 300
     assert len(facts.taint_sets) < 300
     assert [zone.values[n] for n in zone.ids[:3]] == ["a", "z1999", "a"]
@@ -124,7 +124,7 @@ def test_trials_leave_no_values_behind() -> None:
     facts = NodeFacts()
     facts.add([NODE])
     hosts = facts.label("kubernetes.io/hostname")
-    template = replace(NODE, labels={"kubernetes.io/hostname": "template"})
+    template = structs.replace(NODE, labels={"kubernetes.io/hostname": "template"})
     for turn in range(500):
         facts.add_copies(template, [NodeName(f"new-{turn}-{i}") for i in range(5)])
         facts.truncate(1)
@@ -133,7 +133,7 @@ def test_trials_leave_no_values_behind() -> None:
 
 def test_columns_of_labels_are_bounded() -> None:
     facts = NodeFacts()
-    facts.add([replace(NODE, labels={f"key-{i}": "x" for i in range(3_000)})])
+    facts.add([structs.replace(NODE, labels={f"key-{i}": "x" for i in range(3_000)})])
     for i in range(3_000):
         assert facts.label(f"key-{i}").known("x") == 0
     assert facts.label("key-0").known("x") == 0
@@ -141,5 +141,5 @@ def test_columns_of_labels_are_bounded() -> None:
 
 
 def test_a_node_that_reports_more_pods_than_can_be_summed_is_counted_with_fewer(table: NodeTable) -> None:
-    table.put(replace(NODE, scalars=(("pods", 100_000),)))
+    table.put(structs.replace(NODE, scalars=(("pods", 100_000),)))
     assert table.facts.allocatable[PODS, table.row_of[NODE.name]] == MOST_PODS_ON_NODE

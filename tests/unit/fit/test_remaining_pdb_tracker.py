@@ -1,9 +1,9 @@
 """What budgets still allow while several nodes are emptied in thought."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.objects import Pod
@@ -33,7 +33,7 @@ def test_every_budget_of_a_pod_is_spent() -> None:
 @pytest.mark.parametrize("change", [{"ready": False}, {"deleting": True}], ids=str)
 def test_a_pod_that_no_budget_counts_as_healthy_costs_nothing(change: dict[str, Any]) -> None:
     left = Disruptions([a_budget("web", allowed=1, app="web")])
-    pods = [replace(web("a"), **change), replace(web("b"), **change)]
+    pods = [structs.replace(web("a"), **change), structs.replace(web("b"), **change)]
     assert left.allow_all(pods)
     left.spend(pods)
     assert left.left("default", "web") == 1
@@ -49,7 +49,7 @@ def test_a_budget_covers_what_its_selector_selects_in_its_namespace() -> None:
     left = Disruptions(
         [
             a_budget("everything", allowed=1, namespace="other"),
-            replace(a_budget("nothing", allowed=1), selector=None),
+            structs.replace(a_budget("nothing", allowed=1), selector=None),
             a_budget("web", allowed=1, app="web"),
         ]
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.app.offline.cluster import Cluster, read_cluster, with_profiles
@@ -250,5 +251,5 @@ def test_the_labels_of_a_replication_controller_replace_those_of_services(kind: 
         services={"default": ({"app": "a"},)}, controllers={("default", owner): (Requirement("app", "In", ("b",)),)}
     )
     pod = plain_pod("p")
-    pod = replace(pod, labels=(("app", "a"),), eviction_facts=replace(pod.eviction_facts, owner=owner))
+    pod = structs.replace(pod, labels=(("app", "a"),), eviction_facts=replace(pod.eviction_facts, owner=owner))
     assert {value for requirement in sources.selector_of(pod) or () for value in requirement.values} == want

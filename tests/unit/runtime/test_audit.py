@@ -1,11 +1,10 @@
 """The audit on cluster states that were broken on purpose: what it names, what it puts right, and what it leaves alone."""
 
-from dataclasses import replace
-
 import anyio
 import anyio.lowlevel
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.recomputed_sums import Drift
 from slackwater.controllers.audit.loop import Audit, AuditConfig
@@ -85,7 +84,7 @@ async def test_a_bound_pod_that_the_watch_missed_counts_after_the_audit() -> Non
 
 async def test_a_missed_bind_is_repaired() -> None:
     story = Story()
-    story.cluster.has(replace(story.waiting, node=NodeName("n2"), resource_version=story.cluster.version + 1))
+    story.cluster.has(structs.replace(story.waiting, node=NodeName("n2"), resource_version=story.cluster.version + 1))
     assert await story.found() == {Drift.MISSED_EVENT: 1}
     assert story.reserved("n2") == 3000
 
@@ -107,22 +106,22 @@ async def test_a_pod_replaced_under_its_name_is_another_pod() -> None:
 async def test_nodes_are_held_against_the_cluster_too() -> None:
     story = Story()
     del story.cluster.nodes_now["n2"]
-    grown = replace(story.one, allocatable=amounts("8", "32Gi"), resource_version=story.cluster.version + 1)
+    grown = structs.replace(story.one, allocatable=amounts("8", "32Gi"), resource_version=story.cluster.version + 1)
     story.cluster.has(a_node("n3"), grown)
     assert await story.found() == {Drift.STALE_OBJECT: 1, Drift.UNKNOWN_NODE: 1, Drift.MISSED_EVENT: 1}
 
 
 async def test_a_node_created_again_under_its_name_is_another_node() -> None:
     story = Story()
-    story.cluster.has(replace(a_node("n1", cpu="2"), uid="another"))
+    story.cluster.has(structs.replace(a_node("n1", cpu="2"), uid="another"))
     assert await story.found() == {Drift.MISSED_EVENT: 1}
     assert story.reserved("n1") == 500
 
 
 async def test_an_object_that_differs_in_the_same_version_is_read_again() -> None:
     story = Story()
-    story.take(PodSeen(replace(story.first, node=NodeName("n2"))))
-    story.take(NodeSeen(replace(story.one, unschedulable=True)))
+    story.take(PodSeen(structs.replace(story.first, node=NodeName("n2"))))
+    story.take(NodeSeen(structs.replace(story.one, unschedulable=True)))
     assert await story.found() == {Drift.ALTERED_OBJECT: 2}
     assert story.reserved("n1") == 500
 
@@ -141,18 +140,18 @@ async def test_a_pod_that_counts_nowhere_counts_again_and_one_that_counts_elsewh
     assert claim is not None
     moved = story.state_machine.state.reservations.get(story.second.uid)
     assert moved is not None
-    story.state_machine.state.reservations.put(story.second.uid, replace(moved, node=NodeName("n1")))
-    story.state_machine.state.reservations.put(story.waiting.uid, replace(claim, key=story.waiting.key))
+    story.state_machine.state.reservations.put(story.second.uid, structs.replace(moved, node=NodeName("n1")))
+    story.state_machine.state.reservations.put(story.waiting.uid, structs.replace(claim, key=story.waiting.key))
     assert await story.found() == {Drift.WRONG_PLACE: 3}
     assert (story.reserved("n1"), story.reserved("n2")) == (500, 1000)
 
 
 async def test_what_changed_while_it_was_listed_is_no_difference() -> None:
     story = Story()
-    bound = replace(story.waiting, node=NodeName("n1"), resource_version=story.cluster.version + 1)
+    bound = structs.replace(story.waiting, node=NodeName("n1"), resource_version=story.cluster.version + 1)
     new = a_pod("new", on="n2")
     story.cluster.has(bound, new)
-    late = replace(story.second, deleting=True, resource_version=story.cluster.version + 1)
+    late = structs.replace(story.second, deleting=True, resource_version=story.cluster.version + 1)
 
     def the_watch_catches_up() -> None:
         story.take(PodSeen(bound))

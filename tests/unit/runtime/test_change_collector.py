@@ -1,6 +1,6 @@
 """What the collector of changes tells planners: each pod as it counts, each node with what may be promised there."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
@@ -33,7 +33,7 @@ def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> State
 
 def planned_for(changes: Changes) -> list[PodKey]:
     """The pods for which a plan on a replica with these changes buys a node of a group that fits them all."""
-    template = replace(a_node("template", cpu="4", memory="16Gi"), scalars=(("pods", 110),))
+    template = structs.replace(a_node("template", cpu="4", memory="16Gi"), scalars=(("pods", 110),))
     group = NodeGroup(name=GroupName("g"), provider="cloud", min_size=0, max_size=9, target=0, instances=(), template=template)
     status = NodeGroupStatus(
         group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
@@ -69,14 +69,16 @@ def test_a_pod_whose_bind_is_under_way_is_on_its_node() -> None:
     collector.rest()
     state_machine.bind(pod.uid, pod.key, NodeName("n"), NOW)
     (told,) = collector.rest().pods
-    assert told.pod == replace(pod, node=NodeName("n"))
+    assert told.pod == structs.replace(pod, node=NodeName("n"))
 
     state_machine.apply(BindEnded(pod.uid, NodeName("n"), "refused", "no"), NOW)
     assert [change.pod for change in collector.rest().pods] == [pod]
 
 
 def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> None:
-    grown = replace(a_pod("vm", on="n", cpu="1", memory="1Gi"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False))
+    grown = structs.replace(
+        a_pod("vm", on="n", cpu="1", memory="1Gi"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)
+    )
     collector = ChangeCollector(a_state_machine(a_node("n"), grown))
     (told,) = collector.rest().pods
     assert told.pod is not None
@@ -109,7 +111,7 @@ def test_system_amounts_are_subtracted_from_a_node() -> None:
 def test_pods_that_count_as_shown_are_collected_once_and_others_in_both_forms() -> None:
     plain, grown = (
         a_pod("p", on="n"),
-        replace(a_pod("vm", on="n"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)),
+        structs.replace(a_pod("vm", on="n"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)),
     )
     bound = a_pod("b")
     doubted = a_node("doubted")

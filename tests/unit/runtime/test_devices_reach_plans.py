@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeGroupStatus
 from slackwater.controllers.scaleup.pending import PendingRules
@@ -119,7 +121,7 @@ def fitting(replica: SnapshotReplica) -> list[str]:
 
 
 def test_machines_that_came_without_their_devices_are_not_bought_again_for_them() -> None:
-    promised = replace(a_node("template", cpu="8"), slices=(template_slice(DRIVER, 2),), scalars=(("pods", 110),))
+    promised = structs.replace(a_node("template", cpu="8"), slices=(template_slice(DRIVER, 2),), scalars=(("pods", 110),))
     group = replace(a_group("a"), template=promised)
     came = a_node("a-1", cpu="8", created_at=1000.0)
     status = NodeGroupStatus(

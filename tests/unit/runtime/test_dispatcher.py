@@ -8,6 +8,7 @@ from random import Random
 import anyio
 import pytest
 import structlog
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from slackwater.model.effects import (
@@ -154,7 +155,7 @@ async def test_what_waits_for_one_object_is_bounded() -> None:
         assert tickets[-1] is tickets[63], "an equal one still joins the last"
         with anyio.fail_after(60):
             assert (await tickets[-2].ended()).verdict == "again", "what is too many is told so"
-        other_node = dispatcher.submit(replace(MARK, uid="another node"))
+        other_node = dispatcher.submit(structs.replace(MARK, uid="another node"))
         assert writer.open_gate is not None
         writer.open_gate.set()
         assert (await other_node.ended()).verdict == "done"
@@ -382,7 +383,7 @@ async def test_activations_that_wait_for_long_are_not_given_up_and_do_not_come_t
     async with running(writer, DispatcherConfig(write_seconds=5.0), events.append) as dispatcher:
         tickets = [dispatcher.submit(other(number)) for number in range(100)]
         await anyio.sleep(3)
-        assert dispatcher.submit(replace(other(99), why="newer")) is tickets[99], "merged with the one that waits"
+        assert dispatcher.submit(structs.replace(other(99), why="newer")) is tickets[99], "merged with the one that waits"
         began = anyio.current_time()
         await dispatcher.submit(PERMIT).ended()
         assert anyio.current_time() - began <= 1.001
@@ -390,7 +391,7 @@ async def test_activations_that_wait_for_long_are_not_given_up_and_do_not_come_t
             await ticket.ended()
     assert events == []
     assert len(writer.asked) == 101
-    assert replace(other(99), why="newer") in writer.asked
+    assert structs.replace(other(99), why="newer") in writer.asked
 
 
 async def test_an_activation_that_follows_a_nomination_goes_with_it() -> None:

@@ -1,12 +1,12 @@
 """When the intake is ready: after the first lists, and after binds in flight have had time to arrive."""
 
 from collections.abc import AsyncGenerator, Iterable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, WritePermit
@@ -95,7 +95,7 @@ def test_binds_in_flight_have_time_to_arrive_where_they_matter(settles: bool, st
 def test_a_standby_submits_nothing_and_its_ticks_decide_nothing(standby: bool) -> None:
     """A permit that is higher than what its pod has is lowered by a lazy write. Only the leader begins it."""
     high = PersistedPermit(permit=amounts("3", "4Gi"), permit_limit=amounts("3", "4Gi")).text()
-    machine = replace(a_pod("vm", on="n"), vertical=a_vertical(machine=None, using=amounts("1", "4Gi"), permit=high))
+    machine = structs.replace(a_pod("vm", on="n"), vertical=a_vertical(machine=None, using=amounts("1", "4Gi"), permit=high))
 
     async def main() -> None:
         def clock() -> Instant:
@@ -122,7 +122,7 @@ def test_a_standby_submits_nothing_and_its_ticks_decide_nothing(standby: bool) -
             assert state_machine.permit_limits.writing() == (not standby)
             assert [type(effect) for effect in submitter.effects] == ([] if standby else [WritePermit])
             # An annotation that cannot be read causes an Event at once, without a tick.
-            intake.take(PodSeen(replace(a_pod("odd", on="n", uid="odd"), vertical_problem="no number")))
+            intake.take(PodSeen(structs.replace(a_pod("odd", on="n", uid="odd"), vertical_problem="no number")))
             assert len(submitter.effects) == (0 if standby else 2)
             group.cancel_scope.cancel()
 

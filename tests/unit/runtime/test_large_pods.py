@@ -3,13 +3,13 @@ the pods stays once they are gone."""
 
 import gc
 import time
-from dataclasses import replace
 from random import Random
 from weakref import ref
 
 import anyio
 import msgspec
 import pytest
+from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.placement.loop import ScoringLoop
@@ -42,7 +42,7 @@ class Cluster:
         for number in range(N_NODES):
             node = a_node(f"n-{number}")
             labels = {"kubernetes.io/hostname": f"n-{number}", "zone": "z"}
-            self.apply(NodeSeen(replace(node, labels=labels, scalars=(("example.com/gpu", 8), ("pods", 110)))))
+            self.apply(NodeSeen(structs.replace(node, labels=labels, scalars=(("example.com/gpu", 8), ("pods", 110)))))
         self.apply(Synced())
         self.rows = self.state_machine.state.nodes.live_rows()
 
@@ -189,15 +189,15 @@ def test_a_question_that_would_compare_too_many_selectors_is_left_to_kube_schedu
 
 
 def test_a_resource_has_a_column_once_a_node_offers_it_and_counts_from_the_start() -> None:
-    node = replace(a_node("n-0"), scalars=(("pods", 110),))
+    node = structs.replace(a_node("n-0"), scalars=(("pods", 110),))
     decoder = PodDecoder(KindInterner())
     pod = decoder.decode(stored(SHAPES["resources"](3), 7, node="n-0"))
-    snapshot = ClusterSnapshot.build([node, replace(a_node("n-1"), scalars=(("pods", 110),))], [pod])
+    snapshot = ClusterSnapshot.build([node, structs.replace(a_node("n-1"), scalars=(("pods", 110),))], [pod])
     lines = len(snapshot.facts.resource)
     name = "tenant.example/x7-1"
     assert name not in snapshot.facts.resource
     with snapshot.fork():
-        snapshot.put_node(snapshot.facts.row_of[NodeName("n-0")], replace(node, scalars=((name, 4), ("pods", 110))))
+        snapshot.put_node(snapshot.facts.row_of[NodeName("n-0")], structs.replace(node, scalars=((name, 4), ("pods", 110))))
         line = snapshot.facts.resource[name]
         assert len(snapshot.facts.resource) == lines + 1
         assert (int(snapshot.facts.allocatable[line, 0]), int(snapshot.used[line, 0])) == (4, 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.pods import PodTable
 from slackwater.explain.events import note_of
@@ -141,7 +142,7 @@ def test_pods_of_other_schedulers_have_none_unless_the_autoscaler_looks_after_th
 
         async def main(scene: Scene = scene) -> None:
             pod = a_pod("a", message="no room")
-            scene.pods.put(replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler")))
+            scene.pods.put(structs.replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler")))
             await scene.run(60.0)
 
         play(main)

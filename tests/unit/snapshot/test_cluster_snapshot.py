@@ -1,8 +1,7 @@
 """What a snapshot answers after a trial, and how it numbers kinds."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
@@ -19,7 +18,7 @@ def a_store(limit: int) -> Storage:
 
 @pytest.mark.parametrize("asked_inside", [True, False], ids=["asked within the trial", "not asked"])
 def test_storage_that_was_tried_leaves_no_verdict_behind(asked_inside: bool) -> None:
-    snapshot = ClusterSnapshot.build([replace(a_node("n0"), scalars=(("pods", 9),))], storage=a_store(1))
+    snapshot = ClusterSnapshot.build([structs.replace(a_node("n0"), scalars=(("pods", 9),))], storage=a_store(1))
     disk = InlineDisk(plugin="kubernetes.io/cinder", driver="csi", handle="1")
     kind = snapshot.kind_id(
         Kind(namespace="default", requests=amounts("1"), pod_constraints=PodConstraints(inline_disks=(disk,)))
@@ -34,7 +33,7 @@ def test_storage_that_was_tried_leaves_no_verdict_behind(asked_inside: bool) -> 
 
 def test_kinds_are_numbered_by_their_first_pods() -> None:
     pods = [a_pod(f"p{n}", cpu=f"{n + 1}") for n in range(50)]
-    pods[7] = replace(pods[7], kind=pods[3].kind)
+    pods[7] = structs.replace(pods[7], kind=pods[3].kind)
     snapshot = ClusterSnapshot.build([], pods)
     want = [n - (n > 7) for n in range(50)]
     want[7] = 3

@@ -4,10 +4,10 @@ This module is separate from the providers, because the planning process needs i
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app.settings.autoscaling import Template, TemplateDevices
@@ -30,7 +30,7 @@ def template_node(group: str, template: Template) -> Node:
     node = NodeDecoder().decode(msgspec.json.encode(named))
     limits = tuple(sorted(template.volume_limits.items()))
     csi = CsiNode(name="", drivers=limits) if limits else None
-    return replace(node, csi=csi, slices=tuple(map(_template_slice, template.devices)))
+    return structs.replace(node, csi=csi, slices=tuple(map(_template_slice, template.devices)))
 
 
 def _template_slice(devices: TemplateDevices) -> ResourceSlice:

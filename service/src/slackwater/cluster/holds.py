@@ -8,16 +8,15 @@ kube-scheduler itself counts the pod by the same amounts: it then assumes the po
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, structs
 
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
 from slackwater.model.columns import Int64, Rows, vertical
-from slackwater.model.fast_init import fast_init
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
@@ -26,9 +25,7 @@ _FORMER: Final = "former/"
 _NEVER: Final = Instant(math.inf)
 
 
-@fast_init
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Struct, frozen=True, kw_only=True, eq=False):
     """Room held for one pod. `rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or
     empty. Where kube-scheduler binds, `counted` may have further rows, to which pods that grow came later (`Holds.count_on`).
 
@@ -180,7 +177,7 @@ class Holds:
                 self._taken(uid)
                 rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
                 if len(rows):
-                    self.enter(uid, replace(hold, rows=rows, counted=counted))
+                    self.enter(uid, structs.replace(hold, rows=rows, counted=counted))
 
     def expire(self, now: Instant) -> list[PodUid]:
         """Ends the holds whose deadline has passed, but not those whose bind may still come. Returns their keys."""
@@ -229,7 +226,7 @@ class Holds:
             hold = self._holds[uid]
             if (hold.rows == row).any() and not (hold.counted == row).any():
                 self._taken(uid)
-                self.enter(uid, replace(hold, counted=np.append(hold.counted, row)))
+                self.enter(uid, structs.replace(hold, counted=np.append(hold.counted, row)))
 
     def suspend(self, uid: PodUid) -> list[Hold]:
         """Removes and returns all holds of the pod, so that the pod can be judged again; the caller must call `restore`
@@ -249,7 +246,7 @@ class Holds:
                 continue
             if hold.bind_may_come:
                 deadline = min(hold.deadline, until)
-                left = replace(hold, rows=rows, counted=rows, deadline=deadline, doubted=False)
+                left = structs.replace(hold, rows=rows, counted=rows, deadline=deadline, doubted=False)
                 self.enter(self._former_name(uid), left)
             else:
                 self._nodes.room_appeared(rows)
@@ -269,7 +266,7 @@ class Holds:
             return []
         due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
         for uid, hold in due:
-            self._holds[uid] = replace(hold, doubted=True, deadline=until)
+            self._holds[uid] = structs.replace(hold, doubted=True, deadline=until)
         self._doubtful_at = self._earliest(bind_may_come=True)
         return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
 

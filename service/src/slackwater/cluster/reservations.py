@@ -2,13 +2,13 @@
 that another scheduler bound."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct, structs
 
 from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
-from slackwater.model.fast_init import fast_init
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger, PodResources
 from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
@@ -22,9 +22,7 @@ from slackwater.model.resources import MOST_PODS_ON_NODE, Amounts
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
-@fast_init
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class Reservation(Struct, frozen=True, kw_only=True):
     """The room that counts for a pod on a node. `deadline` is when to read the pod from the API server; None in state
     "seen"."""
 
@@ -37,8 +35,7 @@ class Reservation:
     vertical: bool = False  #: the pod counts by other amounts than its requests
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedPod:
+class PlacedPod(Struct, frozen=True, kw_only=True):
     """A pod that counts on a node with a row: the row, and what is Reserved for the pod."""
 
     row: Row
@@ -112,7 +109,7 @@ class Reservations:
         """Replaces the amounts of a reservation; the node stays."""
         reservation = self._reservations[uid]
         self._note(uid)
-        self._reservations[uid] = replace(reservation, pod_resources=pod_resources)
+        self._reservations[uid] = structs.replace(reservation, pod_resources=pod_resources)
         placed = self.placed.get(uid)
         if placed is not None:
             self._ledger.change(placed.row, reservation.pod_resources, pod_resources)
@@ -125,7 +122,7 @@ class Reservations:
 
     def settle(self, uid: PodUid, state: ReservationState, deadline: Instant | None) -> None:
         """Replaces the state and the deadline of a reservation."""
-        self._reservations[uid] = replace(self._reservations[uid], state=state, deadline=deadline)
+        self._reservations[uid] = structs.replace(self._reservations[uid], state=state, deadline=deadline)
         if state == "seen":
             self._waiting.pop(uid, None)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.remedies import Change, PodEdit
@@ -169,7 +169,7 @@ class PodQuery:
     def edit_kind(self, words: str, edit: Callable[[Kind], Kind]) -> PodEdit:
         """Makes a change to try: the pod gets `edit(kind)` in place of its `kind` (requests and constraints). `words`: the text
         that describes the change to people."""
-        return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: replace(pod, kind=edit(pod.kind)))
+        return PodEdit(words=words, pod=self.pod, row=self.at, edit=lambda pod: structs.replace(pod, kind=edit(pod.kind)))
 
     def edit_asks(self, words: str, edit: Callable[[PodConstraints], PodConstraints]) -> PodEdit:
         """Makes a change to try: the pod gets `edit(pod_constraints)` in place of its `pod_constraints`. `words`: the text that

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.explain.explain_input import ExplainInput, after
 from slackwater.explain.findings import Finding, Instead, OtherNode, PodQuery, of_reason
@@ -36,7 +37,7 @@ def placed_instead(explain_input: ExplainInput, pod: Pod, *, quarantined: frozen
     if row is None:
         return None
     with after(explain_input, [PodLeaves(words="", pod=pod, row=row)]) as then:
-        unplaced = replace(pod, node=None)
+        unplaced = structs.replace(pod, node=None)
         asked = PodQuery(replace(then, pending={**then.pending, pod.uid: unplaced}), unplaced)
         found = feasible(asked.snapshot, asked.kind).rows
         closed = [at for name in quarantined if (at := explain_input.row_of(name)) is not None]

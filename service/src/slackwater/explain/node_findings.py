@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit
@@ -53,8 +54,8 @@ def until_over(node: Node, key: str) -> Change:
     def edit(node: Node) -> Node:
         taints = tuple(taint for taint in node.taints if taint.key != key)
         if key == UNSCHEDULABLE:
-            return replace(node, taints=taints, unschedulable=False)
-        return replace(node, taints=taints)
+            return structs.replace(node, taints=taints, unschedulable=False)
+        return structs.replace(node, taints=taints)
 
     return NodeEdit(words=words, node=node.name, edit=edit)
 
@@ -125,7 +126,7 @@ def taint_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
 
 def _untaint(node: Node, taint: Taint) -> Change:
     def edit(node: Node) -> Node:
-        return replace(node, taints=tuple(each for each in node.taints if each != taint))
+        return structs.replace(node, taints=tuple(each for each in node.taints if each != taint))
 
     return NodeEdit(words=f"remove taint {taint_text(taint)} from node {node.name}", node=node.name, edit=edit)
 
@@ -189,7 +190,7 @@ def _label_changes(asked: PodQuery, node: Node, key: str, value: str) -> Iterato
     if not describes_machine(key):
 
         def edit(node: Node) -> Node:
-            return replace(node, labels={**node.labels, key: value})
+            return structs.replace(node, labels={**node.labels, key: value})
 
         yield NodeEdit(words=f"label node {node.name} with {key}={value}", node=node.name, edit=edit)
     yield asked.edit_kind(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.eligibility import EligibilityInput, healthy_nodes
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.explain.explain_input import ExplainInput
@@ -57,7 +59,7 @@ def _changes(
             )
         case UnremovableReason.DISABLED_ANNOTATION:
             words = f"remove annotation {candidate.node.keep} from node {candidate.node.name}"
-            yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: replace(node, keep=""))
+            yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: structs.replace(node, keep=""))
         case UnremovableReason.UNREADY_DISABLED:
             words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
             yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
@@ -179,15 +181,15 @@ def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason
 
 
 def _safe(pod: Pod) -> Pod:
-    return replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
+    return structs.replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
 
 
 def _unprotected(pod: Pod) -> Pod:
-    return replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=0.0))
+    return structs.replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=0.0))
 
 
 def _migratable(pod: Pod) -> Pod:
-    return pod if pod.vertical is None else replace(pod, vertical=replace(pod.vertical, auto_migrate=True))
+    return pod if pod.vertical is None else structs.replace(pod, vertical=replace(pod.vertical, auto_migrate=True))
 
 
 def _of_budget(explain_input: ExplainInput, key: tuple[str, str], pods: list[Pod]) -> Obstacle:
@@ -217,4 +219,4 @@ def _replicas(more: int) -> str:
 
 
 def _one_allowed(budget: DisruptionBudget) -> DisruptionBudget:
-    return replace(budget, disruptions_allowed=1)
+    return structs.replace(budget, disruptions_allowed=1)

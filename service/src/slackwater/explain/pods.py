@@ -220,5 +220,5 @@ def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), bu
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
     """Why scale-up passes the pod over, whatever the groups are; empty if it does not. Its age is not taken into account."""
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
-    demand = pending_demand([replace(pod, nominated_node=None)], rules=rules, now=None)
+    demand = pending_demand([structs.replace(pod, nominated_node=None)], rules=rules, now=None)
     return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit, PodEdit
@@ -106,7 +107,7 @@ def _more_pods(asked: PodQuery, row: Row, amount: int) -> Change:
     before = dict(node.scalars).get("pods", 0)
 
     def edit(node: Node) -> Node:
-        return replace(node, scalars=tuple(sorted({**dict(node.scalars), "pods": before + amount}.items())))
+        return structs.replace(node, scalars=tuple(sorted({**dict(node.scalars), "pods": before + amount}.items())))
 
     return NodeEdit(words=f"let node {node.name} take {before + amount} pods instead of {before}", node=node.name, edit=edit)
 
@@ -140,10 +141,10 @@ def lowered(resource: str, left: int) -> Callable[[Pod], Pod]:
             cpu, memory = kind.requests
             at = RESOURCES.index(resource)
             new = Amounts(MilliCpu(min(cpu, left)), memory) if at == CPU else Amounts(cpu, Bytes(min(memory, left)))
-            return replace(pod, kind=replace(kind, requests=new))
+            return structs.replace(pod, kind=replace(kind, requests=new))
         assert asks is not None, resource
         scalars = tuple((name, min(amount, left) if name == resource else amount) for name, amount in asks.scalars)
-        return replace(pod, kind=replace(kind, pod_constraints=replace(asks, scalars=scalars)))
+        return structs.replace(pod, kind=replace(kind, pod_constraints=replace(asks, scalars=scalars)))
 
     return edit
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from slackwater.explain.explain_input import ExplainInput, after
 from slackwater.explain.findings import Explanation, Finding, PodQuery, Remedy, of_reason, of_wait_reason, remedy
 from slackwater.explain.obstacles import on_row
@@ -86,7 +88,7 @@ def _taken_off(explain_input: ExplainInput, running_pod: RunningPod, row: Row, w
     `wanted`."""
     take_off(explain_input.snapshot, running_pod.kind, row, running_pod.pod.uid)
     pod = running_pod.pod
-    bigger = replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
+    bigger = structs.replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
     return PodQuery(explain_input.edited(pod.uid, None), bigger, at=row)
 
 

@@ -20,10 +20,11 @@ and when (`controllers`), and everything that waits.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.fit.assumed_claims import release_devices
 from slackwater.fit.binpacking import NOWHERE, Hints, Placements, place_pods
@@ -187,7 +188,7 @@ class Evacuations:
         """Taints the node and removes all its pods."""
         snapshot = self._snapshot
         node = snapshot.facts.nodes[row]
-        snapshot.put_node(row, replace(node, taints=(*node.taints, _LEAVING)))
+        snapshot.put_node(row, structs.replace(node, taints=(*node.taints, _LEAVING)))
         for kind, copies in Counter([running_pod.kind for running_pod in there]).items():
             snapshot.remove(kind, row, copies)
             if needs_devices(snapshot, snapshot.of(kind)):

@@ -9,8 +9,10 @@ no allowed disruption for two nodes.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import structs
 
 from slackwater.model.auxiliary import ControllerKey, Targets
 from slackwater.model.eviction_facts import Owner
@@ -172,10 +174,10 @@ class _Counting:
         pods = [pod for labels, some in of_namespace.items() if selects(budget.selector, dict(labels)) for pod in some]
         wanted = self._wanted(budget.uncounted, pods)
         if wanted is None:
-            return replace(budget, uncounted=None)
+            return structs.replace(budget, uncounted=None)
         expected, desired = wanted
         healthy = sum(_is_healthy(pod) for pod in pods)
-        return replace(
+        return structs.replace(
             budget,
             disruptions_allowed=max(healthy - desired, 0) if expected > 0 else 0,
             unready_may_go=budget.unready_may_go or healthy >= desired > 0,

@@ -5,8 +5,9 @@
 - `DrainReport`: what a drain reports to the autoscaler. `DrainOrder` is the order that starts a drain.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -17,8 +18,7 @@ from slackwater.model.resources import Amounts
 Phase = Literal["marking", "marked", "evicting", "delaying", "removing", "leaving", "unmarking", "ended"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainOrder:
+class DrainOrder(Struct, frozen=True, kw_only=True):
     """The order to remove one node. `stamp` is the time that is written into the node's taint.
 
     `empty`: the node has no pods to move, and is removed only as long as that is so. `ready` and `gpu` describe the node for
@@ -35,8 +35,7 @@ class DrainOrder:
     destinations: tuple[tuple[PodKey, NodeName], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainEnd:
+class DrainEnd(Struct, frozen=True, kw_only=True):
     """Reports the end of a drain. Outcomes: "removed": we removed the node. "gone": another client deleted it. "rolled-back":
     the node stays, with the reason."""
 
@@ -48,24 +47,21 @@ class DrainEnd:
     evicted: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveNode:
+class RemoveNode(Struct, frozen=True):
     """Asks the node group's provider to delete the machine of a node. Ends as `NodeRemoved`."""
 
     node: NodeName
     group: GroupName
 
 
-@dataclass(frozen=True, slots=True)
-class PodEvicted:
+class PodEvicted(Struct, frozen=True):
     """Reports that an eviction was accepted, or that the pod was already gone. The autoscaler keeps room for the pod's
     successor for a while."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class FindDestinations:
+class FindDestinations(Struct, frozen=True):
     """Asks where these pods of a draining node fit now, by the whole fit on the present state. Ends as `DestinationsFound`."""
 
     node: NodeName
@@ -75,8 +71,7 @@ class FindDestinations:
 DrainReport = RemoveNode | PodEvicted | DrainEnd | FindDestinations
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Creates the Binding of a pod to a node (POST). Ends as `BindEnded`."""
 
     uid: PodUid
@@ -84,8 +79,7 @@ class Bind:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Activate:
+class Activate(Struct, frozen=True):
     """Patches an annotation of a pending pod: kube-scheduler then tries the pod again within about 100 ms (seen with
     kube-scheduler 1.36)."""
 
@@ -94,8 +88,7 @@ class Activate:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGate:
+class OpenGate(Struct, frozen=True):
     """Removes our entry from a pending pod's `spec.schedulingGates`: kube-scheduler then tries the pod at once. May be
     repeated."""
 
@@ -104,8 +97,7 @@ class OpenGate:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(Struct, frozen=True):
     """Patches status.nominatedNodeName of a pending pod: kube-scheduler then tries that node first and alone (seen with
     kube-scheduler 1.36)."""
 
@@ -114,16 +106,14 @@ class Nominate:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPod:
+class ReadPod(Struct, frozen=True):
     """Reads the pod (GET), because the watch has not shown how its bind ended. Ends as `PodRead` or `PodGone`."""
 
     uid: PodUid
     key: PodKey
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Struct, frozen=True):
     """Publishes an Event for people: on a pod, on a node (without a namespace), or on the status ConfigMap (whose UID is not
     known here).
 
@@ -138,8 +128,7 @@ class Announce:
     about: Literal["Pod", "Node", "ConfigMap"] = "Pod"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritePermit:
+class WritePermit(Struct, frozen=True, kw_only=True):
     """Sets the permit annotation of a VirtualMachine or a Pod (`on`) to `text`, if its text is still `before`.
 
     `uid` and `key` name the annotated object, `pod` the pod whose permit it is. Ends as `PermitWritten` or `PermitNotWritten`.
@@ -153,8 +142,7 @@ class WritePermit:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resize:
+class Resize(Struct, frozen=True, kw_only=True):
     """Patches `pods/resize` of a plain pod: the container then requests `to`, and limits that equal the request change with it.
 
     The watch shows the result.
@@ -167,8 +155,7 @@ class Resize:
     limits: tuple[bool, bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateMigration:
+class CreateMigration(Struct, frozen=True, kw_only=True):
     """Creates a VirtualMachineMigration named `name` for the machine of the pod `uid`, to `target_node` (POST).
 
     Ends as `MigrationStarted` or `MigrationNotStarted`.
@@ -181,16 +168,14 @@ class CreateMigration:
     target_node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteMigration:
+class DeleteMigration(Struct, frozen=True):
     """Deletes a finished VirtualMachineMigration of ours. Ends as `MigrationDeleteEnded`."""
 
     uid: str
     key: PodKey
 
 
-@dataclass(frozen=True, slots=True)
-class WritePreempting:
+class WritePreempting(Struct, frozen=True):
     """Sets the annotation `slackwater.dev/preempting` of a pending preemptor to `text`; None removes it.
 
     Ends as `PreemptingWritten` or `PreemptingNotWritten`.
@@ -201,8 +186,7 @@ class WritePreempting:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteVictim:
+class DeleteVictim(Struct, frozen=True):
     """Sets the condition DisruptionTarget (reason PreemptionByScheduler) on a victim, then deletes the victim.
 
     Ends as `VictimEnded`, or as `PodGone` if the victim was already gone.
@@ -213,8 +197,7 @@ class DeleteVictim:
     preemptor: PodKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkNode:
+class MarkNode(Struct, frozen=True, kw_only=True):
     """Puts the taint on a node, in place of one with the same key. With `cordon` it also makes a schedulable node
     unschedulable, and an annotation then says that we did so. Ends as `NodeMarked`."""
 
@@ -228,8 +211,7 @@ class MarkNode:
         return PodKey("", self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmarkNode:
+class UnmarkNode(Struct, frozen=True, kw_only=True):
     """Removes the taint with that key from a node. With `uncordon` it also makes the node schedulable again if `MarkNode` had
     made it unschedulable. Ends as `NodeUnmarked`."""
 
@@ -243,8 +225,7 @@ class UnmarkNode:
         return PodKey("", self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evict:
+class Evict(Struct, frozen=True, kw_only=True):
     """Creates the eviction of a pod (POST), which its PodDisruptionBudgets may block; with `force` deletes the pod instead.
     Ends as `EvictionEnded`.
 

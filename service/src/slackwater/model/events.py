@@ -1,7 +1,8 @@
 """Events: what watches showed, how API calls ended, and that time passed. `StateMachine.apply` takes these and nothing else."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from slackwater.model.auxiliary import AuxiliaryEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -10,36 +11,31 @@ from slackwater.model.pauses import Pause
 from slackwater.model.vertical import Machine, VirtualMachineMigration
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeSeen(Struct, frozen=True):
     """A node as the API server has it now."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(Struct, frozen=True):
     """The node is deleted."""
 
     name: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSeen(Struct, frozen=True):
     """A pod as the API server has it now. Ignored if its resource version is older than that in the cluster state."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodRead:
+class PodRead(Struct, frozen=True):
     """A pod as a GET found it after `ReadPod`. Unlike a watch event it cannot be older than the effect."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodGone:
+class PodGone(Struct, frozen=True):
     """The pod is deleted, as the watch shows. With `read`: a GET did not find it."""
 
     uid: PodUid
@@ -47,23 +43,20 @@ class PodGone:
     read: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetSeen:
+class BudgetSeen(Struct, frozen=True):
     """A PodDisruptionBudget as the API server has it now."""
 
     budget: DisruptionBudget
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetGone:
+class BudgetGone(Struct, frozen=True):
     """The PodDisruptionBudget is deleted."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PausesSeen:
+class PausesSeen(Struct, frozen=True):
     """The activities that are paused, as the API server has them now."""
 
     pauses: tuple[Pause, ...]
@@ -79,8 +72,7 @@ class PausesSeen:
 BindOutcome = Literal["bound", "gone", "elsewhere", "refused", "unreachable", "unknown", "unsent"]
 
 
-@dataclass(frozen=True, slots=True)
-class BindEnded:
+class BindEnded(Struct, frozen=True):
     """The API call of a `Bind` effect ended."""
 
     uid: PodUid
@@ -89,8 +81,7 @@ class BindEnded:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationLost:
+class ActivationLost(Struct, frozen=True):
     """The API call of an `Activate` effect failed or took too long, so kube-scheduler does not retry the pod yet."""
 
     uid: PodUid
@@ -98,29 +89,25 @@ class ActivationLost:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class TimePassed:
+class TimePassed(Struct, frozen=True):
     """Time passed, so holds may expire and waits may end."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyTimePassed:
+class StandbyTimePassed(Struct, frozen=True):
     """Time passed while this replica is a standby; comes instead of `TimePassed`.
 
     Holds and waits do not end, but entries of pods that are long gone are forgotten.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipTaken:
+class LeadershipTaken(Struct, frozen=True):
     """This replica takes over from another leader; `Synced` follows.
 
     The state machine forgets which writes were its own, and derives its state from the objects again.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class PodAudited:
+class PodAudited(Struct, frozen=True):
     """A pod as the audit read it (GET), because it differs from the cluster state. The cluster state takes over this pod.
 
     Ignored if the cluster state has a newer version, or knows that the pod is gone.
@@ -129,24 +116,21 @@ class PodAudited:
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDoubted:
+class NodeDoubted(Struct, frozen=True):
     """The sums of the node are wrong: no pod is placed there until the node has been audited."""
 
     name: NodeName
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAudited:
+class NodeAudited(Struct, frozen=True):
     """The audit found that the cluster state has the same pods on the node as the API server. The node's sums are computed
     again, and its quarantine ends."""
 
     name: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectUnreadable:
+class ObjectUnreadable(Struct, frozen=True):
     """An object cannot be decoded, or its content could not be applied. `node` is the node on which the object counts; None if
     it counts on none: it is a pod that is pending, has ended or is gone.
 
@@ -160,41 +144,35 @@ class ObjectUnreadable:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(Struct, frozen=True):
     """All objects have been listed once. From now on, events are changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSeen:
+class MachineSeen(Struct, frozen=True):
     """A VirtualMachine as the API server has it now."""
 
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
-class MachineGone:
+class MachineGone(Struct, frozen=True):
     """The VirtualMachine is deleted."""
 
     key: PodKey
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationSeen:
+class MigrationSeen(Struct, frozen=True):
     """A VirtualMachineMigration as the API server has it now."""
 
     migration: VirtualMachineMigration
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationGone:
+class MigrationGone(Struct, frozen=True):
     """The VirtualMachineMigration is deleted."""
 
     key: PodKey
 
 
-@dataclass(frozen=True, slots=True)
-class PermitWritten:
+class PermitWritten(Struct, frozen=True):
     """The pod's permit annotation is `text` now: our write set it, or a read after a conflict found it.
 
     `version` is the resource version of the annotated object.
@@ -205,47 +183,41 @@ class PermitWritten:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class PermitNotWritten:
+class PermitNotWritten(Struct, frozen=True):
     """The permit annotation was not written: the object is gone, the API server refused, or it could not be reached."""
 
     pod: PodUid
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationStarted:
+class MigrationStarted(Struct, frozen=True):
     """The VirtualMachineMigration for the pod was created."""
 
     pod: PodUid
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationNotStarted:
+class MigrationNotStarted(Struct, frozen=True):
     """The VirtualMachineMigration for the pod was not created."""
 
     pod: PodUid
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationDeleteEnded:
+class MigrationDeleteEnded(Struct, frozen=True):
     """The API call of a `DeleteMigration` ended. `deleted`: the API server has accepted the deletion."""
 
     key: PodKey
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptingWritten:
+class PreemptingWritten(Struct, frozen=True):
     """The preemptor's annotation `slackwater.dev/preempting` is `text` now."""
 
     pod: PodUid
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptingNotWritten:
+class PreemptingNotWritten(Struct, frozen=True):
     """The preemptor's annotation `slackwater.dev/preempting` was not set to `text`."""
 
     pod: PodUid
@@ -259,8 +231,7 @@ class PreemptingNotWritten:
 VictimOutcome = Literal["accepted", "refused", "unreachable"]
 
 
-@dataclass(frozen=True, slots=True)
-class VictimEnded:
+class VictimEnded(Struct, frozen=True):
     """The API calls of a `DeleteVictim` ended."""
 
     uid: PodUid
@@ -268,13 +239,11 @@ class VictimEnded:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stopping:
+class Stopping(Struct, frozen=True):
     """The service is about to stop: it begins nothing new, and opens all its scheduling gates."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMarked:
+class NodeMarked(Struct, frozen=True):
     """The API call of a `MarkNode` ended. `done`: the node has the taint now."""
 
     name: NodeName
@@ -283,8 +252,7 @@ class NodeMarked:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUnmarked:
+class NodeUnmarked(Struct, frozen=True):
     """The API call of an `UnmarkNode` ended. `done`: the node does not have the taint any more."""
 
     name: NodeName
@@ -303,8 +271,7 @@ EvictionOutcome = Literal["accepted", "gone", "blocked", "refused", "unreachable
 RemovalOutcome = Literal["deleted", "failed", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionEnded:
+class EvictionEnded(Struct, frozen=True):
     """The API call of an `Evict` ended."""
 
     uid: PodUid
@@ -313,8 +280,7 @@ class EvictionEnded:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRemoved:
+class NodeRemoved(Struct, frozen=True):
     """The provider's call that deletes a node's machine ended. Outcomes: "deleted": the provider accepted the deletion.
     "failed": it refused. "unknown": no answer came in time; the deletion may have happened or not."""
 
@@ -331,8 +297,7 @@ class Destination(NamedTuple):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DestinationsFound:
+class DestinationsFound(Struct, frozen=True):
     """A `FindDestinations` of the draining node ended. `problem`: why there is no answer; empty if there is one."""
 
     node: NodeName

@@ -6,14 +6,14 @@ the annotation of a preemptor.
 
 import json
 import math
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct, structs
+
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts
-from slackwater.model.fast_init import copier, fast_init
 from slackwater.model.ids import NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import Amounts
@@ -25,8 +25,7 @@ from slackwater.model.vertical import Vertical
 VICTIM_MESSAGE: Final = "slackwater: preempting to accommodate the higher priority pod "
 
 
-@dataclass(frozen=True, slots=True)
-class OngoingPreemption:
+class OngoingPreemption(Struct, frozen=True):
     """A preemption under way: the node where room is made, and the pods that have to leave it."""
 
     node: NodeName
@@ -60,8 +59,7 @@ _DAEMON_SET: Final = ("apps", "DaemonSet")
 Labels = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(Struct, frozen=True):
     """A taint of a node."""
 
     key: str
@@ -69,16 +67,14 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image that a node has: all names of the image, and its size in bytes."""
 
     names: tuple[str, ...]
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """A node. `allocatable` is capacity if the node reports no allocatable.
 
     `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
@@ -108,9 +104,7 @@ class Node:
     slices: tuple[ResourceSlice, ...] = ()
 
 
-@fast_init
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(Struct, frozen=True, kw_only=True):
     """A pod.
 
     `node` is None until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod takes no room.
@@ -171,9 +165,8 @@ class Pod:
         return self.priority < cutoff and not self.eviction_facts.do_not_disrupt
 
     def on(self, node: NodeName) -> "Pod":
-        """A copy of the pod with this node. `dataclasses.replace` takes many times as long, and planners call this for each
-        pod."""
-        return _with_node(self, node)
+        """A copy of the pod with this node."""
+        return structs.replace(self, node=node)
 
     @property
     def need(self) -> Amounts:
@@ -181,11 +174,7 @@ class Pod:
         return self.kind.requests if self.vertical is None else self.vertical.using
 
 
-_with_node: Final = copier(Pod, "node")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRule:
+class BudgetRule(Struct, frozen=True, kw_only=True):
     """The rule in a PodDisruptionBudget's spec: maxUnavailable if `unavailable` is true, else minAvailable. `amount` is a
     number of pods, or a percentage of the expected pods if `percent` is true."""
 
@@ -194,8 +183,7 @@ class BudgetRule:
     unavailable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisruptionBudget:
+class DisruptionBudget(Struct, frozen=True, kw_only=True):
     """A PodDisruptionBudget: how many more of the pods that it selects may be disrupted now.
 
     `selector` is None if the budget has none: it then selects nothing; an empty one selects every pod of the namespace.

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, NodeSelectorTerm, SpreadConstraint
@@ -96,7 +98,7 @@ def with_default_spread(pod: Pod, profiles: Profiles, sources: SpreadSources) ->
     if successor is not None:
         successor = _spread(successor, profile, selector)
     same = kind == pod.kind and successor == pod.successor
-    return pod if same else replace(pod, kind=kind, successor=successor)
+    return pod if same else structs.replace(pod, kind=kind, successor=successor)
 
 
 @lru_cache(maxsize=_CACHED_KINDS)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
+from msgspec import structs
+
 from slackwater.cluster.reservations import Reservation
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -118,9 +120,9 @@ class ChangeCollector:
             return NodeChange(name, None)
         node, system = seen, self._state_machine.policy.nodes.system
         if name in self._state_machine.state.quarantine:
-            node = replace(node, unschedulable=True)
+            node = structs.replace(node, unschedulable=True)
         if system != NOTHING:
-            node = replace(node, allocatable=node.allocatable.minus(system).not_below_zero())
+            node = structs.replace(node, allocatable=node.allocatable.minus(system).not_below_zero())
         return NodeChange(name, node, None if node is seen else seen)
 
     def _pod(self, uid: PodUid) -> PodChange:
@@ -168,7 +170,7 @@ def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
 
 def _taking(pod: Pod, amounts: Amounts) -> Pod:
     kind = pod.kind
-    return pod if amounts.within(kind.requests) else replace(pod, kind=_larger(kind, amounts))
+    return pod if amounts.within(kind.requests) else structs.replace(pod, kind=_larger(kind, amounts))
 
 
 def _larger(kind: Kind, amounts: Amounts) -> Kind:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.quarantine import Quarantined
@@ -122,7 +122,7 @@ def _objects(dump: Dump) -> dict[str, Any]:
     """The API objects that decisions read. Each equivalence group is written once; pods refer to it by index."""
     kinds: dict[Kind, int] = {}
     pods = [
-        {**to_builtins(replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}
+        {**to_builtins(structs.replace(pod, kind=_NO_KIND)), "kind": kinds.setdefault(pod.kind, len(kinds))}
         for pod in sorted(dump.pods, key=lambda pod: (pod.key, pod.uid))
     ]
     return {

@@ -1,16 +1,17 @@
 """Restores a state machine from a dump: the counterpart of `dump.document`.
 
 What is in the dump is restored exactly. What the state machine remembers for seconds only (pods known from filter calls but not
+from msgspec import structs
 from the watch, deleted pods, refused pods to activate) is not in the dump and starts empty. Preemptions resume from their
 annotations, as after a restart. Nodes may get other rows, because the dump lists nodes by name.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from slackwater.cluster.holds import Hold
 from slackwater.cluster.nominated_room import is_holder
@@ -95,7 +96,7 @@ class _Restoring:
             state_machine.state.nodes.put(msgspec.convert(node, Node))
         for entry in objects["pods"]:
             pod = msgspec.convert({**entry, "kind": _NO_KIND}, Pod)
-            state_machine.state.pods.put(replace(pod, kind=kinds[entry["kind"]]))
+            state_machine.state.pods.put(structs.replace(pod, kind=kinds[entry["kind"]]))
         for budget in objects["budgets"]:
             state_machine.state.budgets.put(msgspec.convert(budget, DisruptionBudget))
         for machine in self._document["virtualMachines"]:

@@ -5,10 +5,10 @@ with a few vector comparisons, and a topology domain is a value's number. Delibe
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import NodeName, Row
@@ -294,8 +294,8 @@ class NodeFacts:
 
 def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
     if HOSTNAME not in template.labels:
-        return [replace(template, name=name) for name in names]
-    return [replace(template, name=name, labels={**template.labels, HOSTNAME: name}) for name in names]
+        return [structs.replace(template, name=name) for name in names]
+    return [structs.replace(template, name=name, labels={**template.labels, HOSTNAME: name}) for name in names]
 
 
 def _judged_fields(node: Node) -> tuple[object, ...]:

@@ -1,10 +1,11 @@
 """Events for people: merged, few, bounded, and never in the way."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.event_recorder import Recorder, RecorderConfig
@@ -103,7 +104,11 @@ async def test_after_five_quiet_minutes_the_same_words_are_a_new_event(api: Fake
 
 @pytest.mark.parametrize(
     "other",
-    [replace(NOTE, note="no room on n2"), replace(NOTE, reason="Nominated"), replace(NOTE, uid=PodUid("u2"))],
+    [
+        structs.replace(NOTE, note="no room on n2"),
+        structs.replace(NOTE, reason="Nominated"),
+        structs.replace(NOTE, uid=PodUid("u2")),
+    ],
     ids=["note", "reason", "pod"],
 )
 async def test_other_words_are_another_event(api: FakeApi, recorder: Recorder, other: Announce) -> None:
@@ -116,11 +121,11 @@ async def test_other_words_are_another_event(api: FakeApi, recorder: Recorder, o
 
 async def test_what_is_too_much_is_dropped_and_counted(api: FakeApi, recorder: Recorder, time: Watch) -> None:
     api.reply("POST", EVENTS, *[CREATED] * 5)
-    outcomes = [await announce(recorder, replace(NOTE, note=f"note {number}")) for number in range(10)]
+    outcomes = [await announce(recorder, structs.replace(NOTE, note=f"note {number}")) for number in range(10)]
     assert [outcome.verdict for outcome in outcomes] == ["done"] * 3 + ["refused"] * 7
     assert outcomes[-1].detail == "more than 1 Events a second: dropped"
     time.seconds += 2
-    outcomes = [await announce(recorder, replace(NOTE, note=f"later {number}")) for number in range(3)]
+    outcomes = [await announce(recorder, structs.replace(NOTE, note=f"later {number}")) for number in range(3)]
     assert [outcome.verdict for outcome in outcomes] == ["done", "done", "refused"]
     assert (recorder.stats.dropped, len(api.asked)) == (8, 5)
 
@@ -148,20 +153,20 @@ async def test_memory_is_bounded_and_the_oldest_words_are_forgotten_first(
     api.reply("POST", EVENTS, *[CREATED] * 4)
     for note in ("a", "b", "c", "a"):  # two are remembered, so "a" is new again
         time.seconds += 1
-        await announce(recorder, replace(NOTE, note=note))
+        await announce(recorder, structs.replace(NOTE, note=note))
     assert [asked.method for asked in api.asked] == ["POST"] * 4
 
 
 async def test_a_long_note_is_visibly_cut_to_what_the_api_takes(api: FakeApi, recorder: Recorder) -> None:
     api.reply("POST", EVENTS, CREATED)
-    await announce(recorder, replace(NOTE, note="ü" * 2000))
+    await announce(recorder, structs.replace(NOTE, note="ü" * 2000))
     note = json.loads(api.asked[0].body)["note"]
     assert note == "ü" * 510 + " ..."
 
 
 async def test_a_long_pod_name_still_makes_a_valid_name(api: FakeApi, recorder: Recorder) -> None:
     api.reply("POST", EVENTS, CREATED)
-    await announce(recorder, replace(NOTE, key=PodKey("ns", "x" * 240 + "-" + "y" * 12)))
+    await announce(recorder, structs.replace(NOTE, key=PodKey("ns", "x" * 240 + "-" + "y" * 12)))
     name = json.loads(api.asked[0].body)["metadata"]["name"]
     assert len(name) <= 253
     assert "-." not in name

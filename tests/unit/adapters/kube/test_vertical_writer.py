@@ -2,13 +2,13 @@
 former text."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 import anyio
 import msgspec
 import pytest
+from msgspec import structs
 
 from slackwater.adapters.kube.client import Call, Response
 from slackwater.adapters.kube.vertical_writer import VerticalWriter
@@ -65,8 +65,8 @@ class Cluster:
 
 LATE: list[tuple[str, Callable[[WritePermit], WritePermit], str]] = [
     ("in time", lambda write: write, "4"),
-    ("another text stands there", lambda write: replace(write, before=text("2")), "3"),
-    ("another object of the name", lambda write: replace(write, uid="another"), "3"),
+    ("another text stands there", lambda write: structs.replace(write, before=text("2")), "3"),
+    ("another object of the name", lambda write: structs.replace(write, uid="another"), "3"),
 ]
 
 

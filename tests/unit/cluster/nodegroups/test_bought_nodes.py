@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.cluster.nodegroups.bought_nodes import BoughtNodes
 from slackwater.cluster.nodegroups.status import NodeObservation
 from slackwater.model.ids import Instant
@@ -50,7 +52,7 @@ def test_taints_that_a_node_gets_later_are_its_own() -> None:
     group = Group()
     node = a_node("a", labels={"rack": "1"}, taints=[Taint("dedicated", "", "NoSchedule")])
     group.sees((node, 10), now=50)
-    later = replace(node, taints=(*node.taints, PROBLEM), labels={"rack": "1", "found": "later"})
+    later = structs.replace(node, taints=(*node.taints, PROBLEM), labels={"rack": "1", "found": "later"})
     group.sees((later, 10), now=60)
     (seen,) = group.bought.nodes()
     assert ([taint.key for taint in seen.node.taints], set(seen.node.labels)) == (["dedicated"], {"rack", "found"})

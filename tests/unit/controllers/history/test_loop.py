@@ -1,12 +1,13 @@
 """The loop: what it writes, how often, and what the next process finds."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from typing import Any
 
 import anyio
+from msgspec import structs
 
 from slackwater.cluster.pods import PodTable
 from slackwater.controllers.history.loop import HistoryLoop
@@ -178,8 +179,8 @@ def test_a_refused_pod_is_followed_until_it_has_a_node() -> None:
 
 def test_the_condition_that_our_own_eviction_sets_is_no_second_entry() -> None:
     async def main() -> None:
-        pod = replace(a_pod("a", on="n1"), disruption="EvictionByEvictionAPI: Eviction API: evicting", deleting=True)
-        other = replace(a_pod("b", on="n1"), disruption="EvictionByEvictionAPI: Eviction API: evicting", deleting=True)
+        pod = structs.replace(a_pod("a", on="n1"), disruption="EvictionByEvictionAPI: Eviction API: evicting", deleting=True)
+        other = structs.replace(a_pod("b", on="n1"), disruption="EvictionByEvictionAPI: Eviction API: evicting", deleting=True)
         life = Life(Store())
         async with anyio.create_task_group() as group:
             group.start_soon(life.live, 10.0)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.pods import Disruption
 from slackwater.controllers.history import new_entries
@@ -149,7 +150,7 @@ def test_the_autoscalers_events_become_entries() -> None:
         (HistoryAction.DRAIN_BEGAN, "n1", "", "not needed: empty"),
         (HistoryAction.SCALE_UP, "", "shop/a", "pod triggered scale-up: [{pool 1->2 (max: 5)}]"),
     ]
-    assert new_entries.of_announcement(replace(pod, reason="NotTriggerScaleUp"), 5) is None
+    assert new_entries.of_announcement(structs.replace(pod, reason="NotTriggerScaleUp"), 5) is None
 
 
 def test_the_end_of_a_removal_says_why_the_node_stays() -> None:

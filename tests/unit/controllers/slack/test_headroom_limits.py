@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.slack.headroom_limits import HeadroomCut, joined, within_nodes, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackNode
@@ -15,7 +16,7 @@ from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, 
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.scaling import Scenario
 
-NODE = SlackNode(node=replace(a_node("new"), scalars=(("pods", 110), ("x.io/gpu", 2))), room=amounts("4", "16Gi"))
+NODE = SlackNode(node=structs.replace(a_node("new"), scalars=(("pods", 110), ("x.io/gpu", 2))), room=amounts("4", "16Gi"))
 
 
 def asks(pod: Pod, count: int = 50_000, *, capped: bool = True) -> PodHeadroom:
@@ -23,7 +24,7 @@ def asks(pod: Pod, count: int = 50_000, *, capped: bool = True) -> PodHeadroom:
 
 
 def with_constraints(pod: Pod, pod_constraints: PodConstraints) -> Pod:
-    return replace(pod, kind=replace(pod.kind, pod_constraints=pod_constraints))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=pod_constraints))
 
 
 APART = PodTerm(topology_key="kubernetes.io/hostname", selector=(), namespaces=("default",))
@@ -94,14 +95,14 @@ async def test_no_annotation_buys_more_than_two_machines(selecting: bool) -> Non
     scenario.slack = SlackPolicy()
     for number in range(6):
         labels = {"pool": str(number)}
-        template = replace(a_node("t", labels=labels), scalars=(("pods", 110),))
+        template = structs.replace(a_node("t", labels=labels), scalars=(("pods", 110),))
         scenario.cloud.has(f"g{number}", size=1, template=template)
     scenario.settle()
     for number in range(6 if selecting else 1):
         pod = a_pod(f"p{number}", cpu="100m", node_selector={"pool": str(number)} if selecting else None)
         text = "50000" if not selecting else "2"
         full = a_pod(f"full-{number}", cpu="3900m", node_selector={"pool": str(number)})
-        scenario.wants(full, replace(pod, eviction_facts=EvictionFacts(slack=text)))
+        scenario.wants(full, structs.replace(pod, eviction_facts=EvictionFacts(slack=text)))
     await scenario.pass_time(600)
     assert sum(scenario.sizes().values()) <= 6 + 2
     said = [effect.note for effect in scenario.said("SlackLimited")]
@@ -116,7 +117,7 @@ async def test_no_annotation_buys_more_than_two_machines(selecting: bool) -> Non
 
 def test_what_several_limits_cut_is_said_once() -> None:
     """Of 100 pods the quota leaves 40, the nodes 32, and the budget 30."""
-    pod = replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
+    pod = structs.replace(a_pod("p"), eviction_facts=EvictionFacts(owner=Owner("apps", "ReplicaSet", "web")))
     steps = [
         HeadroomCut(source="p", pod=pod, wanted=wanted, kept=kept, why=why)
         for wanted, kept, why in ((100, 40, "quota"), (40, 32, "nodes"), (32, 30, "budget"))
@@ -124,6 +125,6 @@ def test_what_several_limits_cut_is_said_once() -> None:
     other = HeadroomCut(source="q", pod=None, wanted=2, kept=1, why="quota")
     (cut, rest) = joined([steps[0], other], [steps[1]], [steps[2]])
     assert (cut.text, rest) == ("p: room is kept for 30 of 100 pods: budget", other)
-    twin, stranger = replace(pod, uid=PodUid("twin")), a_pod("stranger")
+    twin, stranger = structs.replace(pod, uid=PodUid("twin")), a_pod("stranger")
     assert [cut.concerns(each) for each in (pod, twin, stranger)] == [True, True, False]
     assert not other.concerns(stranger)

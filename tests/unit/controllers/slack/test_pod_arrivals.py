@@ -1,9 +1,9 @@
 """The book of arrivals: when pods came and went, whether they were in time, and what a restart keeps."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.slack.pod_arrivals import MOST_MINUTES, ArrivalLog
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -23,11 +23,11 @@ def at(seconds: float) -> UnixTime:
 
 def web(name: str, created: int, *, on: str | None = None, ended: bool = False) -> Pod:
     text = datetime.fromtimestamp(BEGAN + created, UTC).isoformat()
-    return replace(a_pod(name, namespace="shop", labels={"tier": "web"}, on=on, ended=ended), created_at=text)
+    return structs.replace(a_pod(name, namespace="shop", labels={"tier": "web"}, on=on, ended=ended), created_at=text)
 
 
 def bound(pod: Pod) -> Pod:
-    return replace(pod, node=NodeName("n"))
+    return structs.replace(pod, node=NodeName("n"))
 
 
 def a_log(now: float = 0.0) -> ArrivalLog:
@@ -81,9 +81,9 @@ def test_an_ended_pod_has_gone_before_its_object_is_deleted() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(web("p", 1), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))),
-        replace(web("p", 1), eviction_facts=EvictionFacts(mirror_pod=True)),
-        replace(web("p", 1), labels=()),
+        structs.replace(web("p", 1), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))),
+        structs.replace(web("p", 1), eviction_facts=EvictionFacts(mirror_pod=True)),
+        structs.replace(web("p", 1), labels=()),
         a_pod("p", labels={"tier": "web"}),
         a_pod("p", priority=4),
     ],
@@ -97,7 +97,7 @@ def test_others_are_of_no_class(other: Pod) -> None:
 
 def test_a_pod_is_of_the_first_class_that_it_fits() -> None:
     book = a_log()
-    book.seen(replace(web("p", 1), priority=9), at(1))
+    book.seen(structs.replace(web("p", 1), priority=9), at(1))
     book.seen(a_pod("q", priority=9, on=None), at(1))  # created before the book was opened: of no minute
     assert [each.arrivals.sum() for each in book.observed(at(60))] == [1, 0]
 

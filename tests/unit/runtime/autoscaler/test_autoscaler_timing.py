@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import WaitingScaleUp
 from slackwater.model.events import NodeSeen, PodSeen
@@ -104,7 +105,7 @@ async def test_a_pod_that_fits_nowhere_is_not_kept_waiting_for_the_clock() -> No
 async def test_a_pod_that_was_too_young_is_not_kept_waiting_for_the_clock_either() -> None:
     """It counts two seconds after it was made; the wall clock of this test is half a second before that."""
     stuck = a_pod("young", message="0/0 nodes are available")
-    young = replace(stuck, created_at=datetime.fromtimestamp(2e9 - 1.5, UTC).isoformat())
+    young = structs.replace(stuck, created_at=datetime.fromtimestamp(2e9 - 1.5, UTC).isoformat())
     async with running(interval=NEVER) as found:
         await found.until(1)
         found.take(PodSeen(young))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.status import NodeObservation
@@ -26,7 +27,7 @@ GPU = "nvidia.com/gpu"
 
 def seen_of(node: Node, *pods: Pod, expected: str | None = None) -> NodeObservation:
     """What is seen of a new node of a group whose nodes have a device."""
-    template = None if expected is None else replace(a_node("template"), scalars=((expected, 1),))
+    template = None if expected is None else structs.replace(a_node("template"), scalars=((expected, 1),))
     group = replace(a_group(instances=[replace(an_instance("n"), node=node.name)]), template=template)
     state_machine = a_state_machine(node)
     for pod in pods:
@@ -64,8 +65,8 @@ def test_a_node_is_started_once_it_takes_the_pods_it_is_for(node: Node, want: bo
 def test_a_node_without_the_devices_of_its_group_is_not_started() -> None:
     node = a_node("n")
     assert seen_of(node, expected=GPU).lacks == (GPU,)
-    assert not seen_of(replace(node, scalars=((GPU, 0),)), expected=GPU).started
-    assert seen_of(replace(node, scalars=((GPU, 1),)), expected=GPU).started
+    assert not seen_of(structs.replace(node, scalars=((GPU, 0),)), expected=GPU).started
+    assert seen_of(structs.replace(node, scalars=((GPU, 1),)), expected=GPU).started
 
 
 ANYTHING = [Toleration("", "Exists", "", "")]
@@ -76,8 +77,11 @@ ANYTHING = [Toleration("", "Exists", "", "")]
     [
         (a_pod("q", on="n"), (True, True)),
         (a_pod("q", on="n", tolerations=ANYTHING), (True, False)),
-        (replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(mirror_pod=True)), (False, False)),
-        (replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))), (False, False)),
+        (structs.replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(mirror_pod=True)), (False, False)),
+        (
+            structs.replace(a_pod("q", on="n"), eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", "d"))),
+            (False, False),
+        ),
     ],
     ids=["a pod", "one that tolerates anything", "a mirror pod", "a DaemonSet's"],
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -35,7 +36,7 @@ NODES = 12
 
 def machine(name: str) -> Node:
     node = a_node(name, cpu="4", memory="16Gi", labels={NODE_GROUP: "a"})
-    return replace(node, scalars=(("pods", 110),))
+    return structs.replace(node, scalars=(("pods", 110),))
 
 
 def an_inquiry(changes: Changes) -> Inquiry:
@@ -53,7 +54,7 @@ def an_inquiry(changes: Changes) -> Inquiry:
 def the_cluster() -> Changes:
     """Some pods fit, some need new nodes, and nodes could go."""
     running = [
-        replace(a_pod(f"r{number}", on=f"n{number}", cpu="1", memory="1Gi"), eviction_facts=OWNED)
+        structs.replace(a_pod(f"r{number}", on=f"n{number}", cpu="1", memory="1Gi"), eviction_facts=OWNED)
         for number in range(NODES - 1)
     ]
     waiting = [a_pod(f"w{number}", cpu=f"{3500 + number}m", memory="1Gi") for number in range(8)]

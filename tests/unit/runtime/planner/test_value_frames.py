@@ -2,8 +2,10 @@
 
 import gc
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from slackwater.model.changes import Changes, PodChange
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS
@@ -39,7 +41,7 @@ def changes(pods: Iterable[Pod]) -> Changes:
 def alike(count: int) -> list[Pod]:
     """Pods that share their kind and ties, as the edge decodes them."""
     one = a_pod("p", labels={"app": "a"}, on="n1")
-    return [replace(one, uid=a_pod(f"p{number}").uid) for number in range(count)]
+    return [structs.replace(one, uid=a_pod(f"p{number}").uid) for number in range(count)]
 
 
 def test_what_arrives_equals_what_was_sent() -> None:

@@ -4,8 +4,10 @@ The functions run on the event loop, so each is quick. They change nothing, and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
@@ -51,7 +53,7 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[Po
         detail=pod.vertical_problem or "" if reason is Reason.VERTICAL_UNREADABLE else "",
     )
     if reason is Reason.POD_BOUND_ELSEWHERE and pod.node is None:
-        counted = replace(counted, node=None)  # its bind is under way, so it must not be explained as a bound pod
+        counted = structs.replace(counted, node=None)  # its bind is under way, so it must not be explained as a bound pod
     return PodRead(pod=counted, word=word), seen.columns
 
 

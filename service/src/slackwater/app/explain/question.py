@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from slackwater.app.explain.object_state import PodRead
 from slackwater.app.offline.cluster import skipped_rules
@@ -172,7 +173,7 @@ def _as_seen(replica: SnapshotReplica) -> Iterator[None]:
         for name, seen in replica.seen_nodes.items():
             node = replica.nodes[name]
             if node.unschedulable and not seen.unschedulable:
-                replica.snapshot.put_node(replica.row_of(name), replace(node, unschedulable=False))
+                replica.snapshot.put_node(replica.row_of(name), structs.replace(node, unschedulable=False))
         yield
 
 

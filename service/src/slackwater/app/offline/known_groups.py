@@ -4,8 +4,10 @@ A group comes from the configuration, with the nodes that carry its label, or fr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import structs
 
 from slackwater.app.node_templates import template_node
 from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
@@ -54,7 +56,7 @@ def _labelled(node: Node, labels: Sequence[str]) -> Node:
     name = next((value for key in labels if (value := node.labels.get(key))), None)
     if name is None or node.labels.get(NODE_GROUP):
         return node
-    return replace(node, labels={**node.labels, NODE_GROUP: name})
+    return structs.replace(node, labels={**node.labels, NODE_GROUP: name})
 
 
 def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) -> tuple[KnownGroup, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
 from slackwater.fit.binpacking import NOWHERE, place_pods
@@ -207,4 +208,4 @@ def _spread(pod: Pod, sources: SpreadSources) -> Pod:
     selector = None if pod.node is not None or asks.spread else sources.selector_of(pod)
     if selector is None:
         return pod
-    return replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks, spread_by_default=selector)))
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=replace(asks, spread_by_default=selector)))

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.app.offline.cluster import READ, Cluster
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.version import VersionFound
@@ -93,7 +95,7 @@ def _as_requested(pod: Pod, seen: Pod | None) -> Pod:
     """The pod with its own requests, on the node where it counts."""
     if seen is None:
         return pod
-    return seen if seen.node == pod.node else replace(seen, node=pod.node)
+    return seen if seen.node == pod.node else structs.replace(seen, node=pod.node)
 
 
 def _groups(nodes: Sequence[Node], group_status: Mapping[GroupName, NodeGroupStatus], now: Instant) -> list[KnownGroup]:

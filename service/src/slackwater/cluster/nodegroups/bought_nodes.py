@@ -4,6 +4,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeObservation
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.node_taints import TaintId, taint_id
@@ -84,7 +86,7 @@ class BoughtNodes:
         first = frozenset(map(taint_id, node.taints)) if before is None else before.taints
         pods = observation.daemons if observation.daemons is not None or before is None else before.bought.running_pods
         taints = tuple(taint for taint in node.taints if taint_id(taint) in first)
-        bought = BoughtNode(node=replace(node, taints=taints, images=()), running_pods=pods or ())
+        bought = BoughtNode(node=structs.replace(node, taints=taints, images=()), running_pods=pods or ())
         self._seen[observation.name] = _Seen(at, first, bought)
 
     def _kept(self, name: NodeName, there: Container[NodeName]) -> _Seen:

@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio.lowlevel
 import numpy as np
+from msgspec import structs
 
 from slackwater.fit.best_node import Best, Samples, Scoring
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -211,4 +212,4 @@ def _by_room(pod: Pod) -> Pod:
     if pod.kind.n_rules <= MOST_RULES:
         return pod
     kind = Kind(namespace=pod.kind.namespace, requests=pod.kind.requests, scheduler_name=pod.kind.scheduler_name)
-    return replace(pod, kind=kind)
+    return structs.replace(pod, kind=kind)

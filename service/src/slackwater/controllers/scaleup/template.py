@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
@@ -59,7 +60,7 @@ def template_of(
     if not models and not bought and (said is None or _is_empty(said)):
         return None
     if said is not None:
-        said = replace(said, allocatable=said.allocatable.minus(system).not_below_zero())
+        said = structs.replace(said, allocatable=said.allocatable.minus(system).not_below_zero())
     came = _came(bought, models)
     last = [each.node for each in came] or models
     node = _new_node(group, last, None if came else said, taints)
@@ -85,7 +86,7 @@ def _new_node(group: NodeGroup, nodes: Sequence[Node], said: Node | None, taints
         return cleaned(typical_node(nodes, said, taints), group, taints)
     assert said is not None
     node = cleaned(said, group, taints)
-    return replace(node, labels={**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})})
+    return structs.replace(node, labels={**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})})
 
 
 def _broken_promise(
@@ -134,7 +135,7 @@ def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
     """Makes a template's node from a node: without its name, cordon, own taints and other state of this one node. It gets a
     hostname label, as every kubelet sets one."""
     name = NodeName(f"template-of:{group.name}")
-    return replace(
+    return structs.replace(
         node,
         name=name,
         uid="",
@@ -172,7 +173,7 @@ def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
 
 def _with_taints(node: Node, ids: Collection[tuple[str, str]]) -> Node:
     kept = tuple(taint for taint in node.taints if taint_id(taint) in ids)
-    return node if kept == node.taints else replace(node, taints=kept)
+    return node if kept == node.taints else structs.replace(node, taints=kept)
 
 
 def _is_usable_example(node: Node, group: NodeGroup) -> bool:
@@ -186,7 +187,7 @@ def _by_itself(daemon: Pod) -> Pod:
     might read labels that the snapshot was built without."""
     asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
     only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
-    return replace(daemon, kind=replace(daemon.kind, pod_constraints=only))
+    return structs.replace(daemon, kind=replace(daemon.kind, pod_constraints=only))
 
 
 def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: CsiNode | None) -> Template | None:
@@ -195,7 +196,7 @@ def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: 
 
     Without a limit a new node would seem to attach any number of volumes, and a plan would add too few nodes.
     """
-    return None if template is None else replace(template, node=replace(template.node, csi=usual_csi(csi_nodes, said)))
+    return None if template is None else replace(template, node=structs.replace(template.node, csi=usual_csi(csi_nodes, said)))
 
 
 def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | None:

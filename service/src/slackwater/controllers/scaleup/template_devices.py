@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName
@@ -23,7 +25,7 @@ def publishing(
     if template is None:
         return None
     found = usual_slices([published[name] for name in nodes if name in published]) or said
-    return replace(template, node=replace(template.node, slices=found))
+    return replace(template, node=structs.replace(template.node, slices=found))
 
 
 def usual_slices(each: Sequence[Sequence[ResourceSlice]]) -> tuple[ResourceSlice, ...]:

@@ -7,10 +7,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import nlargest
 from itertools import chain
 from typing import Final
+
+from msgspec import structs
 
 from slackwater.model.node_taints import TaintRules, taint_id
 from slackwater.model.objects import Node, Taint
@@ -42,7 +43,7 @@ def typical_node(nodes: Sequence[Node], said: Node | None, rules: TaintRules) ->
     stated = NOTHING if said is None else said.allocatable
     cpu = _amount([node.allocatable.cpu for node in nodes], stated.cpu)
     memory = _amount([node.allocatable.memory for node in nodes], stated.memory)
-    return replace(
+    return structs.replace(
         nodes[0],
         allocatable=amounts_of((cpu, memory)),
         scalars=tuple(_scalars(nodes, said)),

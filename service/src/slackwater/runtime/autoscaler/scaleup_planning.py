@@ -11,6 +11,8 @@ from dataclasses import replace
 from math import ceil
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.failures import failed_group, failure_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason, Template
@@ -258,7 +260,7 @@ def growable_group(
     template = publishing(template, published, group_status.ready, said=said_slices)
     came = _bought_slices(replica, group_status, bought_slices or {}, now)
     if template is not None and came:
-        template = replace(template, node=replace(template.node, slices=usual_slices(list(came.values()))))
+        template = replace(template, node=structs.replace(template.node, slices=usual_slices(list(came.values()))))
     return GrowableGroup(
         group=group_status.group,
         template=template,

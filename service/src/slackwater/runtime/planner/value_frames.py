@@ -23,6 +23,8 @@ from types import MemberDescriptorType
 from typing import Any, BinaryIO, Final, Literal
 from weakref import ref
 
+from msgspec import Struct
+
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.model.interning import Shared
@@ -149,14 +151,13 @@ class Decoder:
 
     def _pod(self, namespace: str, name: str, *values: Any) -> Pod:
         """A pod from the values of its fields. Equal texts and labels are shared between pods, to save memory."""
-        share, pod = self._texts.share, object.__new__(Pod)
-        for put, value in zip(_put_in_pod, (PodKey(share(namespace), name), *values), strict=True):
-            put(pod, value)
-        _put_labels(pod, self._labels.share(pod.labels))
-        _put_created(pod, share(pod.created_at))
-        if pod.node is not None:
-            _put_node(pod, share(pod.node))
-        return pod
+        share = self._texts.share
+        fields = dict(zip(_OF_POD, values, strict=True))
+        fields["labels"] = self._labels.share(fields["labels"])
+        fields["created_at"] = share(fields["created_at"])
+        if fields["node"] is not None:
+            fields["node"] = share(fields["node"])
+        return Pod(key=PodKey(share(namespace), name), **fields)
 
 
 class _Reader(pickle.Unpickler):
@@ -174,7 +175,9 @@ class _Reader(pickle.Unpickler):
 
 
 def rebuilt(kind: type, *values: Any) -> Any:
-    """Makes a frozen dataclass from the values of its fields, without running its checks again."""
+    """Makes a frozen dataclass or a Struct from the values of its fields; a dataclass without running its checks again."""
+    if hasattr(kind, "__struct_fields__"):
+        return kind(**dict(zip(_names(kind), values, strict=True)))
     made: Any = object.__new__(kind)
     for put, value in zip(_setters(kind), values, strict=True):
         put(made, value)
@@ -222,17 +225,17 @@ class _Reducers(dict[type, _Reducer]):
 def _reducer_of(kind: type) -> _Reducer | None:
     if issubclass(kind, tuple):
         return lambda value: (kind, tuple(value))
-    if not is_dataclass(kind) or not all(isinstance(getattr(kind, name, None), MemberDescriptorType) for name in _names(kind)):
+    if not (is_dataclass(kind) or issubclass(kind, Struct)) or not all(
+        isinstance(getattr(kind, name, None), MemberDescriptorType) for name in _names(kind)
+    ):
         return None
     read = _reader_of(kind)
     return lambda value: (rebuilt, (kind, *read(value)))
 
 
 #: The fields of a pod except its key, which is sent as two texts: that is faster, and there are very many pods.
-_OF_POD: Final = tuple(field.name for field in fields(Pod) if field.name != "key")
+_OF_POD: Final = tuple(name for name in Pod.__struct_fields__ if name != "key")
 _read_pod: Final = attrgetter("key.namespace", "key.name", *_OF_POD)
-_put_in_pod: Final = tuple(getattr(Pod, name).__set__ for name in ("key", *_OF_POD))
-_put_labels, _put_created, _put_node = (getattr(Pod, name).__set__ for name in ("labels", "created_at", "node"))
 
 
 def _reduced_pod(theirs: Callable[[Pod], bool], pod: Pod) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -268,7 +271,8 @@ class _Numbers:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    known: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
+    return tuple(field.name for field in fields(kind)) if known is None else known
 
 
 @cache

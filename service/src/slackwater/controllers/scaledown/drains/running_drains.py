@@ -8,10 +8,10 @@ to the autoscaler (`DrainEnd`, `PodEvicted`). Invariant: if a taint fails, the r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeViews
@@ -216,4 +216,4 @@ def without_removal_marks(node: Node) -> Node:
     """The node as it will be when its removal has been given up: without our taint, and without the cordon if we set it."""
     ours = {TO_BE_DELETED_TAINT, _CORDON} if node.cordoned_by_us else {TO_BE_DELETED_TAINT}
     taints = tuple(taint for taint in node.taints if taint.key not in ours)
-    return replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)
+    return structs.replace(node, taints=taints, unschedulable=node.unschedulable and not node.cordoned_by_us)
