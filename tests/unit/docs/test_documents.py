@@ -9,21 +9,12 @@ import httpx
 import pytest
 
 from deploy.documents.pages import FILES, MarksMissing, main, metrics, reasons, renewed, settings
-from slackwater.adapters.http.uvicorn_listener import _GRACE_SECONDS
 from slackwater.adapters.kube.client import KubeClient
-from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import wiring
-from slackwater.app.policies import dispatcher_config_of
-from slackwater.app.process import _GC_THRESHOLDS
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.cluster.sample_misses import MAX_NOMINATIONS
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.reasons import MEANINGS, Reason
-from slackwater.runtime.dispatcher import DispatcherConfig
-from slackwater.runtime.intake import TICK_SECONDS
-from slackwater_protocol.durations import seconds
 from tests.support.layers import LAYERS
 
 PAGES = sorted([*Path("docs").rglob("*.md"), *Path().glob("*.md"), Path("service/README.md"), Path("protocol/README.md")])
@@ -170,30 +161,3 @@ def test_every_trap_is_listed_once_and_has_its_test() -> None:
     tested = set(re.findall(r"def test_t(\d+)_", Path("tests/unit/adapters/http/test_extender_traps.py").read_text()))
     assert listed == [str(number) for number in range(1, 18)]
     assert tested == set(listed)
-
-
-LISTENERS = Settings().listeners
-REFLECTOR = ReflectorConfig()
-BIND_SHARE = dispatcher_config_of(Settings()).bind_seconds / seconds(Settings().extender.http_timeout)
-
-
-@pytest.mark.parametrize(
-    ("page", "want"),
-    [
-        ("extender", f"At most {MAX_NOMINATIONS} nodes are tried for one pod"),
-        ("extender", f"within {BIND_SHARE:g} x `extender.httpTimeout`"),
-        ("operations", f"after {BIND_SHARE:g} x `extender.httpTimeout`"),
-        ("operations", f"After {Policy().confirm_seconds:g} s the pod is read"),
-        ("operations", f"after at most {REFLECTOR.watch_seconds[1] + REFLECTOR.grace_seconds:g} s"),
-        ("operations", f"at first after {REFLECTOR.first_backoff_seconds:g} s"),
-        ("operations", f"at most every {REFLECTOR.longest_backoff_seconds:g} s"),
-        ("operations", f"have {_GRACE_SECONDS} s to end, writes {DispatcherConfig().flush_seconds:g} s"),
-        ("operations", f"only after {_GC_THRESHOLDS[0]:,} new objects"),
-        ("operations", f"the ops listener ({LISTENERS.ops.address.port})"),
-        ("ARCHITECTURE", f"or after {Policy().confirm_seconds:g} s by reading the pod"),
-        ("ARCHITECTURE", f"a tick every {1000 * TICK_SECONDS:g} ms"),
-        ("quickstart", f"port-forward deployment/slackwater {LISTENERS.ops.address.port}"),
-    ],
-)
-def test_numbers_in_the_pages_are_those_of_the_code(page: str, want: str) -> None:
-    assert want in " ".join(Path(f"docs/{page}.md").read_text().split())

@@ -84,22 +84,6 @@ def test_the_text_of_a_link_to_a_page_is_a_title() -> None:
     assert links == []
 
 
-def row(table: str, name: str) -> list[float]:
-    """The numbers of a row of docs/benchmarks.md, without goals."""
-    line = next(line for line in table.splitlines() if line.startswith(f"| {name} |"))
-    return [float(cell.split()[0].replace(",", "")) for cell in line.strip("| ").split("|")[1:] if re.match(r" *[\d.]", cell)]
-
-
-def test_the_numbers_of_the_home_page_are_those_that_were_measured() -> None:
-    home, measured = (DOCS / "index.md").read_text(), (DOCS / "benchmarks.md").read_text().partition("## Results")[2]
-    p50, p99, *_ = row(measured, "filter, all fit: slackwater")
-    assert f"**{p50:.1f} ms** to filter 5,000 nodes for a pod ([p99: {p99:.1f} ms]" in home
-    plan = row(measured, "plan: 22,000 pending x 10 groups, 200 kinds")[0]
-    assert f"**{plan:.2f} s** to plan nodes for 22,000 pending pods among ten groups" in home
-    ratios = [row(measured, f"{nodes} nodes: slackwater / kube-scheduler alone")[0] for nodes in (20, 100, 1000, 5000)]
-    assert f"**{min(ratios):.1f} to {max(ratios):.1f} times** the pods a second" in home
-
-
 def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
     hook = runpy.run_path(str(DOCS / "selfcontained.py"))
     loads, on_post_build = hook["loads"], hook["on_post_build"]

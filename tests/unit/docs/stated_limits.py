@@ -1,0 +1,215 @@
+"""Texts of pages whose numbers are constants and defaults of the code. What stands for `{}` is compared; test_numbers_in_pages
+wants each text on its pages."""
+
+import inspect
+from typing import Final
+
+from slackwater.adapters.http import (
+    agents,
+    authenticator,
+    bounded_http,
+    connection_limiter,
+    extender,
+    http_server,
+    ops_throttle,
+    tls_listener,
+    uvicorn_listener,
+    whatif,
+)
+from slackwater.adapters.http.dashboard import stream, update_frames
+from slackwater.adapters.http.request_queue import RequestQueue
+from slackwater.adapters.kube import eviction_facts
+from slackwater.adapters.kube.reflector import ReflectorConfig
+from slackwater.app import agents as agents_app
+from slackwater.app import process as app_process
+from slackwater.app.offline import scaleup as offline_scaleup
+from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
+from slackwater.app.settings import Settings
+from slackwater.app.settings.autoscaling import NodeGroup
+from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
+from slackwater.cluster.sample_misses import MAX_NOMINATIONS
+from slackwater.controllers.audit import loop as audit
+from slackwater.controllers.history import policy as history
+from slackwater.controllers.migration import migration_choice
+from slackwater.controllers.permits import service as permits
+from slackwater.controllers.policy import Policy, PreemptionPolicy
+from slackwater.controllers.preemption import activations, preemptors
+from slackwater.controllers.preemption import state as preemption
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.controllers.scaleup import new_nodes, refusals, similar
+from slackwater.controllers.slack import rate_sizing
+from slackwater.fit.devices import search
+from slackwater.fit.drainability import long_terminating
+from slackwater.model import pod_constraints
+from slackwater.runtime import decision_log, dispatcher, intake
+from slackwater.runtime.autoscaler import loop_record, plan_events, scaleup_planning
+from slackwater.runtime.dashboard import pending, series, view
+from slackwater.runtime.flows import scheduling_gates
+from slackwater.runtime.planner import children, process
+from slackwater_protocol.agent import MAX_BODY_BYTES
+from slackwater_protocol.durations import seconds
+from tests.unit.docs.page_numbers import Stated, stated
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_SETTINGS: Final = Settings()
+_AUTHENTICATION: Final = authenticator.AuthenticatorConfig()
+_AGENTS: Final = agents.AgentLimits()
+_AUDIT: Final = audit.AuditConfig()
+_BACKOFF: Final = BackoffPolicy()
+_DISPATCHER: Final = dispatcher.DispatcherConfig()
+_DRAINS: Final = DrainLimits()
+_HISTORY: Final = history.HistoryPolicy()
+_MIGRATIONS: Final = migration_choice._BACKOFF
+_POLICY: Final = Policy()
+_QUEUE: Final = {name: each.default for name, each in inspect.signature(RequestQueue).parameters.items()}
+_REFLECTOR: Final = ReflectorConfig()
+_REFUSALS: Final = NodeGroupPolicy().refusal_backoff
+_SHARE: Final = answer_seconds_of(_SETTINGS) / seconds(_SETTINGS.extender.http_timeout)
+_BIND_SHARE: Final = dispatcher_config_of(_SETTINGS).bind_seconds / seconds(_SETTINGS.extender.http_timeout)
+_WAITED: Final = seconds(_SETTINGS.explain.events_after)
+_HEADS: Final = (http_server._MAX_HEAD_BYTES // _KIB, http_server._MAX_HEAD_BYTES // _KIB, bounded_http.MAX_HEAD_BYTES // _KIB)
+_ARRIVE: Final = (bounded_http.ARRIVE_SECONDS, _AGENTS.body_seconds, bounded_http.ARRIVE_SECONDS)
+_CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, agents_app._IDLE_CONNECTIONS, bounded_http.MAX_CONNECTIONS)
+_QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
+_UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
+
+LISTENERS: Final[tuple[Stated, ...]] = (
+    stated(
+        "operations",
+        "| connections | {:,}; more: 503 | `listeners.agents.maxRequests` + {:,}; more: 503 | {}; more: 503 |",
+        *_CONNECTIONS,
+    ),
+    stated("SECURITY", "| connections | {:,}, then 503 | `maxRequests` + {:,}, then 503 | {}, then 503 |", *_CONNECTIONS),
+    stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * connection_limiter._CROWDED)),
+    stated("operations", "| path and headers | {} KiB; 431 | {} KiB; 431 | {} KiB; 431 |", *_HEADS),
+    stated("SECURITY", "| path and headers | {} KiB, 431 | {} KiB, 431 | {} KiB, 431 |", *_HEADS),
+    stated("operations SECURITY", "{:,} bytes are read", MAX_BODY_BYTES),
+    stated("agents", "a value that does not end within {:,} bytes", MAX_BODY_BYTES),
+    stated("operations SECURITY", "what-if {} MiB", whatif.LARGEST_BODY // _MIB),
+    stated("operations", "| all bodies together | {} times that; 503 |", extender._BODIES),
+    stated("operations", "| a request has to arrive within | {:g} s; 408 | {:g} s; 408 | {:g} s; 408 |", *_ARRIVE),
+    stated("SECURITY", "| a request must arrive within | {:g} s, 408 | {:g} s, 408 | {:g} s, 408 |", *_ARRIVE),
+    stated("agents", "the body did not arrive within {:g} s", _AGENTS.body_seconds),
+    stated("agents", "no decision came within {:g} s", _AGENTS.answer_seconds),
+    stated(
+        "operations",
+        "| idle connections end after | {} min | {} min | {} s |",
+        uvicorn_listener._KEEP_ALIVE_SECONDS // 60,
+        uvicorn_listener._KEEP_ALIVE_SECONDS // 60,
+        uvicorn_listener._APP_KEEP_ALIVE_SECONDS,
+    ),
+    stated("operations", "| answers unread for {:g} s", http_server.UNREAD_SECONDS),
+    stated("operations", "{} wait for at most {:g} s, more: 503", ops_throttle._MOST_WAITING, ops_throttle._WAIT_SECONDS),
+    stated("operations", "| {}, for {:g} min each |", stream.MOST_LISTENERS, stream.LONGEST_SECONDS / 60),
+    stated(
+        "operations",
+        "| one; {} wait for at most {:g} s, an answer takes at most {:g} s; 503",
+        *_QUESTIONS,
+        process.ANSWER_SECONDS,
+    ),
+    stated("operations", "preempt: {} wait, for at most {:g} of `httpTimeout`; 503.", _QUEUE["most_waiting"], _SHARE),
+    stated("operations", "bind: {:g} s for others' permits, {:g} of `httpTimeout`", permits.RECORD_SECONDS, _BIND_SHARE),
+    stated("operations", "| `maxWait` + {:g} s; 503 |", _AGENTS.answer_seconds),
+    stated("operations", "in slices of {:g} ms between which", 1000 * _QUEUE["round_seconds"]),
+    stated("SECURITY", "| TLS handshake | {:g} s;", tls_listener.HANDSHAKE_SECONDS),
+    stated("agents", "A refusal is cached for {:g} s", _AUTHENTICATION.refuse_seconds),
+    stated("agents", "At most {} tokens are reviewed at a time", _AUTHENTICATION.max_reviews),
+    stated("explain", "up to {} more wait, for {:g} s at most (503)", *_QUESTIONS),
+    stated("simulate", "the next ones wait {:g} s at most (503)", process._QUESTION_WAIT_SECONDS),
+    stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
+    stated("simulate", "a body of more than {} MiB with 413", whatif.LARGEST_BODY // _MIB),
+    stated("dashboard", "The newest {} decisions of each kind are kept", decision_log._KEPT),
+    stated("dashboard", "| open dashboards | {};", stream.MOST_LISTENERS),
+    stated("dashboard", "{:,}, with the total number; {} groups of pending pods", view.MOST, pending.MOST_GROUPS),
+    stated("dashboard", "{} decisions; {} pods of a drain", update_frames.MOST_DECISIONS, view.MOST_NAMES),
+    stated("dashboard", "steps of {} s, a day in steps of {} min", series.HOUR_STEP_SECONDS, series.DAY_STEP_SECONDS // 60),
+    stated("dashboard", "{:g} s if the client reads nothing", stream._SEND_SECONDS),
+    stated("dashboard", "after {:g} s without a message", stream.HEARTBEAT_SECONDS),
+)
+
+SERVICE: Final[tuple[Stated, ...]] = (
+    stated("operations", "{} s to end, writes {:g} s", uvicorn_listener._GRACE_SECONDS, _DISPATCHER.flush_seconds),
+    stated("operations", "first finishes its writes, within {:g} s", _DISPATCHER.flush_seconds),
+    stated("operations", "Slackwater waits {:g} s more before it decides", intake.SETTLE_SECONDS),
+    stated("operations", "after at most {:g} s", _REFLECTOR.watch_seconds[1] + _REFLECTOR.grace_seconds),
+    stated("operations", "after {:g} x `extender.httpTimeout`", _BIND_SHARE),
+    stated("operations", "After {:g} s the pod is read", _POLICY.confirm_seconds),
+    stated("ARCHITECTURE", "or after {:g} s by reading the pod", _POLICY.confirm_seconds),
+    stated("operations", "at first after {:g} s", _REFLECTOR.first_backoff_seconds),
+    stated("operations", "at most every {:g} s", _REFLECTOR.longest_backoff_seconds),
+    stated("operations", "looked for again every {:g} s", _REFLECTOR.absent_seconds),
+    stated("vertical", "looks for its resource types every {:g} s", _REFLECTOR.absent_seconds),
+    stated("install", "in pages of {} objects", _REFLECTOR.page_size),
+    stated("operations", "checks the sums of {:g} nodes each second", audit._NODES / _AUDIT.sample_seconds),
+    stated("operations", "a newer version for more than {:g} s", _AUDIT.settle_seconds),
+    stated("install", "An audit (every {:g} m)", seconds(_SETTINGS.audit.interval) / 60),
+    stated("operations", "only after {:,} new objects", app_process._GC_THRESHOLDS[0]),
+    stated("operations", "at most {:g} MiB in all", sum(history.SLOTS.values()) * _HISTORY.chunk_bytes * 4 / 3 / _MIB),
+    stated("operations", "and {} KiB a second on average", _HISTORY.bytes_per_second // _KIB),
+    stated("ARCHITECTURE", "a tick every {:g} ms", 1000 * intake.TICK_SECONDS),
+    stated("ARCHITECTURE", "are applied {} at a time", intake._SLICE),
+    stated("explain operations names", "has waited for {:g} s", _WAITED),
+    stated("explain", "of one plan at most {} pods", plan_events._MOST_EVENTS),
+)
+
+PLACEMENT: Final[tuple[Stated, ...]] = (
+    stated("extender", "within {:g} x `extender.httpTimeout`", _BIND_SHARE),
+    stated("extender", "a bind is answered after {:g} of it at the latest", _BIND_SHARE),
+    stated("extender", "If the nomination does not appear within {:g} s", preemption._NOMINATED_SECONDS),
+    stated("extender", "up to {} while a budget would be violated", preemptors._MOST_CANDIDATE_NODES),
+    stated("extender", "does not ask about the pod within {:g} s", activations._BACKOFF.first_seconds),
+    stated("extender", "stays for {:g} minutes, or the node goes", PreemptionPolicy().timeout_seconds / 60),
+    stated("extender", "this victim is excluded for {:g} minutes", preemption._STUCK_SECONDS / 60),
+    stated("extender", "the pod preempts nobody for {:g} s", preemption._REST_SECONDS),
+    stated("extender", "Removing a gate is retried every {:g} s", scheduling_gates._AGAIN_SECONDS),
+    stated("extender", "At most {} nodes are tried for one pod", MAX_NOMINATIONS),
+    stated("extender", "at most {:g} a second", _DISPATCHER.max_activations / dispatcher._ACTIVATION_SECONDS),
+    stated("extender", "with more than {} rules", pod_constraints.MOST_RULES),
+    stated(
+        "extender",
+        "{:g} s after filter ({:g} min for pods with claims",
+        _POLICY.in_flight_seconds,
+        _POLICY.volumes_seconds / 60,
+    ),
+    stated(
+        "vertical",
+        "waits {:g} s, then longer, at most {:g} minutes",
+        _MIGRATIONS.first_seconds,
+        _MIGRATIONS.longest_seconds / 60,
+    ),
+    stated("devices", "a search of more than {:,} steps on one node", search._MOST_STEPS),
+    stated("devices", "some {} devices for one pod", search._MOST_DEEP // 2),
+    stated("devices", "while it is younger than {:g} minutes", scaleup_planning._PUBLISHED_WITHIN / 60),
+)
+
+AUTOSCALER: Final[tuple[Stated, ...]] = (
+    stated(
+        "autoscaler",
+        "the group backs off, {:g} minutes at first, {:g} at most",
+        _BACKOFF.first_seconds / 60,
+        _BACKOFF.longest_seconds / 60,
+    ),
+    stated("runbooks", "retried after {:g} to {:g} minutes", _BACKOFF.first_seconds / 60, _BACKOFF.longest_seconds / 60),
+    stated("autoscaler", "one loop writes at most {} of each", plan_events._MOST_EVENTS),
+    stated("autoscaler", "(more than three and {} %)", _UNREADY),
+    stated("runbooks", "More than {} % of the nodes, and more than three, are unready", _UNREADY),
+    stated("from-cluster-autoscaler", "more than {} % and more than {} nodes are unready", _UNREADY, loop_record._FEW_UNREADY),
+    stated("scaledown", "still there {:g} minutes after it had agreed", _DRAINS.removal_seconds / 60),
+    stated("scaledown", "no removal for {:g} minutes, twice as long after each further refusal", _REFUSALS.first_seconds / 60),
+    stated("scaledown", "at most {:g} hours, and its drains", _REFUSALS.longest_seconds / 3600),
+    stated("runbooks", "a pause that grows to {:g} hours", _REFUSALS.longest_seconds / 3600),
+    stated(
+        "evacuation",
+        "is {:g} s past its deletion time plus its grace period ({} s if it has none)",
+        long_terminating._EXTRA_SECONDS,
+        eviction_facts.DEFAULT_GRACE_SECONDS,
+    ),
+    stated("scaleup", "Up to {} nodes are opened one by one", new_nodes._ONE_BY_ONE),
+    stated("scaleup", "CPU and memory within {} %", similar._PERCENT),
+    stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
+    stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
+    stated("simulate", "at most {:,} reasons", offline_scaleup._MOST_REASONS),
+    stated("simulate", "at most {:,} different reasons", refusals._MOST_REFUSALS),
+)
+
+STATED: Final = (*LISTENERS, *SERVICE, *PLACEMENT, *AUTOSCALER)
