@@ -45,7 +45,7 @@ class Real:
         """The lines of the oldest cluster not answered yet, one for each waiting pod in the file's order."""
         assert self._process.stdout is not None
         lines: list[Line] = []
-        while text := self._process.stdout.readline():
+        while (text := self._process.stdout.readline()).endswith("\n"):  # a line without is cut off by a crash
             if text != "\n":
                 lines.append(json.loads(text))
                 continue

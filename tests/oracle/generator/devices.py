@@ -39,6 +39,7 @@ class DeviceLimits:
 
     one_pool: bool = False
     plain_claims: bool = False
+    no_all: bool = False
     unallocated_scores: bool = False
     taint_rules: str | None = None
 
@@ -60,7 +61,7 @@ def add_devices(draw: Draw, items: list[Obj], namespaces: Sequence[str], limits:
     for pod in pods:
         made += _use(draw, pod, claims)
     if limits.plain_claims:
-        _make_plain([*claims, *made])
+        _make_plain([*claims, *made], no_all=limits.no_all)
     _allocate(draw, [*claims, *made], slices, nodes)
     for item in items:
         if item["kind"] == "Node" and draw.chance(0.25):
@@ -71,15 +72,16 @@ def add_devices(draw: Draw, items: list[Obj], namespaces: Sequence[str], limits:
     return [*items, *slices, *_classes(draw), *claims, *made, *rules]
 
 
-def _make_plain(claims: Sequence[Obj]) -> None:
+def _make_plain(claims: Sequence[Obj], *, no_all: bool) -> None:
     for claim in claims:
         devices = claim["spec"]["devices"]
         if "constraints" in devices:
             devices["constraints"] = [each for each in devices["constraints"] if "distinctAttribute" not in each]
         for request in devices["requests"]:
-            for alternative in request.get("firstAvailable", ()):
-                if alternative.get("allocationMode") == "All":
-                    alternative["allocationMode"] = "ExactCount"
+            asks = [*request.get("firstAvailable", ()), *([request["exactly"]] if no_all and "exactly" in request else ())]
+            for ask in asks:
+                if ask.get("allocationMode") == "All":
+                    ask["allocationMode"] = "ExactCount"
 
 
 def _object(kind: str, name: str, *, namespace: str = "", **rest: Any) -> Obj:

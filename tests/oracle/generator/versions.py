@@ -32,7 +32,13 @@ def device_limits(version: KubernetesVersion) -> DeviceLimits:
     rules = taint_rule_api(version) if version.follows(Rule.DEVICE_TAINT_RULES) else None
     # The older allocator of 1.36 and 1.37, which takes pools in Go's random order.
     stable = not (version.follows(Rule.CONSUMABLE_CAPACITY) or version.follows(Rule.BINDING_CONDITIONS))
-    return DeviceLimits(one_pool=old or stable, plain_claims=old, unallocated_scores=version.minor == 35, taint_rules=rules)
+    return DeviceLimits(
+        one_pool=old or stable,
+        plain_claims=old,
+        no_all=version.minor == 35 and version.follows(Rule.PARTITIONABLE_DEVICES),
+        unallocated_scores=version.minor == 35,
+        taint_rules=rules,
+    )
 
 
 def add_by_version(draw: Draw, nodes: Sequence[Obj], storage: list[Obj]) -> None:

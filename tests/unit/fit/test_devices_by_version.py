@@ -230,3 +230,10 @@ def test_a_claim_of_another_pod_is_named_in_the_versions_words(version: str) -> 
     want = "pod" if version in _OLD else "Pod"
     said = verdict(version, node_body("a"), claim_body("mine", devices_of(ask(1))), made)
     assert said == f"ResourceClaim default/mine was not created for {want} default/p ({want} is not owner)"
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", "feasible"), ("1.35", "feasible"), ("1.36", _SHORT)])
+def test_a_request_may_get_a_shared_device_again_before_1_36(version: str, want: str) -> None:
+    there = with_claim(one_gpu(more={"allowMultipleAllocations": True, "capacity": {}}), spec=devices_of(ask(3)))
+    assert verdict(version, *there, DRAConsumableCapacity=True) == want
+    assert verdict("1.35", *there) == _SHORT

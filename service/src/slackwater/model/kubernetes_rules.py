@@ -140,6 +140,11 @@ class Rule(Enum):
     SHARES_WITHOUT_AMOUNT = SinceRule(
         37, "DynamicResources", "does not draw counters again for a device that is shared without consumed capacity"
     )
+    SHARED_ONCE = SinceRule(
+        36,
+        "DynamicResources",
+        "gives a request each shared device once; before 1.36, with the gate of consumable capacity, as often as there is room",
+    )
     DISTINCT_FROM_ALL = SinceRule(
         37,
         "DynamicResources",

@@ -109,6 +109,7 @@ class SearchRules(NamedTuple):
     - `in_range`: a requested amount that kube-scheduler cannot compute with makes the pod's scheduling fail.
     - `counters_by_name`: pools of one name draw from the counters of the first of them that is tried, whatever their drivers.
     - `every_share`: a device that requests share counts as shared even if they consume none of its capacity.
+    - `shared_once`: a request gets each device once, also one that allows several allocations.
     - `distinct_from_all`: a distinct value must differ from those of all devices of the claim, not only from the latest of each
       request.
     """
@@ -121,6 +122,7 @@ class SearchRules(NamedTuple):
     in_range: bool
     counters_by_name: bool
     every_share: bool
+    shared_once: bool
     distinct_from_all: bool
 
     @classmethod
@@ -137,6 +139,7 @@ class SearchRules(NamedTuple):
             counters_by_name=kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED)
             and not kubernetes.follows(Rule.COUNTERS_BY_DRIVER),
             every_share=kubernetes.follows(Rule.SHARES_WITHOUT_AMOUNT),
+            shared_once=kubernetes.follows(Rule.SHARED_ONCE),
             distinct_from_all=kubernetes.follows(Rule.DISTINCT_FROM_ALL),
         )
 

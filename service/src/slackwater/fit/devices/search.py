@@ -201,7 +201,8 @@ class _Search:
         for at in range(start, len(self._board.devices)):
             if not self._is_candidate(claim, ask, at):
                 continue
-            found = self._with(PickedDevice(claim, request, which, at), ask, nth, at + 1, must=False)
+            again = self._board.devices[at].shareable and not self._board.rules.shared_once
+            found = self._with(PickedDevice(claim, request, which, at), ask, nth, at if again else at + 1, must=False)
             if found is _Found.YES or found is _Found.TOO_MANY:
                 return found
         return _Found.NO

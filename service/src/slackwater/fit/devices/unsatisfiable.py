@@ -16,7 +16,7 @@ def is_hopeless(board: Board, usage: Usage) -> bool:
     wanted, suiting = 0, set[int]()
     for request in requests:
         found = [_suiting(board, usage, ask) for ask in request.asks]
-        if not any(_suffices(ask, devices) for ask, devices in zip(request.asks, found, strict=True)):
+        if not any(_suffices(board, ask, devices) for ask, devices in zip(request.asks, found, strict=True)):
             return True
         ask, devices = request.asks[0], found[0]
         alone = not request.alternatives and ask.wanted is not None and not ask.admin
@@ -48,7 +48,8 @@ def _suiting(board: Board, usage: Usage, ask: AskBoard) -> list[int]:
     ]
 
 
-def _suffices(ask: AskBoard, devices: list[int]) -> bool:
+def _suffices(board: Board, ask: AskBoard, devices: list[int]) -> bool:
     """Whether these devices may be enough. For an ask for all devices one is enough here: only the search knows how many there
-    are."""
-    return len(devices) >= (1 if ask.wanted is None else ask.wanted)
+    are. So it is where a request may get a shared device several times."""
+    again = not board.rules.shared_once and any(board.devices[at].shareable for at in devices)
+    return len(devices) >= (1 if ask.wanted is None or again else ask.wanted)
