@@ -148,7 +148,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "Shared._kept": (65_536, "values of the least size"),
     "StartTimes._seconds": (16, "16 nodes of a group"),
     "DispatcherStats.calls": (40, "kinds of effects"),
-    "EvictionFactsReader._kept": (65_536, "4 MiB of texts"),
+    "EvictionFactsReader._kept": (65_536, "weak: as long as a pod has them"),
     "DecisionLog": (10_000, "the newest decisions"),
     "Unhelpable.groups": (100, "of the last plan: placeholders that fit nowhere"),
     "ValueColumn": (300, "twice the rows, and 64"),

@@ -38,6 +38,7 @@ from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.clock import Times
+from slackwater.ports.threads import keep_large_values_apart
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.state_machine import StateMachine
 
@@ -90,6 +91,7 @@ async def serve(
     # Security: these random numbers are only used for jitter.
     rng = Random()
     raise_limit()
+    keep_large_values_apart()
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)

@@ -114,7 +114,7 @@ class Service:
         self._leads: Callable[[], bool] = _always if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
-        kinds, self._broken_objects = KindInterner(), BrokenObjects()
+        kinds, self._broken_objects = KindInterner(packs=True), BrokenObjects()
         self._reflectors = self._kube_event_sources(client, kinds, rng, kubernetes)
         record = settings.recording
         self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)

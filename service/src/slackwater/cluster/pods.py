@@ -99,7 +99,7 @@ class PodTable:
 
     def _count(self, pod: Pod | None, change: int) -> None:
         if pod is not None:
-            self.repelling += change * (pod.kind.pod_constraints is not None and bool(pod.kind.pod_constraints.anti_affinity))
+            self.repelling += change * pod.kind.repels
             self.vertical += change * (pod.vertical is not None)
             self.priorities[pod.priority] += change
             if not self.priorities[pod.priority]:

@@ -126,11 +126,17 @@ def _objects(dump: Dump) -> dict[str, Any]:
         for pod in sorted(dump.pods, key=lambda pod: (pod.key, pod.uid))
     ]
     return {
-        "kinds": [to_builtins(kind) for kind in kinds],
+        "kinds": [_kind(kind) for kind in kinds],
         "nodes": [to_builtins(node) for _, node in sorted(dump.nodes, key=lambda item: item[1].name)],
         "pods": pods,
         "budgets": [to_builtins(budget) for budget in sorted(dump.budgets, key=lambda b: (b.namespace, b.name))],
     }
+
+
+def _kind(kind: Kind) -> dict[str, Any]:
+    document: dict[str, Any] = to_builtins(kind.whole())
+    del document["packed_rules"]  # None: only this process packs rules
+    return document
 
 
 def _node(columns: NodeColumns, row: Row, node: Node) -> dict[str, Any]:

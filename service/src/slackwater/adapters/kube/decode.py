@@ -182,7 +182,9 @@ class PodDecoder:
         key = (namespace, plain)
         kind = self._plain.get(key)
         if kind is None:
-            self._plain[key] = kind = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+            kind = self.kinds.intern(_kind(namespace, labels, wire, self.kubernetes))
+            if kind.packed_rules is None:  # else the signature would keep what was packed
+                self._plain[key] = kind
         return kind
 
     def _successor(self, kind: Kind, labels: Labels, wire: PodWire, *, exempt: bool) -> Kind | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
+from weakref import WeakValueDictionary
 
 from slackwater.adapters.kube.structs import AnnotationsWire, MetaWire, PodWire
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS, EvictionFacts, Owner, SafeToEvict
@@ -16,10 +17,6 @@ from slackwater.model.ids import UnixTime
 from slackwater.model.selectors import whole_number
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 
-#: How many bytes of texts are cached, with the sets of facts that follow from them.
-_KEPT_BYTES: Final = 4 * 2**20
-#: What a text takes beside its characters.
-_OVERHEAD: Final = 16
 #: How many texts of times are cached: many pods share the latest few, and none needs the old ones.
 _TIMES: Final = 4_096
 #: The API's default of `terminationGracePeriodSeconds`.
@@ -32,10 +29,9 @@ _FROM_API: Final = "api"
 
 @dataclass(slots=True)
 class EvictionFactsReader:
-    """Decodes eviction facts from the wire form of a pod; equal facts share one instance."""
+    """Decodes eviction facts from the wire form of a pod; equal facts share one instance, as long as a pod has it."""
 
-    _kept: dict[tuple[object, ...], EvictionFacts] = field(default_factory=dict)
-    _bytes: int = 0
+    _kept: WeakValueDictionary[tuple[object, ...], EvictionFacts] = field(default_factory=WeakValueDictionary)
 
     def read(self, wire: PodWire) -> EvictionFacts:
         meta, local = wire.metadata, _local_volumes(wire)
@@ -45,13 +41,7 @@ class EvictionFactsReader:
         key = (owner, texts, local)
         found = self._kept.get(key)
         if found is None:
-            found = _eviction_facts(meta, local)
-            self._bytes += sum(_OVERHEAD + len(text or "") for text in (*owner, *texts, *local))
-            if self._bytes > _KEPT_BYTES:
-                self._kept.clear()
-                self._bytes = 0
-                return found
-            self._kept[key] = found
+            self._kept[key] = found = _eviction_facts(meta, local)
         return found
 
 

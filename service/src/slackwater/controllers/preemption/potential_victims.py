@@ -13,7 +13,7 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.preemption.victims import PotentialVictim, PreemptionNode, fits, importance
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodTerm
+from slackwater.model.pod_constraints import MOST_RULES, NO_POD_CONSTRAINTS, Kind
 from slackwater.model.resources import CPU, MEMORY, NOTHING, Amounts
 from slackwater.model.selectors import selects
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -116,8 +116,7 @@ class PotentialVictims:
             or self._immovable.get(uid, now) > now
         ):
             return None
-        terms = (pod.kind.pod_constraints or NO_POD_CONSTRAINTS).affinity
-        return None if terms and _affinity_selects(terms, victim) else victim
+        return None if pod.kind.attracts and _has_to_stay(victim, pod.kind) else victim
 
     def expire(self, now: Instant) -> None:
         """Removes pods that are gone, or immovable no longer, from `immovable`."""
@@ -125,11 +124,14 @@ class PotentialVictims:
             del self._immovable[uid]
 
 
-def _affinity_selects(terms: Sequence[PodTerm], victim: Pod) -> bool:
-    """Does a required pod affinity term select the victim, so that the preemptor has to run next to it? A term with a namespace
-    selector counts as reaching all namespaces.
+def _has_to_stay(victim: Pod, kind: Kind) -> bool:
+    """Does a required pod affinity term of the preemptor's kind select the victim, so that the preemptor has to run next to it?
+    A term with a namespace selector counts as reaching all namespaces. With more than `MOST_RULES` nobody looks at the terms:
+    any of them may.
     """
-    labels = dict(victim.labels)
+    if kind.n_rules > MOST_RULES:
+        return True
+    terms, labels = (kind.pod_constraints or NO_POD_CONSTRAINTS).affinity, dict(victim.labels)
     return any(
         (term.namespace_selector is not None or victim.key.namespace in term.namespaces) and selects(term.selector, labels)
         for term in terms

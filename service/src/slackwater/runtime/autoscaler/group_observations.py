@@ -13,7 +13,6 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon
-from slackwater.model.pod_constraints import Toleration
 from slackwater.ports.clock import Clocks, Watch
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from slackwater.runtime.autoscaler.provider_calls import Actor, Done
@@ -119,7 +118,7 @@ def _observation(
         born,
         ready=node.ready,
         used=bool(pods_there),
-        taken=not all(any(_tolerates_anything(toleration) for toleration in pod.kind.tolerations) for pod in pods_there),
+        taken=not all(pod.kind.tolerates_all for pod in pods_there),
         lacks=lacks,
         marks=marks_of(node, taints),
         node=node,
@@ -142,7 +141,3 @@ def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[
 def _pods_of(name: NodeName, state_machine: StateMachine) -> list[Pod]:
     pods = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
     return [pod for pod in pods if pod is not None]
-
-
-def _tolerates_anything(toleration: Toleration) -> bool:
-    return not toleration.key and toleration.operator == "Exists" and toleration.effect in {"", "NoSchedule"}

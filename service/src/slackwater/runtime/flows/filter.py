@@ -167,8 +167,7 @@ class PlacementFlow:
     def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         seconds, counted = policy.hold_seconds, None
         if not policy.binds:
-            claims = pod.kind.pod_constraints is not None and bool(pod.kind.pod_constraints.claims)
-            seconds = policy.volumes_seconds if claims else policy.in_flight_seconds
+            seconds = policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds
             if pod.vertical is not None:
                 self._holds.count_on(Row(int(rows[0])))
         elif len(rows) > 1 and self._counts_otherwise(pod, rows):

@@ -24,7 +24,7 @@ from slackwater.controllers.preemption.victims import Candidate
 from slackwater.model.effects import Effect, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
+from slackwater.model.pod_constraints import MOST_RULES, NO_POD_CONSTRAINTS
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.runtime.flows.filter import PlacementFlow
 from slackwater_protocol.names import GATE
@@ -116,7 +116,8 @@ class SchedulingGates:
 
     def _is_plain(self, pod: Pod, policy: Policy) -> bool:
         """Do we judge the pod exactly as kube-scheduler does? True if all its constraints beyond requests and required node
-        constraints are preferences, its profile adds no hard spread, and no pod in the cluster has required anti-affinity."""
+        constraints are preferences, its profile adds no hard spread, and no pod in the cluster has required anti-affinity.
+        A pod with more than `MOST_RULES` is not judged exactly."""
         asked = pod.kind.pod_constraints or NO_POD_CONSTRAINTS
         preferences = replace(
             NO_POD_CONSTRAINTS,
@@ -128,7 +129,8 @@ class SchedulingGates:
             preferred_nodes=asked.preferred_nodes,
         )
         spreads = bool(profile_of(policy.profiles, pod.kind).spread)
-        return asked == preferences and not spreads and not self._pods.repelling
+        judged = pod.kind.n_rules <= MOST_RULES
+        return judged and asked == preferences and not spreads and not self._pods.repelling
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -141,7 +141,7 @@ class Decoder:
     def _new(self, number: int, kind: type, *values: Any) -> Any:
         found = rebuilt(kind, *values)
         if isinstance(found, Kind):
-            found = self._kinds.intern(found)
+            found = self._kinds.intern(found.whole())
         self._known[number] = found
         return found
 
