@@ -38,7 +38,7 @@ from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaleup import new_nodes, refusals, similar
 from slackwater.controllers.slack import rate_sizing
-from slackwater.fit.devices import search
+from slackwater.fit.devices import search, selectors
 from slackwater.fit.drainability import long_terminating
 from slackwater.model import pod_constraints
 from slackwater.runtime import decision_log, dispatcher, intake
@@ -178,6 +178,7 @@ PLACEMENT: Final[tuple[Stated, ...]] = (
         _MIGRATIONS.longest_seconds / 60,
     ),
     stated("devices", "a search of more than {:,} steps on one node", search._MOST_STEPS),
+    stated("devices", "nests deeper than {} levels", selectors._DEEPEST),
     stated("devices", "some {} devices for one pod", search._MOST_DEEP // 2),
     stated("devices", "while it is younger than {:g} minutes", scaleup_planning._PUBLISHED_WITHIN / 60),
 )

@@ -190,6 +190,34 @@ def test_nested_parts_are_not_multiplied_when_an_expression_is_rewritten(nested:
     assert sizes[1] < 3 * sizes[0]
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda n: "(" * n + f"{ATTRIBUTES}.index == 3" + ")" * n,
+        lambda n: "+".join("1" for _ in range(n)) + f" == {n}",
+        lambda n: "[" * n + "1" + "]" * n + " != []",
+        lambda n: "true ? (" * n + f"{ATTRIBUTES}.index == 3" + ") : false" * n,
+        lambda n: "".join(f"[1].exists(v{each}, " for each in range(n)) + "true" + ")" * n,
+        lambda n: "".join(f"cel.bind(v{each}, 1, " for each in range(n)) + "true" + ")" * n,
+        lambda n: f"{ATTRIBUTES}.model" + " + 'x'" * n + " != 'x'",
+    ],
+)
+def test_an_expression_that_nests_deeper_than_the_runtime_reads_is_refused_by_name(nested: Callable[[int], str]) -> None:
+    """The API server accepts 250 levels: the answer is right, or there is none."""
+    assert says(nested(16))
+    for levels in (33, 60, 120, 249):
+        with pytest.raises(
+            UnsupportedSelector, match=r"CEL selector .*: it nests deeper than the 32 levels that Slackwater reads"
+        ):
+            says(nested(levels))
+
+
+@pytest.mark.parametrize("text", ["!" * 200 + "({})", " && ".join(["{}"] * 200), " || ".join(["false"] * 200 + ["{}"])])
+def test_long_expressions_that_do_not_nest_are_read(text: str) -> None:
+    assert says(text.replace("{}", f"{ATTRIBUTES}.index == 3"))
+    assert not says(text.replace("{}", f"{ATTRIBUTES}.index == 4"))
+
+
 def test_later_selectors_are_not_read_once_one_is_not_met() -> None:
     assert not Selectors().match(("false", f"{ATTRIBUTES}.missing == 1"), DRIVER, GPU)
 

@@ -29,6 +29,10 @@ except ImportError:  # no wheel for this platform
 #: How many compiled expressions are cached.
 _MOST_COMPILED: Final = 1_024
 _MOST_MATCHES: Final = 1_000_000
+#: How deep an expression may nest, a sum of many terms included. The runtime's Python interface cannot raise it; the API server
+#: and kube-scheduler (cel-go) take 250.
+_DEEPEST: Final = 32
+_TOO_DEEP: Final = re.compile(rf"recursion (?:limit exceeded\. limit:|depth of) {_DEEPEST}\b")
 _MAKES_OURS: Final = re.compile(r"\b(?:semver|quantity|add|sub)\s*\(")
 
 
@@ -37,7 +41,8 @@ class SelectorError(Exception):
 
 
 class UnsupportedSelector(Exception):
-    """An expression cannot be compiled here: it uses a function that is not modelled, or the platform has no CEL runtime."""
+    """An expression cannot be compiled here: it uses a function that is not modelled or nests too deep,
+    or the platform has no CEL runtime."""
 
 
 class Selectors:
@@ -140,6 +145,8 @@ def _compiled(expression: str, *, strict: bool) -> Any:
         return compile_selector(_environment(), expression, strict=strict)
     except RuntimeError as err:
         first = str(err).removeprefix("INVALID_ARGUMENT: ").splitlines()[0]
+        if _TOO_DEEP.search(first):
+            first = f"it nests deeper than the {_DEEPEST} levels that Slackwater reads"
         raise UnsupportedSelector(f"CEL selector {_shown(expression)}: {first}") from err
 
 
