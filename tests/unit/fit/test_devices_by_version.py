@@ -232,8 +232,8 @@ def test_a_claim_of_another_pod_is_named_in_the_versions_words(version: str) -> 
     assert said == f"ResourceClaim default/mine was not created for {want} default/p ({want} is not owner)"
 
 
-@pytest.mark.parametrize(("version", "want"), [("1.34", "feasible"), ("1.35", "feasible"), ("1.36", _SHORT)])
-def test_a_request_may_get_a_shared_device_again_before_1_36(version: str, want: str) -> None:
+@pytest.mark.parametrize(("version", "want"), [("1.35", "feasible"), ("1.36", _SHORT)])
+def test_a_request_may_get_a_shared_device_again_in_1_35(version: str, want: str) -> None:
     there = with_claim(one_gpu(more={"allowMultipleAllocations": True, "capacity": {}}), spec=devices_of(ask(3)))
     assert verdict(version, *there, DRAConsumableCapacity=True) == want
     assert verdict("1.35", *there) == _SHORT

@@ -143,7 +143,7 @@ class Rule(Enum):
     SHARED_ONCE = SinceRule(
         36,
         "DynamicResources",
-        "gives a request each shared device once; before 1.36, with the gate of consumable capacity, as often as there is room",
+        "gives a request each shared device once; in 1.35, with the gate of consumable capacity, as often as there is room",
     )
     DISTINCT_FROM_ALL = SinceRule(
         37,
